@@ -125,8 +125,8 @@ def curriculum(
     """Return an order of a data set that reads each epoch in stages.
 
     An epoch has every sample once, and within a stage they are shuffled as by `Order`. It takes 4
-    bytes of memory for each sample, and some 20 while it is made. To know all lengths, or a column,
-    all shards are unpacked now and not when they are first read.
+    bytes of memory for each sample, and up to 24 while it is made. To know all lengths or a column,
+    it unpacks all shards now, and not when they are first read.
 
     Args:
         samples: a data set, or windows of one.

@@ -6,8 +6,9 @@ its epoch. A source's own order continues from one stage to the next; after its 
 source's own next epoch begins, with its own order and masks. Which source a place of the endless
 sequence belongs to, and which number of that source, is a function without memory: the samples of
 each source are spread evenly over the stage, then places are permuted within short stretches. So
-sources alternate at random, and yet each stage up to the end of any stretch has its share of every
-source, to within one sample of two sources, and two samples of more.
+sources alternate at random, and yet from the beginning of a stage to the end of any stretch each
+source has its share, to within one sample if there are two sources, and two samples if there are
+more.
 """
 
 from collections.abc import Callable, Mapping, Sequence

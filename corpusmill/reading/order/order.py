@@ -16,7 +16,6 @@ to epoch they change which examples are read together.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +71,9 @@ class Order:
     window: int = 2**17
     lanes: int = 1
     _starts: Integers = field(init=False, repr=False, compare=False)
+    _layouts: dict[int, "_Layout"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -84,6 +86,10 @@ class Order:
         check_minimum("lanes", self.lanes, 1)
         starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
         object.__setattr__(self, "_starts", starts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what the receiving process computes again."""
+        return {**self.__dict__, "_layouts": {}}
 
     def __len__(self) -> int:
         """Return the samples of an epoch."""
@@ -109,7 +115,7 @@ class Order:
         samples = np.empty(len(numbers), np.int64)
         for epoch in np.unique(epochs).tolist():
             in_epoch = epochs == epoch
-            layout = _lay_out(self, epoch)
+            layout = self._lay_out(epoch)
             samples[in_epoch] = _locate(
                 positions[in_epoch], *layout, self._starts, self.window, self.lanes
             )
@@ -130,8 +136,17 @@ class Order:
         if not self.shuffle:
             return samples
         places: Integers
-        places = _find(samples, *_lay_out(self, epoch), self._starts, self.window, self.lanes)
+        places = _find(samples, *self._lay_out(epoch), self._starts, self.window, self.lanes)
         return places
+
+    def _lay_out(self, epoch: int) -> "_Layout":
+        layout = self._layouts.get(epoch)
+        if layout is None:
+            layout = self._layouts[epoch] = _lay_out(self, epoch)
+            # A reader needs one, and where an epoch ends two; another thread may do the same.
+            for old in list(self._layouts)[:-2]:
+                self._layouts.pop(old, None)
+        return layout
 
     def epochs(self, numbers: Integers) -> Integers:
         """Return the epoch of each number, int64[n]."""
@@ -142,9 +157,11 @@ class Order:
         return {name: getattr(self, name) for name in ("seed", "shuffle", "window", "lanes")}
 
 
-@lru_cache(maxsize=8)
-def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, Integers]:
-    """Return an epoch's key, its shards in order, where each begins, and their first rows."""
+# An epoch's key, its shards in order, where each begins, and their first rows.
+_Layout = tuple[np.uint64, Integers, Integers, Integers]
+
+
+def _lay_out(order: Order, epoch: int) -> _Layout:
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
     seed = np.uint64(order.seed)  # seeds from 2**63 do not fit in int64, Numba's default

@@ -1,3 +1,4 @@
+import pickle
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,17 @@ def test_with_a_lane_per_rank_each_rank_reads_its_own_stretch(ranks: int) -> Non
             len(set(np.searchsorted(np.cumsum(order.shard_sizes), samples, side="right")))
             <= 24 // ranks + 1
         )
+
+
+def test_an_order_that_was_read_is_sent_as_it_was_made() -> None:
+    order = Order((10,) * 1000, seed=3)
+    made = pickle.dumps(order)
+    epochs = [epoch_of(order, epoch) for epoch in (0, 5, 1, 0)]
+    assert pickle.dumps(order) == made
+    copied = pickle.loads(made)  # noqa: S301  our own
+    assert copied == order
+    for epoch, expected in zip((0, 5, 1, 0), epochs, strict=True):
+        assert np.array_equal(epoch_of(copied, epoch), expected)
 
 
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"window": 0}, {"lanes": 0}])
