@@ -14,11 +14,16 @@ import numpy.typing as npt
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import ShardCache, Stored, default_cache_folder
-from corpusmill.reading.opening import check_length, check_present, check_split, find_damaged
+from corpusmill.reading.opening import (
+    check_length,
+    check_present,
+    check_split,
+    find_damaged,
+    open_folder,
+)
 from corpusmill.reading.rows import (
     Integers,
     Part,
@@ -175,7 +180,7 @@ class DataSet(Samples, Traceable):
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self._root = _open_folder(str(url), dict(storage_options or {}))
+        self._root = open_folder(str(url), dict(storage_options or {}))
         self.folder, self.manifest = open_data_set(self._root)
         self.split = split
         check_split(self.folder, self.manifest, split)
@@ -309,13 +314,6 @@ class DataSet(Samples, Traceable):
 
 # Most libraries spell it so, and nobody should have to remember which one this is.
 Dataset = DataSet
-
-
-def _open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
-    """Return the folder at a URL. A path is made absolute, as the program may change folders."""
-    folder = UrlFolder(url, storage_options)
-    local = folder.local_path("")
-    return folder if local is None else UrlFolder(str(local.absolute()))
 
 
 # The columns of a shard, the rows that are read there, and their places among all.

@@ -1,16 +1,24 @@
 """The checks on opening a data set, before any of its rows is read."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import DamagedError, damaged, fetch_parts
 
 # A list of this many files takes one request to an object store. Of a larger data set each file is
 # looked for when it is needed.
 _MOST_LISTED = 1000
+
+
+def open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
+    """Return the folder at a URL. A path is made absolute, as the program may change folders."""
+    folder = UrlFolder(url, storage_options)
+    local = folder.local_path("")
+    return folder if local is None else UrlFolder(str(local.absolute()))
 
 
 def check_split(folder: Folder, manifest: Manifest, split: str) -> None:
@@ -38,7 +46,7 @@ def check_present(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -
     Of more than 1,000 files, none is looked for.
     """
     entries = manifest.entries
-    if len(entries) > _MOST_LISTED:
+    if len(shards) * len(manifest.suffixes) > _MOST_LISTED:
         return
     present = folder.list()
     for shard in shards:

@@ -1,13 +1,16 @@
-"""What a data set knows of the origin of its examples."""
+"""What a data set knows of the origin of its examples, and of its parts."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
 from corpusmill.reading.rows import Integers
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from corpusmill.provenance.tracer import TracedRow
 
 
-class Traceable:
+class Traceable(ABC):
     """Traces examples to documents, and documents to rows.
 
     Attributes:
@@ -30,6 +33,35 @@ class Traceable:
     manifest: Manifest
     split: str
     shards: tuple[Shard, ...]
+
+    def first_generations(self, number: int) -> Self:
+        """Return the examples of the first parts of a data set that was added to (`--append`).
+
+        So a run can continue with what it began with.
+
+        Args:
+            number: how many parts.
+
+        Raises:
+            UserError: the data set has not as many parts, or these have no examples in the split.
+        """
+        known = self.manifest.provenance.generations if self.manifest.provenance else ()
+        most, value = max(1, len(known)), f"first_generations({number})"
+        if not 1 <= number <= most:
+            raise UserError(value, f"the data set has {most}", f"Give 1 to {most}")
+        shards = self.manifest.splits[self.split].shards
+        if most > 1:
+            shards = shards[: sum(part.shards.get(self.split, 0) for part in known[:number])]
+        kept = {shard.file for shard in shards}
+        if not any(shard.rows for shard in shards):
+            raise UserError(value, f"they have no examples in {self.split}", "Give more")
+        part = copy(self)
+        part._hold(tuple(shard for shard in self.shards if shard.file in kept))
+        return part
+
+    @abstractmethod
+    def _hold(self, shards: tuple[Shard, ...]) -> None:
+        """Read some shards only."""
 
     def rows_in_split(self, samples: Integers) -> Integers:
         """Return the numbers of examples among all rows of their split, int64[n].

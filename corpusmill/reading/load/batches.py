@@ -23,6 +23,10 @@ Plan = tuple[list[Integers], list[Position]]
 
 _STATE_VERSION = 1
 
+_SAMPLES_CURE = (
+    "Read the data of the earlier run; if its data set was added to since, the "
+    "first_generations() of it"
+)
 # Samples that are looked up, copied and masked at once: enough that calls cost little, and few
 # enough that a block of rows of 512 tokens takes about a megabyte.
 _BLOCK_SAMPLES = 1024
@@ -191,7 +195,7 @@ class Batches:
         expected = self.state_dict(position)
         for name, cure in (
             ("version", "Use the version of corpusmill that wrote it"),
-            ("samples", "Read the data of the earlier run"),
+            ("samples", _SAMPLES_CURE),
             ("order", "Give the order of the earlier run, by the same seed and other values"),
         ):
             if state.get(name) != expected[name]:
