@@ -4,7 +4,7 @@ Before it, nothing has a final name; after it, files are only given theirs.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import Layout
 from transforms.checksums import read_blocks, unseal
 from transforms.describe import FileNames, add_checksums, add_results, describe, rejects_name
-from transforms.elements import LinesFile, ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, ROWS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.workplace import Workplace
@@ -157,12 +157,8 @@ class Decision:
         record_path, names, place = self._options.record_path, self._names, self._options.place
         record = json.loads(unseal(read_file(record_path), record_path))
         # Every file is prepared before the first gets its final name.
-        joined = self._options.joined
-        whole: Iterable[WrittenFile] = inputs.written
-        if joined:
-            of_shards = [file for file in inputs.written if file.part >= 0]
-            whole = [*self._join_shards(of_shards), *set(inputs.written).difference(of_shards)]
-        entries = [(file, names.entry(file)) for file in sorted(whole, key=names.position)]
+        whole = sorted(self._join_shards(inputs.written), key=names.position)
+        entries = [(file, names.entry(file)) for file in whole]
         moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
         shards_of: dict[str, list[Shard]] = {}
         for file, entry in entries:
@@ -170,11 +166,9 @@ class Decision:
                 shards_of.setdefault(names.split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
         generation = self._options.generation
-        header = add_checksums(
-            manifest_json.from_json(record["header"]),
-            inputs.ranges,
-            generation.first_file if generation else 0,
-        )
+        first_file = generation.first_file if generation else 0
+        header = manifest_json.from_json(record["header"])
+        header = add_checksums(header, inputs.ranges, first_file)
         path = self._options.tokenizer_path
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
@@ -208,7 +202,15 @@ class Decision:
             raise explain_emptiness(self._options.place.output, sums)
 
     def _join_shards(self, written: Sequence[WrittenFile]) -> Iterator[WrittenFile]:
-        """Join the files of a split's and source's shards, in the order of their numbers."""
+        """Join the files of a split's and source's shards, if the format has but one of them.
+
+        Files of provenance stay as they are.
+        """
+        if not self._options.joined:
+            yield from written
+            return
+        yield from (file for file in written if file.part in {ROWS, DOCUMENTS})
+        written = [file for file in written if file.part not in {ROWS, DOCUMENTS}]
         names = self._names
 
         def kind(file: WrittenFile) -> tuple[str, str, int]:

@@ -57,19 +57,11 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     dataset, console = command.dataset, call.console
     places = list_places(dataset)
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
-    pattern = command.output_options.shard_name
-    check_splits(pattern, dataset.validation_share > 0)
+    check_splits(command.output_options.shard_name, dataset.validation_share > 0)
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
-    if dataset.append:
-        stale: tuple[str, ...] = ()
-        if check_appendable(output, resume, temp_location):
-            console.print("resuming: nothing is left to do, as the generation has been added")
-            return True
-    else:
-        stale = check_output(output, dataset.replace, pattern, resume, temp_location)
-        if resume and is_complete(output, temp_location):
-            _confirm(command, console, prepare)
-            return True
+    stale = _find_stale(command, console, prepare)
+    if stale is None:
+        return True
     outlives = not launch.engine.reason_to_wait
     with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
@@ -104,6 +96,23 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         text = f"submitted; the data set is complete once {success} exists"
         console.print(text)
     return submitted.done and not submitted.dry
+
+
+def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str, ...] | None:
+    """Return the files that the commit replaces; None if a resumed run has nothing left to do."""
+    dataset, temp_location = command.dataset, command.run.temp_location
+    output, resume = dataset.output, dataset.resume
+    if dataset.append:
+        if not check_appendable(output, resume, temp_location):
+            return ()
+        console.print("resuming: nothing is left to do, as the text has been added")
+        return None
+    pattern = command.output_options.shard_name
+    stale = check_output(output, dataset.replace, pattern, resume, temp_location)
+    if not resume or not is_complete(output, temp_location):
+        return stale
+    _confirm(command, console, prepare)
+    return None
 
 
 def _confirm(command: Build, console: Console, prepare: Prepare) -> None:
