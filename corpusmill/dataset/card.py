@@ -205,6 +205,9 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield f"- `{CROISSANT}`: the same in the vocabulary of catalogues of data sets, Croissant"
     if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
+    if manifest.provenance:
+        what = "of which tokens of which documents each row is made"
+        yield f"- `provenance/`: {what}; `corpusmill trace` reads it"
     yield f"- `{SUCCESS}`: written last, by a finished build; holds the sha256 of `{MANIFEST}`"
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.dataset.manifest_json import encode
-from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from pipeline.graph import Job
 from pipeline.planning.rates import Rates
@@ -213,10 +212,8 @@ class Workload:
 
     @property
     def files_a_shard(self) -> int:
-        """Number of files of a shard: one for each length bin and each part of the format."""
-        job = self.job
-        bins = cut_lengths(job.objective.columns, job.output_options.bin_size)
-        return max(1, len(bins)) * len(job.commit.suffixes)
+        """Number of files of a shard, those that tell where its rows come from included."""
+        return self.job.commit.files_a_shard
 
     @property
     def shard_files(self) -> int:
