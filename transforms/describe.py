@@ -11,11 +11,10 @@ from corpusmill.dataset.accounting import is_of_the_run, split_distributions, sp
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
-from corpusmill.dataset.provenance import FILES, Generation, provenance_name
+from corpusmill.dataset.provenance import Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from corpusmill.provenance.files import write_files
 from transforms.checksums import join_checksums
 from transforms.elements import DOCUMENTS, ROWS, ReadRange, WrittenFile
 
@@ -156,8 +155,6 @@ def describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     )
     if manifest.corpus.sources:
         files |= _describe_blend(manifest)
-    if manifest.provenance:
-        files |= {FILES: write_files(manifest.corpus)}
     manifest = manifest.with_files(files)
     described = {
         manifests.CROISSANT: render_croissant(manifest),

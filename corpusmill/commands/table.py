@@ -37,8 +37,8 @@ _COMMANDS = (
     Entry("rebuild", "Build a data set again from its manifest, and compare the digests.", True),
     Entry("plan", "Plan a build of any size: its duration, its cost, and what would break.", True),
     Entry("inspect", "Show decoded examples and the distributions of a data set."),
-    Entry("trace", "Trace rows to their documents and text, and documents to their rows."),
     Entry("verify", "Check every byte, row and count of a data set against its manifest."),
+    Entry("trace", "Trace rows to their documents and text, and documents to their rows."),
     Entry("config", "Print all options of a command, or of a data set, as a file for --config."),
     Entry("push", "Push a data set to the Hugging Face hub, or go on with such a push."),
 )

@@ -72,7 +72,7 @@ class Trace:
     limit: int = 20
     """The most rows that are printed; 0 prints all."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Check each value, and that they go together.
 
         Raises:

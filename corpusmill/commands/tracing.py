@@ -35,6 +35,7 @@ def trace(command: Trace, call: Call) -> int:
         UserError: the folder does not hold a data set with provenance, or what is to be traced is
             not in it.
     """
+    command.check()
     data_set = DataSet(command.folder, command.split)
     inputs = Inputs(command.input) if command.text else None
     tracer = Tracer(data_set.folder, data_set.manifest, inputs)

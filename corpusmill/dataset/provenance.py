@@ -2,7 +2,6 @@
 
     provenance/rows-train-00000-of-00032.parquet         of what the rows of a shard are made
     provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
-    provenance/files.parquet                             the files of the corpus, by number
 
 `corpusmill.provenance` writes and reads them.
 """
@@ -16,7 +15,7 @@ from msgspec import Meta
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
-VERSION, FILES = 1, "provenance/files.parquet"
+VERSION = 1
 Kind = Literal["rows", "documents"]
 _SUFFIX = ".parquet"
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,7 @@ def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
     manifest = read_manifest_json(binned)
     shard = max(manifest["splits"]["train"]["shards"], key=lambda value: int(value["rows"]))
     shard["max_length"] -= 1
-    for path in binned.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(binned, tmp_path, dirs_exist_ok=True)
     content = (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
     (tmp_path / "dataset.json").write_bytes(content)
     (tmp_path / "_SUCCESS").write_text(f"{hashlib.sha256(content).hexdigest()}\n")
@@ -119,8 +119,7 @@ def test_inspect_shows_the_fullest_bin_and_its_padding(binned: Path) -> None:
 def test_a_data_set_with_bins_can_be_replaced(
     binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    for path in binned.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(binned, tmp_path, dirs_exist_ok=True)
     build([sample], tokenizer_path, tmp_path, "--replace")
     assert not list(tmp_path.glob("*-bin-*"))
     assert verify(tmp_path) == []

@@ -14,6 +14,8 @@ from pipeline.preparation.assembly import assemble_job
 from tests.tools import jobs
 from tests.tools.jobs import build, command_of, digests, leftovers, start, wait_for
 
+PROVENANCE = {"provenance/rows", "provenance/documents"}
+
 
 def start_and_stop(
     sample: Path, tokenizer: Path, output: Path
@@ -50,7 +52,7 @@ def test_of_two_runs_at_once_one_wins_whole(
     assert verify(output) == []
     names = {name.partition("-")[0] for name in leftovers(output)}
     described = {"README.md", "_SUCCESS", "croissant.json", "dataset.json"}
-    assert names == {*described, "tokenizer.json", "train"}
+    assert names == {*described, "tokenizer.json", "train", "provenance", *PROVENANCE}
     if not all(won):
         flags_of_winner = (first, flags)[won.index(True)]
         jobs.assert_same_bytes(output, [sample], tokenizer_path, *flags_of_winner)

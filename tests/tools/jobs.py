@@ -161,7 +161,11 @@ def digests(folder: Path) -> dict[str, str]:
 
 def shards_of(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return what describes the Parquet shards, of what describes all files of a data set."""
-    return {name: value for name, value in described.items() if name.endswith(".parquet")}
+    return {
+        name: value
+        for name, value in described.items()
+        if name.endswith(".parquet") and not name.startswith("provenance/")
+    }
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -9,12 +9,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from corpusmill.errors import UserError
-
-_OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
 def to_text(value: object) -> str | None:
@@ -47,8 +44,10 @@ def _encodable(text: str) -> str:
 
 
 def _to_json(value: object) -> str:
+    import orjson  # noqa: PLC0415  readers of data sets import this module, and need none
+
     try:
-        return orjson.dumps(value, _to_simple, _OPTIONS).decode()
+        return orjson.dumps(value, _to_simple, orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:  # of numbers above 64 bits, and of surrogates
         text = json.dumps(value, default=_to_simple, ensure_ascii=False, separators=(",", ":"))
         return _encodable(text)
