@@ -7,10 +7,8 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.provenance import list_provenance
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, first_line
-from corpusmill.provenance.documents import DocumentsTable
 from corpusmill.provenance.records import DocumentRecord, records_of
 from corpusmill.provenance.store import OriginStore
 
@@ -27,10 +25,10 @@ def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[Doc
             length, tokens, digest and the kept fields.
 
     Raises:
-        UserError: the data set was built without provenance, or DuckDB is not installed or refuses
-            the condition.
+        UserError: the data set was built without provenance, DuckDB is not installed or refuses the
+            condition, or a file of provenance is damaged.
     """
-    OriginStore(folder, manifest)  # refuses a data set without provenance
+    store = OriginStore(folder, manifest)
     try:
         import duckdb  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
@@ -39,13 +37,9 @@ def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[Doc
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
         found: list[DocumentRecord] = []
         for split in manifest.splits:
-            for name in list_provenance(
-                (entry.file for entry in manifest.files), "documents", split
-            ):
-                with folder.open(name) as stream:
-                    for table in DocumentsTable(stream).groups():
-                        chosen = _select(connection, _describe(table, manifest, split), where)
-                        found += records_of(table.take(pa.array(chosen)))
+            for table in store.tables(split):
+                chosen = _select(connection, _describe(table, manifest, split), where)
+                found += records_of(table.take(pa.array(chosen)))
     return sorted(found, key=lambda record: record.document)
 
 

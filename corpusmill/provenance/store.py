@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest, bin_name
@@ -196,6 +197,16 @@ class OriginStore:
             cause = f"the data set holds no document {missing[0]}"
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
+
+    def tables(self, split: str) -> Iterator[pa.Table]:
+        """Yield the documents of a split, some at a time (`corpusmill.provenance.documents`).
+
+        Raises:
+            UserError: a file of provenance is damaged.
+        """
+        for name in self.names("documents", split):
+            with _reading(self._folder, name), self._folder.open(name) as stream:
+                yield from DocumentsTable(stream).groups()
 
     def document_at(self, file: str, place: int) -> DocumentRecord:
         """Return the document that holds a byte, or a row, of a file.

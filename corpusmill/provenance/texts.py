@@ -1,9 +1,10 @@
 """The text of documents and of spans, read again from the input of a data set."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from tokenizers import Encoding, Tokenizer
 from corpusmill.arrays import ragged
 from corpusmill.arrays.document_facts import digests_of
 from corpusmill.arrays.text_hashes import hash_lines
+from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges
@@ -27,6 +29,9 @@ from corpusmill.provenance.records import DocumentRecord
 from corpusmill.provenance.store import Span
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+
+# How far before a document's place it is looked for: up to the beginning of the longest file.
+_REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
 
 
 class UnreadableTextError(Exception):
@@ -79,17 +84,20 @@ class Texts:
         manifest: of the data set.
         tokenizer: of the data set.
         inputs: where the corpus is.
+
+    Attributes:
+        tokenizer: the tokenizer.
     """
 
     def __init__(self, manifest: Manifest, tokenizer: TokenizerFile, inputs: Inputs) -> None:
-        self._manifest, self._inputs, self._file = manifest, inputs, tokenizer
+        self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
         options = msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         self._options = replace(options, keep_fields=())
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        tokenizer = Tokenizer.from_str(self._file.json)
-        tokenizer.encode_special_tokens = not self._file.options.special_tokens_in_text
+        tokenizer = Tokenizer.from_str(self.tokenizer.json)
+        tokenizer.encode_special_tokens = not self.tokenizer.options.special_tokens_in_text
         return tokenizer
 
     @cached_property
@@ -97,7 +105,7 @@ class Texts:
         entry = self._manifest.objective
         options = OBJECTIVES.load_recorded(entry.name, entry.package)
         made = msgspec.convert(dict(entry.options), options)
-        return made.bind(self._file).text_cuts(self._manifest.seed)
+        return made.bind(self.tokenizer).text_cuts(self._manifest.seed)
 
     def read(self, record: DocumentRecord) -> pa.RecordBatch:
         """Return a document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row.
@@ -105,20 +113,27 @@ class Texts:
         Raises:
             UnreadableTextError: its file is not there, or has another text now.
         """
-        number, place = record.file_number, record.place
-        name = self._manifest.corpus.files[number].path
-        options = self._options
-        with self._inputs.open(name) as stream:
-            part = FileRange(name, number, options, place, place + 1)
-            if is_compressed(name) or not reads_in_ranges(options):
-                part = FileRange(name, number, options)
-            for batch in read_corpus(open_decompressed(stream, name), part):
-                ids = batch.documents.column("document").to_numpy()
-                for row in np.flatnonzero(ids == record.document).tolist():
-                    document = batch.documents.slice(row, 1)
-                    if _digest(document) == record.digest:
-                        return document
+        name = self._manifest.corpus.files[record.file_number].path
+        for part in self._ranges(name, record):
+            with self._inputs.open(name) as stream:
+                for batch in read_corpus(open_decompressed(stream, name), part):
+                    ids = batch.documents.column("document").to_numpy()
+                    for row in np.flatnonzero(ids == record.document).tolist():
+                        document = batch.documents.slice(row, 1)
+                        if _digest(document) == record.digest:
+                            return document
         raise UnreadableTextError(f"{name} is not what it was when the data set was built")
+
+    def _ranges(self, name: str, record: DocumentRecord) -> Iterator[FileRange]:
+        """Yield the ranges of a file to look for a document in, small ones first."""
+        number, place, options = record.file_number, record.place, self._options
+        if is_compressed(name) or not reads_in_ranges(options):
+            yield FileRange(name, number, options)
+            return
+        # The rest of a document that was cut is read by the range of the document's beginning, and
+        # a row of a table by that of its block's.
+        for begin in dict.fromkeys(max(0, place - reach) for reach in _REACHES):
+            yield FileRange(name, number, options, begin, place + 1)
 
     @catch_panics("the tokenizers library")
     def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:
@@ -131,7 +146,10 @@ class Texts:
         Raises:
             UnreadableTextError: the tokenizer gives the document fewer tokens than a span asks for.
         """
-        pieces = self._cut(document)
+        pieces = self.pieces(document)
+        separator = "\n" if self._cuts is None else ""
+        starts = [*accumulate((len(piece) + len(separator) for piece in pieces), initial=0)]
+        whole = separator.join(pieces)
         encodings: list[Encoding] = []
         ends, texts = [0], []
         for span in spans:
@@ -143,17 +161,19 @@ class Texts:
             if ends[-1] < last:
                 cause = "its text has fewer tokens than when the data set was built"
                 raise UnreadableTextError(cause)
-            parts = []
-            for number, (encoding, start) in enumerate(zip(encodings, ends, strict=False)):
-                first, stop = max(span.first_token, start) - start, min(last - start, len(encoding))
-                if first < stop:
-                    offsets = encoding.offsets
-                    parts.append(pieces[number][offsets[first][0] : offsets[stop - 1][1]])
-            texts.append("\n".join(parts))
+            bounds = []
+            for token, side in ((span.first_token, 0), (last - 1, 1)):
+                piece = bisect_right(ends, token) - 1
+                bounds.append(starts[piece] + encodings[piece].offsets[token - ends[piece]][side])
+            texts.append(whole[slice(*bounds)])
         return texts
 
-    def _cut(self, document: pa.RecordBatch) -> list[str]:
-        """Return the sentences of a document, or the pieces into which its objective cuts it."""
+    def pieces(self, document: pa.RecordBatch) -> list[str]:
+        """Return the sentences of a document, or the pieces into which its objective cuts it.
+
+        Args:
+            document: the document, as `read` returns it.
+        """
         sentences = document.column("sentences").flatten()
         if self._cuts is None:
             return [str(text) for text in sentences.to_pylist()]

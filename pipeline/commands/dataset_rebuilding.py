@@ -32,6 +32,10 @@ def rebuild(command: Rebuild, call: Call) -> int:
         cause = "it is the data set that is built again"
         raise UserError(f"--output {command.output}", cause, "Give another folder")
     folder, manifest = open_data_set(call.files.open_folder(place))
+    if manifest.provenance and len(manifest.provenance.generations) > 1:
+        cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
+        cure = "Build its first part, and add the others with --append"
+        raise UserError(command.data_set, cause, cure)
     rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
     dataset = _choose_data_set(command, rebuilding)
     options = rebuilding.make_build(dataset, command.drop_overlap_with, command.run, command.log)

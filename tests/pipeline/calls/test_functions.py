@@ -60,7 +60,8 @@ def test_a_build_from_an_iterable_is_that_from_json_lines(
         assert (len(built), built.split) == (built.manifest.rows, "train")
         (file,) = built.manifest.corpus.files
         assert file.bytes == lines.stat().st_size
-        everything = [path.read_bytes() for path in (tmp_path / name).iterdir()]
+        files = (path for path in (tmp_path / name).rglob("*") if path.is_file())
+        everything = [path.read_bytes() for path in files]
         assert not any(str(tmp_path).encode() in content for content in everything)
     assert state() == before
     assert capfd.readouterr().out == ""
