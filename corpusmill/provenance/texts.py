@@ -134,6 +134,7 @@ class Texts:
         # a row of a table by that of its block's.
         for begin in dict.fromkeys(max(0, place - reach) for reach in _REACHES):
             yield FileRange(name, number, options, begin, place + 1)
+        yield FileRange(name, number, options)  # a place in a table is no byte of it
 
     @catch_panics("the tokenizers library")
     def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:
