@@ -47,12 +47,29 @@ class ShardProvenance:
 
     def __enter__(self) -> Self:
         if options := self._options:
-            for number in range(options.bins):
-                sink = self._open(options.temp_folder, ROWS, number)
-                self._rows.append(RowsWriter(sink, options.layout.seed))
-            sink = self._open(options.temp_folder, DOCUMENTS, 0)
-            self._documents.append(DocumentsWriter(sink, options.keep_fields))
+            try:
+                self._open_all(options)
+            except BaseException:
+                self._abandon()
+                raise
         return self
+
+    def _open_all(self, options: ProvenanceOptions) -> None:
+        for number in range(options.bins):
+            sink = self._open(options.temp_folder, ROWS, number)
+            self._rows.append(RowsWriter(sink, options.layout.seed))
+        sink = self._open(options.temp_folder, DOCUMENTS, 0)
+        self._documents.append(DocumentsWriter(sink, options.keep_fields))
+
+    def _abandon(self) -> None:
+        """Close the files, in which writers would otherwise write when they are deleted."""
+        for writer in self._writers:
+            writer.abandon()
+        self._files.close()
+
+    @property
+    def _writers(self) -> Sequence[RowsWriter | DocumentsWriter]:
+        return [*self._rows, *self._documents]
 
     def _open(self, folder: str, part: int, number: int) -> HashingWriter:
         path = new_path(folder, f"provenance-{self._shard}", ".parquet")
@@ -72,11 +89,9 @@ class ShardProvenance:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            for rows in self._rows:
-                rows.close()
-            for documents in self._documents:
-                documents.close()
-        self._files.close()
+            for writer in self._writers:
+                writer.close()
+        self._abandon()
 
     def written(self) -> Iterator[WrittenFile]:
         """Yield the files, once they are closed."""

@@ -163,7 +163,7 @@ def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Ca
 
 def _find_documents(tracer: Tracer, data_set: DataSet, command: Trace) -> Sequence[DocumentRecord]:
     if command.file is not None:
-        return [tracer.store.document_at(command.file, command.offset or 0)]
+        return tracer.store.documents_at(command.file, command.offset or 0)
     if command.where is not None:
         return search_documents(data_set.folder, data_set.manifest, command.where)
     return list(tracer.store.documents(command.document).values())

@@ -87,9 +87,9 @@ def _bin_configs(manifest: Manifest) -> Iterable[str]:
     for number, splits in _bins(manifest):
         yield from (f"- config_name: bin-{number:02d}", "  data_files:")
         for name, shards in splits:
-            first = PurePosixPath(shards[0].file)
-            begin = first.name.rsplit("-", maxsplit=3)[0]
-            yield from (f"  - split: {name}", f'    path: "{begin}-*{first.suffix}"')
+            files = [PurePosixPath(shard.file) for shard in shards]
+            globs = [f"{file.name.rsplit('-', maxsplit=3)[0]}-*{file.suffix}" for file in files]
+            yield from _list_paths(name, list(dict.fromkeys(globs)))
 
 
 def _source_configs(manifest: Manifest) -> Iterable[str]:
@@ -101,6 +101,14 @@ def _source_configs(manifest: Manifest) -> Iterable[str]:
             if any(shard.rows for shard in shards):
                 yield from (f"  - split: {name}", "    path:")
                 yield from (f'    - "{shard.file}"' for shard in shards)
+
+
+def _list_paths(split: str, paths: Sequence[str]) -> Iterable[str]:
+    if len(paths) == 1:
+        yield from (f"  - split: {split}", f'    path: "{paths[0]}"')
+        return
+    yield from (f"  - split: {split}", "    path:")
+    yield from (f'    - "{path}"' for path in paths)
 
 
 def _introduction(manifest: Manifest) -> Iterable[str]:

@@ -89,10 +89,17 @@ def shard_glob(pattern: str | None, split: str, file: str) -> str:
         None, "train" and "train-00003-of-00008.parquet" give "train-*.parquet".
     """
     suffix = "".join(PurePosixPath(file).suffixes)
-    texts = []
+    texts, after = list[str](), ""
     for plain, field, _, _ in Formatter().parse(pattern or DEFAULT + suffix):
-        texts += [plain, split if field == "split" else "*" if field else ""]
-    return re.sub(r"\*.*\*", "*", "".join(texts))
+        # Names of sources and of generations follow the split, as in "train-more1".
+        is_open = after == "split" and plain != "-"
+        texts += ["*" if is_open else "", plain]
+        texts += [split if field == "split" else "*" if field else ""]
+        after = field or ""
+    texts.append("*" if after == "split" else "")
+    # A glob for both splits would be no glob of one.
+    parts = "".join(texts).split(split)
+    return split.join(re.sub(r"\*.*\*", "*", part) for part in parts)
 
 
 def matcher_of(pattern: str) -> re.Pattern[str]:

@@ -124,6 +124,10 @@ class DocumentsWriter:
             self._write()
         self._writer.close()
 
+    def abandon(self) -> None:
+        """Write nothing more: the file is of no use."""
+        self._writer.is_open = False
+
 
 def _measure_fields(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """Return the bytes of the kept fields of each document, int64[rows]."""

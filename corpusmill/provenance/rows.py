@@ -155,6 +155,10 @@ class RowsWriter:
         self._writer.add_key_value_metadata({_IS_DERIVED.decode(): json.dumps(self._derived)})
         self._writer.close()
 
+    def abandon(self) -> None:
+        """Write nothing more: the file is of no use."""
+        self._writer.is_open = False
+
 
 def _spans_of(rows: pa.RecordBatch) -> pa.ListArray:
     """Return the spans of rows as they are written."""

@@ -208,8 +208,10 @@ class OriginStore:
             with _reading(self._folder, name), self._folder.open(name) as stream:
                 yield from DocumentsTable(stream).groups()
 
-    def document_at(self, file: str, place: int) -> DocumentRecord:
+    def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
         """Return the document that holds a byte, or a row, of a file.
+
+        There may be several, where files that were added to the data set have the same name.
 
         Args:
             file: name of the file as the manifest lists it, or its end.
@@ -218,26 +220,30 @@ class OriginStore:
         Raises:
             UserError: there is no such file, or none of its documents in the data set holds it.
         """
-        number, found = self._number_of(file), list[DocumentRecord]()
+        numbers, found = self._numbers_of(file), dict[int, DocumentRecord]()
         for split in self.manifest.splits:
             for name in self.names("documents", split):
                 with _reading(self._folder, name), self._folder.open(name) as stream:
-                    found += records_of(DocumentsTable(stream).find_place(number, place))
+                    table = DocumentsTable(stream)
+                    for number in numbers:
+                        for record in records_of(table.find_place(number, place)):
+                            last = found.get(number, record)
+                            found[number] = max(last, record, key=lambda each: each.document)
         if not found:
             cause = "no document of the data set holds it: it may be a title, a reject or left out"
             raise UserError(f"--offset {place} of {file}", cause, "Give another place")
-        return max(found, key=lambda record: record.document)
+        return [record for _, record in sorted(found.items())]
 
-    def _number_of(self, file: str) -> int:
+    def _numbers_of(self, file: str) -> list[int]:
         paths = [entry.path for entry in self.manifest.corpus.files]
         ending = [n for n, path in enumerate(paths) if path == file or path.endswith(f"/{file}")]
         if file in paths:
-            return paths.index(file)
-        if len(ending) != 1:
+            return [number for number, path in enumerate(paths) if path == file]
+        if len({paths[number] for number in ending}) != 1:
             known = ", ".join(paths[:3]) + (", ..." if len(paths) > 3 else "")
             cause = f"{len(ending)} files of the corpus have this name; it has {known}"
             raise UserError(f"--file {file}", cause, "Give the name as the manifest lists it")
-        return ending[0]
+        return ending
 
     def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:
         share = self.manifest.output.validation_share

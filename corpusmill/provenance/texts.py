@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -48,19 +49,22 @@ class Inputs:
 
     places: Sequence[str] = ()
 
-    def open(self, name: str) -> BinaryIO:
-        """Open a file by its name in the manifest.
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Yield the files of a name in the manifest; several generations may have one each.
 
         Raises:
-            UnreadableTextError: it is not there.
+            UnreadableTextError: there is none.
         """
+        seen = set[tuple[str, str]]()
         for folder, known in self._candidates(name):
-            try:
-                return folder.open(known)
-            except OSError:
+            if (place := (folder.url, known)) in seen:
                 continue
-        where = ", ".join(self.places) or "the present folder"
-        raise UnreadableTextError(f"{name} was not found in {where}")
+            with suppress(OSError), folder.open(known) as stream:
+                seen.add(place)
+                yield stream
+        if not seen:
+            where = ", ".join(self.places) or "the present folder"
+            raise UnreadableTextError(f"{name} was not found in {where}")
 
     def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
         for place in self.places or (".",):
@@ -115,7 +119,7 @@ class Texts:
         """
         name = self._manifest.corpus.files[record.file_number].path
         for part in self._ranges(name, record):
-            with self._inputs.open(name) as stream:
+            for stream in self._inputs.open(name):
                 for batch in read_corpus(open_decompressed(stream, name), part):
                     ids = batch.documents.column("document").to_numpy()
                     for row in np.flatnonzero(ids == record.document).tolist():

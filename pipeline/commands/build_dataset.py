@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Makes the recipe of a build, with a folder for temporary files.
 Prepare = Callable[[Build, str, Console], Recipe]
+_ADDED = "resuming: nothing is left to do, as the text has been added"
 
 
 def build(command: Build, call: Call) -> int:
@@ -66,7 +67,12 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
         appended = Appended(output, folder) if dataset.append else None
-        recipe = appended.adapt(recipe) if appended else recipe
+        if appended:
+            recipe = appended.adapt(recipe)
+            stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
+            if resume and appended.has_added(recipe.files):
+                console.print(_ADDED)
+                return True
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.graph import build_dataset  # noqa: PLC0415
@@ -78,10 +84,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         if appended:
             job = appended.complete(job, dataset.existing, folder.path)
         folder.begin(job, recipe.files, stale, appended.manifest if appended else None)
-        if dataset.resume:
-            done = count_finished(folder.path)
-            text = f"resuming: {name_units(done)} are finished" if done else "beginning anew"
-            console.print(text)
+        if resume:
+            console.print(_describe_begin(folder.path))
         work = Work(recipe.read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         submitted = launch.run(
             lambda pipeline: build_dataset(pipeline, job), work, job.corpus_bytes, folder.path
@@ -89,13 +93,26 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         folder.handed_over = not (submitted.done or submitted.dry)
         if submitted.done:
             folder.check_committed()
-    if submitted.dry:
-        console.print("a dry run: the job was translated and checked, and nothing was submitted")
-    elif not submitted.done:
-        success = join_path(dataset.output, SUCCESS)
-        text = f"submitted; the data set is complete once {success} exists"
-        console.print(text)
-    return submitted.done and not submitted.dry
+    is_there = submitted.done and not submitted.dry
+    if not is_there:
+        console.print(_describe_submission(output, submitted.dry, dataset.append))
+    return is_there
+
+
+def _describe_begin(folder: str) -> str:
+    """Say what a run that is resumed has finished in its folder."""
+    done = count_finished(folder)
+    return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
+
+
+def _describe_submission(output: str, is_dry: bool, appends: bool) -> str:
+    """Say how one will know that a job which nobody waits for has ended."""
+    if is_dry:
+        return "a dry run: the job was translated and checked, and nothing was submitted"
+    success = join_path(output, SUCCESS)
+    if appends:
+        return f"submitted; the text has been added once {success} changes"
+    return f"submitted; the data set is complete once {success} exists"
 
 
 def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str, ...] | None:
@@ -105,7 +122,7 @@ def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str
     if dataset.append:
         if not check_appendable(output, resume, temp_location):
             return ()
-        console.print("resuming: nothing is left to do, as the text has been added")
+        console.print(_ADDED)
         return None
     pattern = command.output_options.shard_name
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from corpusmill.corpus.filters.known_texts import sort_digests
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.provenance import list_provenance
 from corpusmill.dataset.shards import open_data_set
@@ -17,8 +17,10 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.provenance.documents import DocumentsTable
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.changes import describe_changes
+from pipeline.preparation.changes import compare_files, describe_changes
 from pipeline.preparation.header import describe
+from pipeline.preparation.inputs import InputFile
+from pipeline.preparation.output import find_files_of
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from transforms.known_texts import StoredDigests
@@ -51,8 +53,9 @@ class Appended:
     """
 
     def __init__(self, output: str, run: RunFolder) -> None:
+        self._place, self._is_resumed = BeamFolder(output), run.earlier is not None
         self._folder: Folder
-        self._folder, self.manifest = open_data_set(BeamFolder(output))
+        self._folder, self.manifest = open_data_set(self._place)
         if run.earlier is not None:
             if "appended_to" not in run.earlier:
                 cause = "the stopped run does not add to the data set"
@@ -78,19 +81,43 @@ class Appended:
         Raises:
             UserError: its options or its tokenizer are not those of the data set.
         """
+        if recipe.sources:
+            cause = "the input has sources with names, and the data set has none"
+            raise UserError(_FLAG, cause, "Give --input")
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         recipe = replace(
             recipe, first_file=len(self.manifest.corpus.files), tag=f"more{len(generations)}"
         )
         changes = describe_changes(_entries(self.manifest), _entries(describe(recipe)))
-        if recipe.sources:
-            changes.append("the input has sources with names")
         if changes:
             more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
             cause = f"the data set was built otherwise: {'; '.join(changes[:3])}{more}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
         return recipe
+
+    def list_stale(self, tag: str, shard_name: str | None) -> tuple[str, ...]:
+        """List files that another run with the same aim had moved when it was stopped for good.
+
+        Args:
+            tag: of the generation.
+            shard_name: the pattern of the names of shards.
+        """
+        known = {*self.manifest.entries, MANIFEST, SUCCESS}
+        names = (name for name in self._place.list() if name not in known)
+        return tuple(find_files_of(tag, names, shard_name))
+
+    def has_added(self, files: Sequence[InputFile]) -> bool:
+        """Whether the last generation was made of some files, and they are as they were.
+
+        If the run is resumed, it has not yet added them.
+        """
+        generations = self.manifest.provenance.generations if self.manifest.provenance else ()
+        if self._is_resumed or len(generations) < 2:
+            return False
+        own = self.manifest.corpus.files[generations[-1].first_file :]
+        last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=own))
+        return not [*compare_files(last, files, self._place.written_at(SUCCESS))]
 
     def complete(self, job: "Job", existing: str, folder: str) -> "Job":
         """Return a job that compares documents with those of the data set.

@@ -32,10 +32,15 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     changes = list(_compare_inputs(earlier["inputs"], now["inputs"]))
     for part in ("header", "layout"):
         changes += describe_changes(earlier[part], now[part])
+    known = "known_documents"
+    changes += describe_changes(
+        earlier.get(known), now.get(known), "what the data set holds already"
+    )
+    over = "without --resume" if "appended_to" in earlier else "with --replace"
     _refuse(
         changes,
         "this is not the run that was stopped",
-        "Give the same input and options, or start over with --replace",
+        f"Give the same input and options, or start over {over}",
     )
 
 

@@ -3,13 +3,13 @@
 import os
 import re
 import socket
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import psutil
 
-from corpusmill.dataset.generations import GENERATION
+from corpusmill.dataset.generations import GENERATION, is_generation
 from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import refuse_special
@@ -134,7 +134,7 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
     is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
     _refuse_alive(claim, output, is_ours)
     if resume:
-        _refuse_lost(claim, output, is_ours)
+        _refuse_lost(claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave --resume out")
         return claim.ended == COMMITTED and is_complete(output, temp_location)
     seal = read_bytes(join_path(root, SUCCESS)) or b""
     if SUCCESS not in listed or not is_ours or b" " in seal.strip():
@@ -142,6 +142,22 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
         cure = "Resume it: the command with which it was started, with --resume"
         raise UserError(f"--output {output} --append", cause, cure)
     return False
+
+
+def find_files_of(tag: str, names: Iterable[str], shard_name: str | None) -> Iterator[str]:
+    """Yield the names that files of a generation have, those of the commit's own folder included.
+
+    Args:
+        tag: of the generation.
+        names: the names.
+        shard_name: the pattern of the names of shards.
+    """
+    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
+    tagged = re.compile(rf"-{tag}(?!\w)")
+    for name in names:
+        is_own = tagged.search(name) or is_generation(name.partition("/")[0])
+        if is_own and any(pattern.fullmatch(name) for pattern in patterns):
+            yield name
 
 
 def _find_foreign(
@@ -198,14 +214,16 @@ def _refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
         )
 
 
-def _refuse_lost(claim: Claim, output: str, is_ours: bool) -> None:
+def _refuse_lost(
+    claim: Claim, output: str, is_ours: bool, over: str = "Start over with --replace"
+) -> None:
     """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
     if claim.is_damaged:
         raise UserError(
             "--resume",
             f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
             "stopped run has left its work",
-            "Start over with --replace",
+            over,
         )
     if not is_ours:
         raise UserError(
@@ -213,7 +231,7 @@ def _refuse_lost(claim: Claim, output: str, is_ours: bool) -> None:
             f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
             f"runs into {output}",
             "If it was started with --temp-location, give the same one; if its folder was moved, "
-            "copied or removed, start over with --replace",
+            f"copied or removed: {over[0].lower()}{over[1:]}",
         )
 
 

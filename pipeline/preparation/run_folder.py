@@ -17,7 +17,7 @@ from uuid import uuid4
 import psutil
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
-from corpusmill.dataset.manifest_json import encode, to_json
+from corpusmill.dataset.manifest_json import decode, to_json
 from corpusmill.errors import UserError
 from pipeline.preparation.changes import refuse_changes
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
@@ -123,6 +123,7 @@ class RunFolder:
         }
         if appended_to is not None:
             record["appended_to"] = to_json(appended_to)
+            record["known_documents"] = "added" if job.known is None else "left out"
             self.restart = "without --resume it starts over"
         # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)
@@ -167,9 +168,11 @@ class RunFolder:
 
     def _refuse_other(self, manifest: Manifest) -> None:
         """Refuse, and give the claim back, if another run changed the data set before our claim."""
-        if read_bytes(join_path(self.output, MANIFEST)) != encode(manifest):
+        content = read_bytes(join_path(self.output, MANIFEST))
+        if content is None or decode(content, self.output) != manifest:
             drop_claim(self.output, self.token)
-            raise _too_late(self.output)
+            cause = "another run has meanwhile changed the data set"
+            raise UserError(f"--output {self.output} --append", cause, "Run the command again")
 
 
 @contextmanager

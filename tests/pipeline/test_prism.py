@@ -19,6 +19,7 @@ from corpusmill.console.process import FAILURE, INTERRUPTED
 from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
+from tests.tools.growing import Growing, halve
 from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build, run_here
 from tests.tools.running_job import RunningJob
 
@@ -78,6 +79,20 @@ def test_every_objective_gives_the_bytes_of_the_local_runner(
     assert f"PrismRunner: --prism_location={prism}" in elsewhere.output
     # Beam logs what Prism says, and what it says of itself.
     assert elsewhere.errors == ""
+
+
+@pytest.mark.usefixtures("prism")
+def test_text_is_added_with_the_bytes_of_the_local_runner(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    first, second = halve(sample.read_bytes(), tmp_path)
+    folders = [Growing(tmp_path / name, tokenizer_path) for name in ("here", "prism")]
+    for growing, where in zip(
+        folders, ((), ("--range-bytes", "7777", *PRISM, *THREADS)), strict=True
+    ):
+        growing.build(first)
+        growing.append(second, flags=where)
+    assert folders[0].files() == folders[1].files()
 
 
 @pytest.fixture

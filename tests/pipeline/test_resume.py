@@ -1,11 +1,9 @@
 """A run that was stopped is resumed, and ends with the bytes of one that was not stopped."""
 
-import errno
 import json
 import os
 import shutil
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import transforms.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
 from tests.tools.jobs import Outcome, build, digests
+from tests.tools.stops import Stop, full_disk
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -90,26 +89,6 @@ def test_what_is_finished_is_not_done_again(
     outcome = stopped.run("--resume")
     assert "4 shards" in outcome.output
     assert digests(stopped.output) == plain
-
-
-class Stop:
-    """Stops a run when it creates its nth file."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls, self.at = count(), -1
-        self.error: Callable[[], BaseException] = Exception
-        real: Callable[..., Any] = Path.open
-
-        def call(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-            if mode == "wb" and next(self.calls) == self.at:
-                raise self.error()
-            return real(path, mode, *arguments, **named)
-
-        monkeypatch.setattr(Path, "open", call)
-
-
-def full_disk() -> OSError:
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture(scope="module")

@@ -88,8 +88,8 @@ class Folders:
             str(self.temp / "run.json"), (".parquet",), Expected(3, 100, len(shards), 5), None,
         )  # fmt: skip
 
-    def set_stale(self, *names: str) -> None:
-        record = {"header": HEADER, "stale": names}
+    def set_stale(self, *names: str, **entries: Any) -> None:
+        record = {"header": HEADER, "stale": names, **entries}
         (self.temp / "run.json").write_bytes(seal(json.dumps(record).encode()))
 
     def write_companions(self) -> list[WrittenFile]:

@@ -1,6 +1,7 @@
 """The commit, killed at each of its calls and repeated, and overtaken by another attempt."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 import threading
@@ -12,18 +13,21 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from corpusmill.dataset.manifest_json import from_json, to_json
+from corpusmill.dataset.provenance import Generation, Provenance
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
-from tests.transforms.test_commit import COUNTS, JOINED, LAYOUT, Folders
+from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
 from transforms.commit import _Commit, _Decide, _End, _Finish
 from transforms.elements import LinesFile
 from transforms.moves import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.recovery.claim import CLAIM, Claim, take_claim
 from transforms.trees import _ListBlock
 
-# The name of a case; whether an earlier data set is replaced, by one with other names or the same;
-# whether the shards of a split are joined; whether groups of files are moved by tasks of their own.
+# The name of a case; whether an earlier data set is replaced, by one with other names or the same,
+# or added to; whether the shards of a split are joined; whether groups of files are moved by tasks
+# of their own.
 CASES = {
     "a new data set": (None, False, False),
     "joined shards": (None, True, False),
@@ -33,7 +37,14 @@ CASES = {
     "in groups": (None, False, True),
     "in groups, in place of one with the same names": ("same", False, True),
     "in groups, in place of one with other names": ("other", False, True),
+    "added to one": ("added", False, False),
+    "in groups, added to one": ("added", False, True),
 }
+
+
+WITH_PROVENANCE = to_json(
+    replace(from_json(HEADER), provenance=Provenance(1, (Generation(0, LAYOUT),)))
+)
 
 
 class Case:
@@ -47,8 +58,13 @@ class Case:
         if joined:
             shards = [*self.folders.shards, *self.folders.write_companions()]
             self.changes = {"shards": shards, **JOINED}
+        if replaced == "added":
+            self.changes["generation"] = Generation(0, LAYOUT)
+            self.folders.set_stale(header=WITH_PROVENANCE)
         if replaced:
             self._commit_earlier(replaced)
+        if replaced == "added":
+            self._add()
         self._kept = root.parent / f"{root.name}-kept"
         shutil.copytree(root, self._kept)
 
@@ -74,6 +90,15 @@ class Case:
             path.write_bytes(content)
         self.folders.set_stale(*sorted(self.folders.files()))
         take_claim(str(self.folders.output), Claim("mine", str(self.folders.temp), "", 0, 0.0))
+
+    def _add(self) -> None:
+        """Let the commit add to the earlier data set, in which another run has left a shard."""
+        output = self.folders.output
+        left = output / "train-more1-00000-of-00007.parquet"
+        left.write_bytes(b"left")
+        earlier = json.loads((output / "dataset.json").read_bytes())
+        self.folders.set_stale(left.name, header=WITH_PROVENANCE, appended_to=earlier)
+        self.changes["generation"] = Generation(2, LAYOUT, "more1")
 
     def restore(self) -> None:
         """Restore the folder, by a program whose calls are not counted."""

@@ -82,9 +82,12 @@ class Reveal:
     appends: bool = False
 
     def copy(self, moves: Sequence[Move]) -> None:
-        """Copy large files into the generation, if an earlier data set is to be replaced."""
+        """Copy large files into the generation, if an earlier data set is to be replaced.
+
+        Files that are added take no place of others, and get their final names now.
+        """
         if self.appends:
-            self.move(moves, [])
+            _publish(moves)
             return
         if not self._is_replacing():
             return
@@ -113,7 +116,7 @@ class Reveal:
             self._write(_final(self.output, SUCCESS), self.seal)
 
     def move(self, moves: Sequence[Move], removed: Sequence[str]) -> None:
-        """Give large files their final names.
+        """Give large files their final names, unless they have been added by `copy`.
 
         Args:
             moves: the files.
@@ -122,9 +125,9 @@ class Reveal:
         Raises:
             RuntimeError: a file has neither its temporary nor its final name.
         """
-        _make_folders({move.destination for move in moves})
         delete_files([_final(self.output, name) for name in removed])
-        publish(moves)
+        if not self.appends:
+            _publish(moves)
 
     def finish(self, contents: Mapping[str, bytes], folders: Iterable[str]) -> None:
         """Write the small files, and remove what is left of the steps (`list_folders`)."""
@@ -173,6 +176,11 @@ class Reveal:
         temporary = new_path(self.temp_folder, "commit")
         write_file(temporary, content)
         publish([Move(temporary, path, len(content))])
+
+
+def _publish(moves: Sequence[Move]) -> None:
+    _make_folders({move.destination for move in moves})
+    publish(moves)
 
 
 def _generation_around(name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.storage import LayeredFolder, UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.reading.tokenizer_check import check_tokenizer
@@ -132,3 +132,27 @@ def test_a_server_that_does_not_answer_is_named() -> None:
         port = server.getsockname()[1]
     with pytest.raises(UserError, match=r": 127\.0\.0\.1 cannot be reached \("):
         open_data_set(UrlFolder(f"http://127.0.0.1:{port}/out"))
+
+
+@pytest.mark.parametrize("url", ["path", "memory"])
+def test_files_of_the_upper_folder_lie_over_those_of_the_lower(url: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "out") if url == "path" else "memory://layers"
+    files = fsspec.filesystem("file" if url == "path" else "memory")
+    contents = {"shard": b"s", "card": b"old", "upper/card": b"newer", "upper/added": b"a"}
+    for name, content in contents.items():
+        files.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
+        files.pipe(f"{place}/{name}", content)
+    lower = UrlFolder(place)
+    folder = LayeredFolder(lower.below("upper"), lower)
+    assert folder.url == place
+    assert folder.list() == {"added": 1, "card": 5, "shard": 1}
+    for name, content in {"shard": b"s", "card": b"newer", "added": b"a"}.items():
+        assert folder.read(name) == content
+        with folder.open(name) as stream:
+            assert stream.read() == content
+        local = folder.local_path(name)
+        assert (local.read_bytes() if local else content) == content
+    with pytest.raises(FileNotFoundError):
+        folder.read("none")
+    if url == "memory":
+        files.rm("/layers", recursive=True)

@@ -23,6 +23,14 @@ def test_names() -> None:
 
 def test_globs() -> None:
     assert shard_glob(None, "validation", "train-00000-of-00002.parquet") == "validation-*.parquet"
+    for pattern, glob in (
+        # "train-more1" may stand in the place of the split.
+        ("{split}.{shard}-of-{shards}.parquet", "train*.parquet"),
+        ("{shard}.{split}", "*.train*"),
+        ("x-{split}-part-{shard}", "x-train*"),
+        ("{split}-{shard}", "train-*"),
+    ):
+        assert shard_glob(pattern, "train", "") == glob
     assert (
         shard_glob(ELECTRA, "train", "pretrain_data.tfrecord-0-of-2") == "pretrain_data.tfrecord-*"
     )

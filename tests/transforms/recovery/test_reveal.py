@@ -1,11 +1,13 @@
 """The steps that reveal a data set, overtaken between two calls by an attempt that finishes it."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.generations import refer_to
+from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.storage import UrlFolder
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import Reveal, reveal
 
@@ -67,3 +69,28 @@ def test_no_generation_is_left_by_an_attempt_that_comes_too_late(
 ) -> None:
     _SlowToCopy(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL).copy(moves)
     check(tmp_path / "out")
+
+
+def test_readers_see_what_is_added_before_the_small_files_are_replaced(
+    moves: list[Move], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    [move] = moves
+    added = move._replace(destination=str(output / "shard-more1"))
+    seal = hashlib.sha256(CONTENTS[MANIFEST]).hexdigest().encode() + b"\n"
+    contents = {**CONTENTS, SUCCESS: seal}
+    steps = Reveal(str(output), str(tmp_path / "temp"), seal, appends=True)
+    steps.copy([added])
+    assert current_folder(UrlFolder(str(output))).read(MANIFEST) == b"older"
+    steps.pass_on(contents)
+    folder = current_folder(UrlFolder(str(output)))
+    assert folder.read(MANIFEST) == CONTENTS[MANIFEST]
+    assert (folder.read("shard"), folder.read("shard-more1")) == (b"old", b"new")
+    # The generation has no copies of shards.
+    assert {path.name for path in output.glob("_generation-*/*")} == {*contents}
+    (output / "left").write_bytes(b"of a run that was given up")
+    steps.move([added], steps.list_removed(["left"], [added], contents))
+    steps.finish(contents, steps.list_folders([], [added]))
+    names = {path.name for path in output.iterdir()}
+    assert names == {SUCCESS, MANIFEST, "shard", "shard-more1"}
+    assert (output / "shard").read_bytes() == b"old"

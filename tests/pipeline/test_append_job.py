@@ -1,0 +1,362 @@
+"""Text is added to a data set, whose files stay, and both are read as one."""
+
+import json
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.errors import UserError
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.loader import Loader
+from corpusmill.reading.make_batches import make_batches
+from tests.tools.growing import SHARE, Growing, halve, without_descriptions
+from tests.tools.jobs import TWO_WORKERS, build, run_here
+from tests.tools.origins import check_provenance
+from tests.tools.small_datasets import t5_tokenizer
+
+_PACK = ("--mode", "pack", "--max-seq-length", "64")
+WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bert": ("bert", ()),
+    "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
+    "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
+    "bert in bins": ("bert", ("--bin-size", "32")),
+    "bert under other names": ("bert", ("--shard-name", "{split}.{shard}-of-{shards}.parquet")),
+    "bert without duplicates": ("bert", ("--drop-duplicates",)),
+    "electra": ("electra", ()),
+    "ernie": ("ernie", ()),
+    "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
+    "gpt stream": ("gpt", ("--mode", "stream")),
+    "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
+    "gpt pack": ("gpt", _PACK),
+    "t5": ("t5", ()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer that suits every objective."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
+    return path
+
+
+@pytest.fixture(scope="module")
+def first(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Growing:
+    """A data set of the first half."""
+    growing = Growing(tmp_path_factory.mktemp("first") / "out", tokenizer)
+    growing.build(halves[0])
+    return growing
+
+
+@pytest.fixture(scope="module")
+def appended(
+    first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Growing:
+    """The same with the second half."""
+    growing = Growing(tmp_path_factory.mktemp("both") / "out", first.tokenizer)
+    shutil.copytree(first.output, growing.output)
+    growing.append(halves[1])
+    return growing
+
+
+@pytest.fixture
+def growing(first: Growing, tmp_path: Path) -> Growing:
+    """A copy of the data set of the first half."""
+    shutil.copytree(first.output, tmp_path / "out")
+    return Growing(tmp_path / "out", first.tokenizer)
+
+
+def problems(growing: Growing) -> list[Any]:
+    return verify(UrlFolder(str(growing.output)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_objective_grows_and_its_earlier_files_stay(
+    way: str, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    objective, flags = WAYS[way]
+    growing = Growing(tmp_path / "out", tokenizer, (*SHARE, *flags), objective)
+    growing.build(halves[0])
+    earlier, files = growing.manifest(), growing.files()
+    growing.append(halves[1])
+    assert problems(growing) == []
+    later, kept = growing.manifest(), without_descriptions(files)
+    lists = {name for name in kept if name.endswith("_filelist")}  # of ERNIE's trainer
+    assert {name: growing.files()[name] for name in kept.keys() - lists} == {
+        name: kept[name] for name in kept.keys() - lists
+    }
+    assert "rejects/rejects-more1.jsonl" in later.entries
+    assert later.counts["read.rejects"] == 2
+    assert len(later.corpus.files) == 2
+    for name, split in later.splits.items():
+        before = earlier.splits[name]
+        assert split.shards[: len(before.shards)] == before.shards
+        assert split.rows > before.rows
+        assert split.tokens > before.tokens
+        assert all(fnmatch(shard.file, later.glob(name)) for shard in split.shards)
+    for name, count in earlier.counts.items():
+        assert later.counts[name] >= count
+    # Rows are made of the text of their own part.
+    for row in check_provenance(growing.output, *halves):
+        own = {document >> OFFSET_BITS for document in row.documents}
+        assert own == {1 if "-more1" in row.shard else 0}
+
+
+def test_together_they_have_the_text_of_one_build(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    both, whole = (Growing(tmp_path / name, tokenizer, (), "gpt") for name in ("both", "whole"))
+    both.build(halves[0])
+    both.append(halves[1])
+    whole.build(*halves)
+    splits = both.manifest().splits, whole.manifest().splits
+    assert splits[0]["train"].tokens == splits[1]["train"].tokens
+    counts = {name: count for name, count in both.manifest().counts.items() if count}
+    # Only the second half was compared with what is there; the first was compared with nothing.
+    assert counts.pop("filter.documents") == counts["read.documents"]
+    assert counts == {name: count for name, count in whole.manifest().counts.items() if count}
+
+
+@pytest.mark.parametrize("flags", [TWO_WORKERS, ("--range-bytes", "3000")])
+def test_neither_workers_nor_ranges_change_a_byte(
+    flags: tuple[str, ...], growing: Growing, appended: Growing, halves: tuple[Path, Path]
+) -> None:
+    growing.append(halves[1], flags=flags)
+    assert growing.files() == appended.files()
+
+
+def test_a_data_set_grows_again_and_its_parts_are_what_it_was(
+    first: Growing, appended: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(appended.output, tmp_path / "out")
+    growing = Growing(tmp_path / "out", appended.tokenizer)
+    growing.append(*halves, flags=("--existing", "allow"))
+    assert problems(growing) == []
+    for split in ("train", "validation"):
+        whole = DataSet(growing.output, split)
+        for number, part in enumerate((first, appended, growing), 1):
+            same = DataSet(part.output, split)
+            assert whole.first_generations(number).digest == same.digest
+            assert len(whole.first_generations(number)) == len(same)
+    with pytest.raises(UserError, match="the data set has 3"):
+        DataSet(growing.output).first_generations(4)
+
+
+def test_a_run_goes_on_with_what_it_began_with(first: Growing, appended: Growing) -> None:
+    earlier, whole = DataSet(first.output), DataSet(appended.output)
+
+    def load(samples: DataSet) -> Loader:
+        return Loader(make_batches(samples, 8, seed=3))
+
+    loader = load(earlier)
+    batches = iter(loader)
+    next(batches)
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = [batch["input_ids"].tolist() for batch in batches]
+    resumed = load(whole.first_generations(1))
+    resumed.load_state_dict(state)
+    assert [batch["input_ids"].tolist() for batch in resumed] == rest
+    with pytest.raises(UserError, match="first_generations"):
+        load(whole).load_state_dict(state)
+
+
+def test_a_reader_that_is_open_reads_on(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    reader = DataSet(growing.output, cache_folder=tmp_path / "cache")
+    row = reader[0]
+    growing.append(halves[1])
+    assert reader[0]["input_ids"].tolist() == row["input_ids"].tolist()
+    rows = [reader[number]["input_ids"].tolist() for number in range(len(reader))]
+    expected = DataSet(first.output)
+    assert rows == [expected[number]["input_ids"].tolist() for number in range(len(expected))]
+    assert len(DataSet(growing.output)) > len(reader)
+
+
+def test_files_of_one_name_are_told_apart(
+    appended: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(halves[0].parent.parent)
+    lines = [file.read_text(errors="replace").splitlines() for file in halves]
+    offset = len(lines[0][0].encode()) + len(lines[0][1].encode()) + 40
+    place = ("--file", "text", "--offset", str(offset), "--json")
+    output = run_here("trace", appended.output, *place).output
+    documents = [json.loads(line) for line in output.splitlines() if '"digest"' in line]
+    assert len({document["document"] for document in documents}) == 2
+
+
+def test_an_append_that_finds_what_is_there_adds_nothing(
+    growing: Growing, first: Growing, halves: tuple[Path, Path]
+) -> None:
+    parts = ("--append", "holds the text of", "documents already", "--existing skip")
+    growing.append(*halves, refused=parts)
+    files = {name: digest for name, digest in growing.files().items() if not name.startswith("_")}
+    assert files == {
+        name: digest for name, digest in first.files().items() if not name.startswith("_")
+    }
+    assert problems(growing) == []
+    # The refused run does not stand in the way.
+    growing.append(halves[1])
+    assert problems(growing) == []
+    assert not [*growing.output.glob("_temporary*"), *growing.output.glob("_RUNNING*")]
+
+
+def test_known_documents_are_left_out_and_counted(
+    growing: Growing, halves: tuple[Path, Path]
+) -> None:
+    documents = growing.manifest().counts["read.documents"]
+    growing.append(*halves, flags=("--existing", "skip"))
+    counts = growing.manifest().counts
+    assert counts["filter.dropped.in-data-set"] == documents
+    assert counts["filter.documents"] == counts["read.documents"] > 2 * documents
+    assert problems(growing) == []
+    parts = ("holds all documents of the input already", "nothing is left to add")
+    growing.append(halves[1], flags=("--existing", "skip"), refused=parts)
+
+
+def test_known_documents_are_added_once_more(growing: Growing, halves: tuple[Path, Path]) -> None:
+    before = growing.manifest().counts
+    growing.append(halves[0], flags=("--existing", "allow"))
+    after = growing.manifest().counts
+    assert after["tokenize.tokens"] == 2 * before["tokenize.tokens"]
+    assert problems(growing) == []
+
+
+def test_known_documents_among_repeated_ones(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    growing = Growing(tmp_path / "out", tokenizer, ("--drop-duplicates",))
+    growing.build(halves[0])
+    known = growing.manifest().counts["read.documents"]
+    twice = tmp_path / "twice"
+    content = b"".join(line for file in halves for line in file.read_bytes().splitlines(True)[:-1])
+    twice.write_bytes(content + halves[1].read_bytes())
+    growing.append(twice, flags=("--existing", "skip"))
+    counts = growing.manifest().counts
+    new = counts["read.documents"] - 2 * known
+    assert counts["filter.dropped.in-data-set"] == known
+    assert counts["filter.dropped.duplicate"] == new / 2
+    assert problems(growing) == []
+
+
+def test_kept_fields_of_both_parts(tokenizer: Path, tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "out", tokenizer, ("--keep-fields", "url"))
+    for number in range(2):
+        file = tmp_path / f"{number}.jsonl"
+        texts = ("The lighthouse keeper wrote a letter . " * 9, "The lamp was lit . " * 20)
+        records = [{"text": f"{number} {text}", "url": f"u{number}"} for text in texts]
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+        (growing.append if number else growing.build)(file)
+    output = run_here("trace", growing.output, "--where", "url = 'u1'", "--json").output
+    documents = [json.loads(line) for line in output.splitlines() if '"url"' in line]
+    assert [document["file"] for document in documents] == ["1.jsonl"] * 2
+    other = ("--append", "built otherwise", "keep_fields")
+    growing.append(tmp_path / "0.jsonl", flags=("--keep-fields", "date"), refused=other)
+
+
+def test_a_bin_is_read_from_both_parts(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    growing = Growing(tmp_path / "out", tokenizer, ("--bin-size", "32"))
+    growing.build(halves[0])
+    growing.append(halves[1])
+    front = (growing.output / "README.md").read_text().split("---")[1]
+    configs = {entry["config_name"]: entry for entry in yaml.safe_load(front)["configs"]}
+    for shard in growing.manifest().splits["train"].shards:
+        if shard.rows:
+            [entry] = configs[f"bin-{shard.bin:02d}"]["data_files"]
+            paths = [entry["path"]] if isinstance(entry["path"], str) else entry["path"]
+            assert any(fnmatch(shard.file, path) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--seed", "2"), ("built otherwise", "seed was 1 and is 2", "corpusmill config")),
+        (("--max-seq-length", "32"), ("max_seq_length was 64 and is 32",)),
+        (("--validation-share", "0.1"), ("validation_share was 0.2 and is 0.1",)),
+        (("--compression", "gzip"), ("compression",)),
+        (("--drop-duplicates",), ("filter",)),
+        (("--replace",), ("--append --replace",)),
+        (("--no-provenance",), ("--append --no-provenance",)),
+    ],
+)
+def test_other_options_are_refused_before_any_work(
+    flags: tuple[str, ...], parts: tuple[str, ...], growing: Growing, halves: tuple[Path, Path]
+) -> None:
+    files = growing.files()
+    growing.append(halves[1], flags=flags, refused=parts)
+    assert growing.files() == files
+
+
+def test_another_tokenizer_and_sources_are_refused(
+    growing: Growing, halves: tuple[Path, Path], tokenizer_path: Path
+) -> None:
+    files = growing.files()
+    other = Growing(growing.output, tokenizer_path)
+    other.append(halves[1], refused=("--append", "tokenizer.sha256 was"))
+    named = ("--source", f"books={halves[1]}", "--tokenizer", growing.tokenizer)
+    place = ("--output", growing.output, "--append", *SHARE)
+    run_here("bert", *named, *place, refused=("--append", "sources with names"))
+    assert growing.files() == files
+
+
+def test_data_sets_to_which_nothing_can_be_added(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    kinds: dict[str, tuple[str, tuple[str, ...], str]] = {
+        "joined": ("gpt", ("--output-format", "nanogpt"), "all shards of a split are one file"),
+        "untraced": ("bert", ("--no-provenance",), "built without provenance"),
+    }
+    for name, (objective, flags, cause) in kinds.items():
+        growing = Growing(tmp_path / name, tokenizer, flags, objective)
+        growing.build(halves[0])
+        files = growing.files()
+        again = tuple(flag for flag in flags if flag != "--no-provenance")
+        Growing(tmp_path / name, tokenizer, again, objective).append(
+            halves[1], refused=(f"--append {growing.output}", "nothing can be added", cause)
+        )
+        assert growing.files() == files
+    sources = ("--source", f"books={halves[0]}", "--tokenizer", tokenizer)
+    run_here("bert", *sources, "--output", tmp_path / "sources")
+    named = Growing(tmp_path / "sources", tokenizer)
+    named.append(halves[1], refused=("nothing can be added", "sources with names"))
+    empty = Growing(tmp_path / "empty", tokenizer)
+    empty.append(halves[1], refused=("--append", "no complete data set", "Leave --append out"))
+    assert not empty.output.exists()
+    build([halves[0]], tokenizer, empty.output, "--existing", "skip", refused=("Add --append",))
+
+
+def test_a_data_set_that_grew_is_not_built_again_by_one_command(
+    appended: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    arguments = ("--input", *halves, "--output", tmp_path / "again")
+    parts = ("text was added to it 1 times", "--append")
+    run_here("rebuild", appended.output, *arguments, refused=parts)
+    assert not (tmp_path / "again").exists()
+
+
+def test_the_files_of_a_run_that_was_given_up_are_not_left(
+    growing: Growing, appended: Growing, halves: tuple[Path, Path]
+) -> None:
+    shard = growing.output / "train-more1-00007-of-00009.parquet"
+    shutil.copy(next(growing.output.glob("train-*")), shard)
+    names = ("train-mine-00000-of-00001.parquet", "train-more10-00000-of-00001.parquet")
+    for name in names:
+        shutil.copy(shard, growing.output / name)
+    growing.append(halves[1])
+    assert {name for name in growing.files() if name not in appended.files()} == {*names}

@@ -1,0 +1,170 @@
+"""A run that adds to a data set is stopped: the data set stays whole, and the run goes on."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import transforms.decide
+import transforms.prepare
+from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from tests.tools.growing import Growing, halve
+from tests.tools.stops import Stop, full_disk
+
+
+@pytest.fixture(scope="module")
+def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
+
+
+@pytest.fixture(scope="module")
+def first(
+    halves: tuple[Path, Path], tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Growing:
+    """A data set of the first half."""
+    growing = Growing(tmp_path_factory.mktemp("first") / "out", tokenizer_path)
+    growing.build(halves[0])
+    return growing
+
+
+@pytest.fixture
+def growing(first: Growing, tmp_path: Path) -> Growing:
+    """A copy of it, to which the second half is added."""
+    return _copy(first, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, str], int]:
+    """The files of an append that nothing stops, and how many files that creates."""
+    growing = _copy(first, tmp_path_factory.mktemp("undisturbed") / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        stop = Stop(patch)
+        growing.append(halves[1])
+        return growing.files(), next(stop.calls)
+
+
+def _copy(growing: Growing, output: Path) -> Growing:
+    shutil.copytree(growing.output, output)
+    return Growing(output, growing.tokenizer)
+
+
+def stop_at_commit(
+    growing: Growing, text: Path, monkeypatch: pytest.MonkeyPatch, *flags: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.decide, "find_imbalances", fail)
+        outcome = growing.append(text, flags=flags, status=FAILURE)
+    assert "without --resume it starts over" in outcome.errors
+
+
+def assert_as_before(growing: Growing, first: Growing) -> None:
+    """Assert that readers see the data set as it was before a run that was stopped."""
+    assert growing.manifest() == first.manifest()
+    assert verify(UrlFolder(str(growing.output))) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "status"),
+    [
+        (0.2, full_disk, USER_ERROR), (0.5, KeyboardInterrupt, INTERRUPTED),
+        (0.7, full_disk, USER_ERROR), (0.9, KeyboardInterrupt, INTERRUPTED),
+    ],
+)  # fmt: skip
+def test_an_append_stopped_at_any_moment_goes_on(
+    share: float,
+    error: Callable[[], BaseException],
+    status: int,
+    growing: Growing,
+    first: Growing,
+    halves: tuple[Path, Path],
+    undisturbed: tuple[dict[str, str], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected, files = undisturbed
+    with monkeypatch.context() as patch:
+        stop = Stop(patch)
+        stop.at, stop.error = round(files * share), error
+        growing.append(halves[1], status=status)
+    # Readers see the data set without or with all that is added.
+    rows = growing.manifest().rows
+    assert verify(UrlFolder(str(growing.output))) == []
+    growing.append(halves[1], flags=("--resume",))
+    assert growing.files() == expected
+    assert rows in {first.manifest().rows, growing.manifest().rows}
+
+
+def test_what_is_finished_is_not_done_again(
+    growing: Growing,
+    halves: tuple[Path, Path],
+    undisturbed: tuple[dict[str, str], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("work is done again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.prepare._PrepareTask, "_spill", fail)
+        growing.append(halves[1], flags=("--resume",))
+    assert growing.files() == undisturbed[0]
+    # The command may be repeated until it succeeds, and does nothing after that.
+    outcome = growing.append(halves[1], flags=("--resume", "--existing", "allow"))
+    assert "nothing is left to do, as the text has been added" in outcome.output
+    assert growing.files() == undisturbed[0]
+
+
+def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
+    growing: Growing,
+    first: Growing,
+    halves: tuple[Path, Path],
+    undisturbed: tuple[dict[str, str], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+    begun = ("this is not the run that was stopped", "start over without --resume")
+    allow = ("--resume", "--existing", "allow")
+    growing.append(halves[1], flags=allow, refused=(*begun, "left out and is added"))
+    growing.append(halves[0], flags=("--resume",), refused=(*begun, "the input text"))
+    growing.build(halves[1], flags=("--resume",), refused=("this is not the run",))
+    assert_as_before(growing, first)
+    growing.append(halves[1])
+    assert growing.files() == undisturbed[0]
+
+
+def test_a_stopped_build_is_not_resumed_as_an_append(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.decide, "find_imbalances", fail)
+        growing.build(halves[1], flags=("--replace",), status=FAILURE)
+    parts = ("the stopped run does not add to the data set", "Leave --append out")
+    growing.append(halves[1], flags=("--resume",), refused=parts)
+    assert_as_before(growing, first)
+
+
+def test_work_that_is_lost_is_started_over(
+    growing: Growing,
+    halves: tuple[Path, Path],
+    undisturbed: tuple[dict[str, str], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+    [folder] = growing.output.glob("_temporary-*")
+    shutil.rmtree(folder)
+    growing.append(halves[1], refused=("a run was stopped", "with --resume"))
+    growing.append(halves[1], flags=("--resume",), refused=("remove ", "_RUNNING"))
+    (growing.output / "_RUNNING").unlink()
+    growing.append(halves[1])
+    assert growing.files() == undisturbed[0]

@@ -1,0 +1,71 @@
+"""A data set that is built of one half of a text, and to which the other half is added."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.storage import UrlFolder
+from tests.tools.jobs import Outcome, build, digests
+
+SHARE = ("--validation-share", "0.2")
+# What an append writes anew.
+DESCRIPTIONS = (
+    "_SUCCESS", "README.md", "croissant.json", "dataset.json",
+)  # fmt: skip
+
+
+def halve(text: bytes, folder: Path) -> tuple[Path, Path]:
+    """Write two files of one name, each with one half of a text and with a reject."""
+    lines = text.splitlines(keepends=True)
+    middle = next(
+        number for number in range(len(lines) // 2, len(lines)) if lines[number].startswith(b" = ")
+    )
+    files = []
+    for name, half in (("first", lines[:middle]), ("second", lines[middle:])):
+        file = folder / name / "text"
+        file.parent.mkdir()
+        file.write_bytes(b"".join(half) + b"Not \xff text .\n")
+        files.append(file)
+    return files[0], files[1]
+
+
+@dataclass(frozen=True)
+class Growing:
+    """The folder of a data set, and the options that all of its parts have.
+
+    Attributes:
+        output: the folder.
+        tokenizer: the tokenizer.
+        flags: of all commands.
+        objective: of all commands.
+    """
+
+    output: Path
+    tokenizer: Path
+    flags: Sequence[str | Path] = SHARE
+    objective: str = "bert"
+
+    def build(self, *inputs: Path, flags: Sequence[str | Path] = (), **end: Any) -> Outcome:
+        """Build the data set."""
+        options = (*self.flags, *flags)
+        return build(inputs, self.tokenizer, self.output, *options, objective=self.objective, **end)
+
+    def append(self, *inputs: Path, flags: Sequence[str | Path] = (), **end: Any) -> Outcome:
+        """Add text to the data set."""
+        return self.build(*inputs, flags=("--append", *flags), **end)
+
+    def files(self) -> dict[str, str]:
+        """Return the digests of all files."""
+        return digests(self.output)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest that readers see."""
+        return open_data_set(UrlFolder(str(self.output)))[1]
+
+
+def without_descriptions(files: dict[str, str]) -> dict[str, str]:
+    """Return the files that no append may touch."""
+    return {name: digest for name, digest in files.items() if name not in DESCRIPTIONS}
