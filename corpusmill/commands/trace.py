@@ -57,7 +57,7 @@ class Trace:
     file: str | None = None
     """Likewise for the document at --offset of this file of the corpus."""
     offset: int | None = None
-    """A byte of --file, after decompression; a row of tables and archives."""
+    """A byte of --file, after decompression; in tables the number of a row."""
     where: str | None = None
     """Likewise for all documents for which a condition of SQL is true, over document, file, source,
     split, place, length, tokens, digest and the kept fields: "url LIKE '%example%'". This needs
@@ -92,7 +92,16 @@ class Trace:
         if (self.step is not None or self.state) and self.batch_size is None:
             flag = f"--step {self.step}" if self.step is not None else f"--state {self.state}"
             raise UserError(flag, "the size of batches is unknown", "Add --batch-size")
-        check_option("limit", self.limit, self.limit >= 0, "0 or more")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name in ("limit", "epoch", "offset"):
+            value = getattr(self, name) or 0
+            check_option(name, value, value >= 0, "0 or more")
+        size = self.batch_size
+        check_option("batch-size", size, size is None or size > 0, "1 or more")
+        for document in self.document:
+            check_option("document", document, 0 <= document < 2**64, "ids of documents")
 
 
 COMMAND = Command(Trace, "corpusmill.commands.tracing:trace")

@@ -139,7 +139,7 @@ def _trace_step(
 
 def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Call) -> None:
     records = _find_documents(tracer, data_set, command)
-    if not records:
+    if not records and not command.json:
         call.console.print("no document of the data set matches")
         return
     ids = np.array([record.document for record in records], np.uint64)

@@ -52,7 +52,7 @@ def _describe(document: TracedDocument) -> str:
     source = f" ({document.source})" if document.source else ""
     fields = "".join(f", {name}={value}" for name, value in record.fields.items())
     return (
-        f"document {record.document}: {document.file}{source} at {record.place:,}{length}{fields}"
+        f"document {record.document}: {document.file}{source} at {document.place:,}{length}{fields}"
     )
 
 

@@ -17,7 +17,7 @@ from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
 from corpusmill.corpus.tables.parquet import ParquetTable
-from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
+from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
 from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
@@ -35,6 +35,8 @@ class CorpusFormat:
         in_compressed: whether a file may be compressed as a whole.
         compresses: whether the format usually compresses the text itself.
         has_fields: whether a record has fields beside its text, which `keep_fields` may name.
+        piece_bits: how many of the last bits of a document's place number the pieces of its record;
+            the other ones number the record in its file. 0 where a place is a byte.
     """
 
     read: Callable[[BinaryIO, FileRange], Iterator[DocumentBatch]]
@@ -44,12 +46,19 @@ class CorpusFormat:
     in_compressed: bool = True
     compresses: bool = False
     has_fields: bool = False
+    piece_bits: int = 0
 
 
 def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -> CorpusFormat:
     read, check = partial(read_table, open_table), partial(check_table, open_table)
     return CorpusFormat(
-        read, suffixes, check, in_compressed=False, compresses=compresses, has_fields=True
+        read,
+        suffixes,
+        check,
+        in_compressed=False,
+        compresses=compresses,
+        has_fields=True,
+        piece_bits=PIECE_BITS,
     )
 
 
@@ -129,6 +138,11 @@ def reads_in_ranges(options: DocumentOptions) -> bool:
         # file that is cut at multiples of the limit has documents in other ranges.
         return options.keeps_text
     return FORMATS[options.input_format].in_ranges
+
+
+def piece_bits(options: DocumentOptions) -> int:
+    """Return `CorpusFormat.piece_bits` of the options' format."""
+    return FORMATS[options.input_format].piece_bits
 
 
 def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:

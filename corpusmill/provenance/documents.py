@@ -219,7 +219,7 @@ class DocumentsTable:
                 found.append(rows.take(pa.array(places)).select(names))
         return pa.concat_tables(found)
 
-    def find_place(self, file: int, place: int) -> pa.Table:
+    def find_place(self, file: int, place: int, piece_bits: int = 0) -> pa.Table:
         """Return the row of the document that holds a place of a file, or no row.
 
         It is the last document that begins there or before and reaches beyond. Of a record that was
@@ -227,9 +227,10 @@ class DocumentsTable:
 
         Args:
             file: number of the file.
-            place: a byte, or in tables the place that an id holds.
+            place: a byte, or the number of a row.
+            piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
         """
-        wanted = np.uint64(document_id(file, place))
+        wanted = np.uint64(document_id(file, ((place + 1) << piece_bits) - 1))
         group = int(np.searchsorted(self._bounds_of_groups[:, 0], wanted, "right")) - 1
         nothing = cast(pa.Table, self.schema.empty_table())
         if group < 0:
@@ -237,5 +238,5 @@ class DocumentsTable:
         rows = self._read(group, None)
         ids = rows.column("document").to_numpy()
         row = int(np.searchsorted(ids, wanted, "right")) - 1
-        length = max(1, rows.column("length")[row].as_py())
-        return rows.slice(row, 1) if int(wanted) < int(ids[row]) + length else nothing
+        end = (int(ids[row]) >> piece_bits) + max(1, rows.column("length")[row].as_py())
+        return rows.slice(row, 1) if int(wanted) >> piece_bits < end else nothing

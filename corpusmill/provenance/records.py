@@ -35,7 +35,7 @@ class DocumentRecord:
 
     @property
     def place(self) -> int:
-        """Where it begins in its file: a byte after decompression, or a row."""
+        """Where it begins in its file: a byte after decompression; in tables row << 12 | piece."""
         return self.document & ((1 << OFFSET_BITS) - 1)
 
 

@@ -33,7 +33,8 @@ _SPAN = pa.struct(
 )
 SCHEMA = pa.schema([*IDENTITY_SCHEMA, pa.field("spans", pa.list_(_SPAN))])
 
-# Numbers of a span in the column that objectives build.
+# The column that objectives build, and the numbers of a span in it.
+SPANS = "spans"
 _NUMBERS = 3
 # A group ends with the row that makes it reach one of these; a shard of the default size fits.
 _GROUP_ROWS, _GROUP_SPANS = 2**18, 2**20
@@ -109,9 +110,9 @@ class RowsWriter:
             sink,
             SCHEMA,
             compression="zstd",
-            compression_level=3,
+            compression_level=6,
             use_dictionary=False,
-            column_encoding=dict.fromkeys(_ENCODED, "DELTA_BINARY_PACKED"),
+            column_encoding=dict.fromkeys(_ENCODED, "BYTE_STREAM_SPLIT"),
         )
         self._seed = seed
         self._waiting: list[pa.RecordBatch] = []
@@ -125,11 +126,10 @@ class RowsWriter:
             rows: of `corpusmill.layout.sorting.keyed_schema`; without the column `spans` their
                 documents alone are kept.
         """
-        identity = rows.select(IDENTITY_SCHEMA.names)
-        spans = _spans_of(rows)
-        self._waiting.append(pa.record_batch([*identity.columns, spans], schema=SCHEMA))
+        names = [*IDENTITY_SCHEMA.names, *({SPANS} & {*rows.schema.names})]
+        self._waiting.append(rows.select(names))
         self._rows += rows.num_rows
-        self._spans += len(spans.flatten())
+        self._spans += len(rows.column(SPANS).flatten()) // _NUMBERS if SPANS in names else 0
         if self._rows >= _GROUP_ROWS or self._spans >= _GROUP_SPANS:
             self._write()
 
@@ -137,16 +137,13 @@ class RowsWriter:
         group = pa.concat_batches(self._waiting)
         self._waiting, self._rows, self._spans = [], 0, 0
         identity = [group.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
-        order = np.lexsort(identity[::-1])
-        is_derived = bool(
-            (order[_places([values[order] for values in identity], self._seed)]
-             == np.arange(len(order))).all()
-        )  # fmt: skip
+        is_derived = _are_sorted(identity, self._seed)
         self._derived.append(is_derived)
-        self._writer.write_batch(
-            group.take(pa.array(order)) if is_derived else group,
-            row_group_size=max(1, group.num_rows),
-        )
+        if is_derived:
+            group = ragged.take_rows(group, np.lexsort(identity[::-1]))
+        columns = [*group.columns[: len(IDENTITY_SCHEMA)], _spans_of(group)]
+        stored = pa.record_batch(columns, schema=SCHEMA)
+        self._writer.write_batch(stored, row_group_size=max(1, stored.num_rows))
 
     def close(self) -> None:
         """Write the rows that wait, and the end of the file."""
@@ -162,15 +159,23 @@ class RowsWriter:
 
 def _spans_of(rows: pa.RecordBatch) -> pa.ListArray:
     """Return the spans of rows as they are written."""
-    if "spans" not in rows.schema.names:
+    if SPANS not in rows.schema.names:
         return ragged.to_arrow(pa.array([], _SPAN), np.zeros(rows.num_rows + 1, np.int32))
-    values, offsets = ragged.from_arrow(rows.column("spans"))
+    values, offsets = ragged.from_arrow(rows.column(SPANS))
     spans = values[offsets[0] : offsets[-1]].reshape(-1, _NUMBERS)
     offsets = (offsets - offsets[0]) // _NUMBERS
     owners = np.repeat(rows.column("document").to_numpy(), np.diff(offsets))
     documents = pa.array(spans[:, 0], mask=spans[:, 0] == owners)
     columns = [documents, *(pa.array(spans[:, number].astype(np.uint32)) for number in (1, 2))]
     return ragged.to_arrow(pa.StructArray.from_arrays(columns, fields=list(_SPAN)), offsets)
+
+
+def _are_sorted(identity: list[np.ndarray], seed: int) -> bool:
+    """Return whether rows follow one another by their keys, as `_places` derives it."""
+    keys = draw_keys(*identity, np.uint64(seed))
+    if (keys[1:] > keys[:-1]).all():
+        return True
+    return bool((sort_order(keys, *identity) == np.arange(len(keys))).all())
 
 
 def _places(identity: list[np.ndarray], seed: int) -> Integers:

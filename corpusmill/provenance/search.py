@@ -38,18 +38,23 @@ def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[Doc
         found: list[DocumentRecord] = []
         for split in manifest.splits:
             for table in store.tables(split):
-                chosen = _select(connection, _describe(table, manifest, split), where)
+                chosen = _select(connection, _describe(table, store, split), where)
                 found += records_of(table.take(pa.array(chosen)))
     return sorted(found, key=lambda record: record.document)
 
 
-def _describe(table: pa.Table, manifest: Manifest, split: str) -> pa.Table:
+def _describe(table: pa.Table, store: OriginStore, split: str) -> pa.Table:
     """Add to a table of documents what their ids tell, and their numbers in the table."""
+    manifest = store.manifest
     names = pa.array([entry.path for entry in manifest.corpus.files], pa.string())
     ids = table.column("document").to_numpy()
     files = names.take(pa.array((ids >> np.uint64(OFFSET_BITS)).astype(np.int64)))
-    places = pa.array((ids & np.uint64(2**OFFSET_BITS - 1)).astype(np.int64))
-    told = {"file": files, "place": places, "split": pa.array([split] * len(ids), pa.string())}
+    places = (ids & np.uint64(2**OFFSET_BITS - 1)) >> np.uint64(store.piece_bits)
+    told = {
+        "file": files,
+        "place": pa.array(places.astype(np.int64)),
+        "split": pa.array([split] * len(ids), pa.string()),
+    }
     if manifest.corpus.sources:
         begins = [name.partition("/")[0] for name in files.to_pylist()]
         told["source"] = pa.array(begins, pa.string())

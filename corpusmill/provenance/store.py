@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.corpus.input_formats import piece_bits
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.provenance import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
@@ -74,6 +77,9 @@ class OriginStore:
         folder: of the data set.
         manifest: of the data set.
 
+    Attributes:
+        piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
+
     Raises:
         UserError: the data set was built without provenance.
     """
@@ -84,6 +90,9 @@ class OriginStore:
             raise UserError(folder.url, cause, "Build it again, without --no-provenance")
         self._folder, self.manifest = folder, manifest
         self._generations = manifest.provenance.generations
+        self.piece_bits = piece_bits(
+            msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
+        )
         self._starts: dict[str, list[int]] = {}
 
     def names(self, kind: Kind, split: str) -> list[str]:
@@ -215,7 +224,7 @@ class OriginStore:
 
         Args:
             file: name of the file as the manifest lists it, or its end.
-            place: the byte after decompression; the row in tables and archives.
+            place: the byte after decompression; in tables the number of the row.
 
         Raises:
             UserError: there is no such file, or none of its documents in the data set holds it.
@@ -226,7 +235,7 @@ class OriginStore:
                 with _reading(self._folder, name), self._folder.open(name) as stream:
                     table = DocumentsTable(stream)
                     for number in numbers:
-                        for record in records_of(table.find_place(number, place)):
+                        for record in records_of(table.find_place(number, place, self.piece_bits)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:

@@ -20,7 +20,7 @@ from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges
+from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder, UrlFolder
@@ -50,7 +50,9 @@ class Inputs:
     places: Sequence[str] = ()
 
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """Yield the files of a name in the manifest; several generations may have one each.
+        """Open each file that may be the one of a name in the manifest, the likeliest first.
+
+        Several have the same name where folders were given, or generations have one each.
 
         Raises:
             UnreadableTextError: there is none.
@@ -67,18 +69,29 @@ class Inputs:
             raise UnreadableTextError(f"{name} was not found in {where}")
 
     def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
-        for place in self.places or (".",):
-            path = Path(place)
-            if path.is_file():
-                if path.name == PurePosixPath(name).name:
-                    yield UrlFolder(str(path.parent)), path.name
-                continue
-            folder = UrlFolder(place)
+        # Folders that all files have in common are not part of the name, but a source is.
+        ends = list(dict.fromkeys([name, name.partition("/")[2] or name]))
+        for file in self._files:
+            if file.name == PurePosixPath(name).name:
+                yield UrlFolder(str(file.parent)), file.name
+        for folder in self._folders:
             yield folder, name
-            # Folders that all files have in common are not part of the name, but a source is.
-            ends = [name, name.partition("/")[2] or name]
-            yield from ((folder, file) for file in folder.list() for end in ends
-                        if file.endswith(f"/{end}") or file == end)  # fmt: skip
+        for folder, files in self._listed:
+            yield from ((folder, file) for end in ends for file in files
+                        if file != name and (file.endswith(f"/{end}") or file == end))  # fmt: skip
+
+    @property
+    def _files(self) -> Iterator[Path]:
+        return (Path(place) for place in self.places if Path(place).is_file())
+
+    @property
+    def _folders(self) -> Iterator[Folder]:
+        return (UrlFolder(place) for place in self.places or (".",) if not Path(place).is_file())
+
+    @cached_property
+    def _listed(self) -> list[tuple[Folder, list[str]]]:
+        """The files of each folder, which are listed if a file is not where its name says."""
+        return [(folder, list(folder.list())) for folder in self._folders]
 
 
 class Texts:
@@ -120,25 +133,23 @@ class Texts:
         name = self._manifest.corpus.files[record.file_number].path
         for part in self._ranges(name, record):
             for stream in self._inputs.open(name):
-                for batch in read_corpus(open_decompressed(stream, name), part):
-                    ids = batch.documents.column("document").to_numpy()
-                    for row in np.flatnonzero(ids == record.document).tolist():
-                        document = batch.documents.slice(row, 1)
-                        if _digest(document) == record.digest:
-                            return document
+                document = _find(open_decompressed(stream, name), part, record)
+                if document is not None:
+                    return document
         raise UnreadableTextError(f"{name} is not what it was when the data set was built")
 
     def _ranges(self, name: str, record: DocumentRecord) -> Iterator[FileRange]:
         """Yield the ranges of a file to look for a document in, small ones first."""
         number, place, options = record.file_number, record.place, self._options
-        if is_compressed(name) or not reads_in_ranges(options):
+        # The place in a table is not a byte of a range.
+        if piece_bits(options) or is_compressed(name) or not reads_in_ranges(options):
             yield FileRange(name, number, options)
             return
-        # The rest of a document that was cut is read by the range of the document's beginning, and
-        # a row of a table by that of its block's.
+        # The rest of a document that was cut is read by the range of the document's beginning.
         for begin in dict.fromkeys(max(0, place - reach) for reach in _REACHES):
             yield FileRange(name, number, options, begin, place + 1)
-        yield FileRange(name, number, options)  # a place in a table is no byte of it
+        # Places of a format of another package need not be bytes.
+        yield FileRange(name, number, options)
 
     @catch_panics("the tokenizers library")
     def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:
@@ -187,6 +198,17 @@ class Texts:
         bounds, _ = self._cuts(ids, text, offsets.astype(np.int64))
         data = text.tobytes()
         return [data[start:end].decode() for start, end in pairwise(bounds.tolist())]
+
+
+def _find(stream: BinaryIO, part: FileRange, record: DocumentRecord) -> pa.RecordBatch | None:
+    """Return a document with its id and its digest, one row, if a range of a file holds it."""
+    for batch in read_corpus(stream, part):
+        ids = batch.documents.column("document").to_numpy()
+        for row in np.flatnonzero(ids == record.document).tolist():
+            document = batch.documents.slice(row, 1)
+            if _digest(document) == record.digest:
+                return document
+    return None
 
 
 def _digest(document: pa.RecordBatch) -> bytes:

@@ -19,11 +19,13 @@ class TracedDocument:
     Attributes:
         record: what the data set keeps of it.
         file: name of its file, as the manifest lists it.
+        place: where it begins there: a byte after decompression, or in tables the number of a row.
         source: name of its source; None where no part of the corpus has a name.
     """
 
     record: DocumentRecord
     file: str
+    place: int
     source: str | None
 
     def to_json(self) -> dict[str, Any]:
@@ -32,7 +34,7 @@ class TracedDocument:
         return {
             "document": record.document,
             "file": self.file,
-            "place": record.place,
+            "place": self.place,
             "length": record.length,
             "tokens": record.tokens,
             "digest": record.digest.hex(),
@@ -146,7 +148,8 @@ class Tracer:
         """Name the file and the source of a document."""
         file = self._manifest.corpus.files[record.file_number].path
         source = file.partition("/")[0]
-        return TracedDocument(record, file, source if source in self._sources else None)
+        place = record.place >> self.store.piece_bits
+        return TracedDocument(record, file, place, source if source in self._sources else None)
 
     def _describe(self, origin: RowOrigin, documents: dict[int, TracedDocument]) -> TracedRow:
         texts, missing = dict[Span, str](), ""

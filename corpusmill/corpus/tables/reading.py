@@ -20,8 +20,8 @@ from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
 
 # Each row owns this many bits of ids, for the documents that a long text is cut into.
-_PIECE_BITS = 12
-MAX_ROWS = 2 ** (OFFSET_BITS - _PIECE_BITS)
+PIECE_BITS = 12
+MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
 
 OpenTable = Callable[[TableStream, int, DocumentOptions], Table]
 
@@ -63,7 +63,7 @@ class _TableReader(RecordCollector):
     """
 
     def __init__(self, part: FileRange) -> None:
-        super().__init__(part, 2**_PIECE_BITS)
+        super().__init__(part, 2**PIECE_BITS)
         # The file's row that is the first of some rows, their block, and the rows.
         self._unchecked: list[tuple[int, Block, TextRows]] = []
 
@@ -136,7 +136,7 @@ class _TableReader(RecordCollector):
 
     def _add_rows(self, rows: np.ndarray, texts: pa.Array, fields: Sequence[pa.Array]) -> None:
         if len(texts):
-            self.add(rows << _PIECE_BITS, [texts], np.ones(len(texts), np.int64), fields)
+            self.add(rows << PIECE_BITS, [texts], np.ones(len(texts), np.int64), fields)
 
     def _are_good(self, texts: pa.Array, fields: Sequence[pa.Array]) -> bool:
         longest = max(lengths_of(some).max(initial=0) for some in (texts, *fields))

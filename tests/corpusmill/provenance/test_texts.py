@@ -1,0 +1,94 @@
+"""Documents that are read again, and the text of their tokens."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.store import Span
+from corpusmill.provenance.texts import Inputs, UnreadableTextError
+from tests.tools import jobs
+from tests.tools.origins import list_documents, open_texts
+
+
+@pytest.fixture
+def record(data: Path) -> DocumentRecord:
+    return next(one for one in list_documents(data) if one.fields["file"] == "notes-7")
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        lambda corpus: [corpus],
+        lambda corpus: [corpus / "wiki", corpus / "notes"],
+        lambda corpus: [corpus / "notes" / "part.jsonl"],
+        lambda corpus: [corpus.parent],
+    ],
+    ids=["above", "sources", "file", "far-above"],
+)
+def test_files_are_found_where_they_are(
+    places: Callable[[Path], list[Path]], record: DocumentRecord, data: Path, corpus: Path
+) -> None:
+    document = open_texts(data, *places(corpus)).read(record)
+    assert document.column("document").to_pylist() == [record.document]
+
+
+def test_a_file_of_another_source_with_this_name_is_not_taken_for_it(
+    record: DocumentRecord, data: Path, corpus: Path
+) -> None:
+    with pytest.raises(UnreadableTextError, match="is not what it was"):
+        open_texts(data, corpus / "wiki").read(record)
+
+
+def test_text_that_changed_or_is_gone_is_not_shown(
+    record: DocumentRecord, data: Path, corpus: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UnreadableTextError, match=r"notes/part\.jsonl was not found in"):
+        open_texts(data, tmp_path).read(record)
+    shutil.copytree(corpus, tmp_path / "corpus")
+    part = tmp_path / "corpus" / "notes" / "part.jsonl"
+    content = bytearray(part.read_bytes())
+    content[record.place + record.length // 2] ^= 2
+    part.write_bytes(content)
+    with pytest.raises(UnreadableTextError, match="is not what it was"):
+        open_texts(data, tmp_path / "corpus").read(record)
+
+
+def test_the_text_of_spans_is_that_between_their_first_and_last_tokens(
+    record: DocumentRecord, data: Path, corpus: Path
+) -> None:
+    texts = open_texts(data, corpus)
+    document = texts.read(record)
+    whole = "\n".join(texts.pieces(document))
+    everything = Span(record.document, 0, record.tokens)
+    halves = [Span(record.document, 0, 9), Span(record.document, 9, record.tokens - 9)]
+    assert texts.spell(document, [everything]) == [whole]
+    first, second = texts.spell(document, halves)
+    assert whole.startswith(first)
+    assert whole.endswith(second)
+    assert "".join((first + second).split()) == "".join(whole.split())
+    with pytest.raises(UnreadableTextError, match="fewer tokens"):
+        texts.spell(document, [Span(record.document, 0, record.tokens + 1)])
+
+
+def test_a_document_that_was_cut_is_read_again_by_its_parts(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    jobs.build([sample], tokenizer_path, output, "--max-document-bytes", "200")
+    texts = open_texts(output, sample)
+    records = list_documents(output)
+    assert len(records) > 150
+    for record in records:
+        [sentences] = texts.read(record).column("sentences").to_pylist()
+        assert sample.read_bytes()[record.place :].lstrip().startswith(sentences[0].encode())
+
+
+def test_the_present_folder_is_searched_if_none_is_given(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus)
+    streams = Inputs().open("notes/part.jsonl")
+    assert next(streams).read() == (corpus / "notes" / "part.jsonl").read_bytes()

@@ -1,0 +1,248 @@
+"""Provenance as builds write it: every row is made of the text that it is traced to."""
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.provenance.search import search_documents
+from corpusmill.provenance.store import RowOrigin
+from corpusmill.provenance.tracer import Tracer
+from tests.tools import jobs
+from tests.tools.corpus_files import as_json_lines, split_documents
+from tests.tools.damage import damage_file
+from tests.tools.origins import check_provenance, list_documents, open_store
+from tests.tools.small_datasets import t5_tokenizer
+from tests.tools.tokenizer_samples import byte_level
+
+SHARE = ("--validation-share", "0.2")
+LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
+BERT, PACKED = jobs.PAIRS, ("--segments", "packed", "--max-seq-length", "128", "--duplicates", "1")
+FIM = ("--fim-rate", "0.7", "--document-rule", "wikitext")
+WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
+PACK = ("--mode", "pack", "--max-seq-length", "64")
+ALL_PREDICTIONS = ("--max-predictions-per-seq", "128")
+
+WAYS: dict[str, tuple[str, Sequence[str]]] = {
+    "next-sentence": ("bert", BERT),
+    "google-pairs": ("bert", (*BERT, "--pairs", "google")),
+    "whole-words": ("bert", (*BERT, "--whole-word-mask")),
+    "dynamic": ("bert", (*BERT, "--mask", "dynamic")),
+    "sentence-order": ("bert", (*BERT, "--segments", "sentence-order")),
+    "full-sentences": ("bert", (*BERT, "--segments", "full-sentences")),
+    "packed": ("bert", (*PACKED, *ALL_PREDICTIONS)),
+    "packed-dynamic": ("bert", (*PACKED, "--mask", "dynamic")),
+    "electra": ("electra", BERT),
+    "electra-keep": ("electra", (*BERT, "--overflow", "keep")),
+    "ernie": ("ernie", BERT),
+    "ernie-static": ("ernie", (*BERT, "--mask", "static")),
+    "stream": ("gpt", ()),
+    "stream-of-lines": ("gpt", LINES),
+    "windows": ("gpt", WINDOWS),
+    "windows-of-lines": ("gpt", (*WINDOWS, *LINES)),
+    "pack": ("gpt", PACK),
+    "pack-of-lines": ("gpt", (*PACK, *LINES)),
+    "fim-characters": ("gpt", FIM),
+    "fim-tokens": ("gpt", (*FIM, "--fim-cut", "tokens")),
+    "fim-pack": ("gpt", (*FIM, *PACK)),
+    "t5": ("t5", BERT),
+    "t5-dynamic": ("t5", (*BERT, "--mask", "dynamic")),
+    "t5-apart": ("t5", (*BERT, "--no-merge-documents", "--overflow", "keep")),
+    "ul2": ("t5", ("--preset", "ul2", "--max-seq-length", "64")),
+    "ul2-dynamic": ("t5", ("--preset", "ul2", "--max-seq-length", "64", "--mask", "dynamic")),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One of words for all objectives but gpt, whose characters may be cut into several tokens."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    spelling = Tokenizer.from_str(byte_level())
+    spelling.add_special_tokens(sorted({names[0] for names in FIM_TOKENS.values()}))
+    spelling.save(str(folder / "gpt.json"))
+    (folder / "words.json").write_text(t5_tokenizer().json)
+    return {
+        name: folder / ("gpt.json" if name == "gpt" else "words.json")
+        for name in ("bert", "electra", "ernie", "gpt", "t5")
+    }
+
+
+@pytest.fixture(scope="module")
+def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two files of text in WikiText's layout, and the same as JSON lines."""
+    folder = tmp_path_factory.mktemp("corpora")
+    lines = sample.read_text().splitlines(keepends=True)
+    documents = list(split_documents(sample))
+    for name in ("text", "records"):
+        (folder / name / "more").mkdir(parents=True)
+    (folder / "text" / "a.txt").write_text("".join(lines[:200]))
+    (folder / "text" / "more" / "b.txt").write_text("".join(lines[200:]))
+    (folder / "records" / "a.jsonl").write_bytes(as_json_lines(documents[:60]))
+    (folder / "records" / "more" / "b.jsonl").write_bytes(as_json_lines(documents[60:]))
+    return {name: folder / name for name in ("text", "records")}
+
+
+@pytest.mark.parametrize("corpus", ["text", "records"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_row_is_made_of_what_it_is_traced_to(
+    way: str,
+    corpus: str,
+    corpora: dict[str, Path],
+    tokenizers: dict[str, Path],
+    output: Path,
+) -> None:
+    objective, flags = WAYS[way]
+    own = [
+        flag for flag in flags if corpus == "text" or flag not in ("--document-rule", "wikitext")
+    ]
+    spread = ("--input", corpora[corpus], "--output", output, *SHARE, *jobs.SPREAD)
+    jobs.run_here(objective, *spread, "--tokenizer", tokenizers[objective], *own)
+    origins = check_provenance(output, corpora[corpus])
+    assert len(origins) > 10
+    assert verify(output) == []
+
+
+FORMATS: dict[str, tuple[str, Sequence[str]]] = {
+    "megatron": ("gpt", ("--output-format", "megatron")),
+    "nanogpt": ("gpt", ("--output-format", "nanogpt")),
+    "tfrecord": ("bert", (*BERT, "--output-format", "tfrecord")),
+    "avro": ("bert", (*BERT, "--output-format", "avro")),
+    "bins": ("bert", (*BERT, "--bin-size", "16")),
+    "bins-of-packs": ("gpt", (*PACK, "--bin-size", "32")),
+    "corpus-order": ("bert", (*PACKED, *ALL_PREDICTIONS, "--order", "corpus")),
+    "corpus-order-megatron": ("gpt", ("--output-format", "megatron", "--order", "corpus")),
+    "short-documents": ("gpt", (*LINES, "--max-document-bytes", "300")),
+    "cut-articles": ("gpt", ("--max-document-bytes", "1000")),
+    "without-duplicates": ("bert", (*BERT, "--drop-duplicates")),
+}
+
+
+@pytest.mark.parametrize("way", FORMATS)
+def test_the_same_holds_for_every_format_and_order(
+    way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], output: Path
+) -> None:
+    objective, flags = FORMATS[way]
+    spread = ("--input", corpora["text"], "--output", output, *SHARE, *jobs.SPREAD)
+    jobs.run_here(objective, *spread, "--tokenizer", tokenizers[objective], *flags)
+    check_provenance(output, corpora["text"])
+
+
+def test_sources_are_repeated_and_named(
+    corpora: dict[str, Path], tokenizers: dict[str, Path], output: Path
+) -> None:
+    text = corpora["text"]
+    parts = ("--source", f"wiki={text / 'a.txt'}@1.5", f"notes={text / 'more'}@2")
+    spread = ("--output", output, *SHARE, *jobs.SPREAD, "--num-shards", "4")
+    words = ("--tokenizer", tokenizers["bert"])
+    jobs.run_here("bert", *jobs.last_wins(*parts, *spread, *words, *BERT))
+    origins = check_provenance(output, text / "a.txt", text / "more")
+    assert {origin.repeat for origin in origins} == {0, 1, 2, 3}
+    rows = list(trace_rows(output, origins))
+    assert {row["documents"][0]["source"] for row in rows} == {"wiki", "notes"}
+    assert all(
+        row["documents"][0]["file"].startswith(row["documents"][0]["source"] + "/") for row in rows
+    )
+
+
+def trace_rows(folder: Path, origins: Sequence[RowOrigin]) -> Iterator[dict[str, Any]]:
+    """Describe rows as `corpusmill trace --json` does."""
+    files = UrlFolder(str(folder))
+    for row in Tracer(files, read_manifest(files)).describe(origins):
+        yield row.to_json()
+
+
+def write_records(folder: Path, sample: Path, form: str) -> Path:
+    """Write the documents of the sample with two fields, compressed or as Parquet."""
+    folder.mkdir()
+    rows = [
+        {"text": "\n".join(lines), "url": f"https://{number % 3}.org/{number}",
+         "score": number / 4 if number % 2 else None}
+        for number, lines in enumerate(split_documents(sample))
+    ]  # fmt: skip
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), folder / "a.parquet", row_group_size=20)
+    else:
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        name = f"a.jsonl{'.gz' if form == 'gz' else ''}"
+        (folder / name).write_bytes(gzip.compress(content) if form == "gz" else content)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["parquet", "gz", "plain"])
+def test_fields_are_kept_and_do_not_change_rows(
+    form: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    corpus = write_records(tmp_path / "corpus", sample, form)
+    kept = tmp_path / "kept"
+    jobs.build([corpus], tokenizer_path, kept, *SHARE, "--keep-fields", "url,score")
+    check_provenance(kept, corpus)
+    records = list_documents(kept)
+    for number, record in enumerate(records):
+        expected = {"url": f"https://{number % 3}.org/{number}"}
+        if number % 2:
+            expected["score"] = str(number / 4)
+        assert record.fields == expected
+    if form == "parquet":
+        [third] = search_documents(*opened(kept), "place = 3")
+        assert third == records[3]
+        assert open_store(kept).documents_at("a.parquet", 3) == [third]
+    chosen = search_documents(*opened(kept), "url LIKE 'https://1.%' AND CAST(score AS DOUBLE) > 3")
+    assert [record.document for record in chosen] == [
+        record.document for number, record in enumerate(records)
+        if number % 3 == 1 and number % 2 and number / 4 > 3
+    ]  # fmt: skip
+    plain = tmp_path / "plain"
+    jobs.build([corpus], tokenizer_path, plain, *SHARE)
+    shards = [jobs.shards_of(jobs.digests(folder)) for folder in (kept, plain)]
+    of_rows = [
+        {name: own for name, own in each.items() if "documents-" not in name} for each in shards
+    ]
+    assert of_rows[0] == of_rows[1]
+
+
+def opened(folder: Path) -> tuple[UrlFolder, Manifest]:
+    files = UrlFolder(str(folder))
+    return files, read_manifest(files)
+
+
+def test_without_provenance_nothing_is_left_of_it(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    with_it, without = tmp_path / "with", tmp_path / "without"
+    jobs.build([sample], tokenizer_path, with_it)
+    jobs.build([sample], tokenizer_path, without, "--no-provenance")
+    assert not (without / "provenance").exists()
+    assert "provenance" not in jobs.read_manifest_json(without)
+    assert verify(without) == []
+    shards = [jobs.digests(folder) for folder in (with_it, without)]
+    rows = [{name: own for name, own in each.items() if name.startswith("train-")}
+            for each in shards]  # fmt: skip
+    assert rows[0] == rows[1]
+    jobs.run_here("trace", without, "--row", "0", refused=["it was built without provenance"])
+
+
+@pytest.mark.parametrize("kind", ["cut", "gone", "flipped"])
+@pytest.mark.parametrize(
+    "name", ["rows-train-00001-of-00003.parquet", "documents-train-00000-of-00003.parquet"]
+)
+def test_damaged_provenance_is_named(
+    name: str, kind: str, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    jobs.build([sample], tokenizer_path, output)
+    damage_file(output / "provenance" / name, kind)
+    [problem] = verify(output)
+    assert f"provenance/{name}" in str(problem)
+    if kind != "flipped":
+        every = jobs.run_here("trace", output, "--where", "tokens > 0", refused=[name])
+        assert "Traceback" not in every.errors
