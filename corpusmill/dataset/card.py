@@ -175,8 +175,8 @@ def _columns(manifest: Manifest) -> Iterable[str]:
 def _loading(manifest: Manifest) -> Iterable[str]:
     padded = manifest.output.options.is_padded
     split, entry = next(iter(manifest.splits.items()))
-    shard_format, first = FORMATS[manifest.output.format], entry.shards[0].file
-    lines = shard_format.explain_loading(manifest.columns, manifest.output.options, split, first)
+    shard_format, files = FORMATS[manifest.output.format], [shard.file for shard in entry.shards]
+    lines = shard_format.explain_loading(manifest.columns, manifest.output.options, split, files)
     if text := list(lines):
         yield from ("## How to load", "", "From the folder that holds this file:", "", *text)
     yield "Rows are padded to one width." if padded else "Rows have their own lengths."

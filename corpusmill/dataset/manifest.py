@@ -296,8 +296,8 @@ class Manifest:
 
     def glob(self, split: str) -> str:
         """A glob of the names of all shards of a split."""
-        first = self.splits[split].shards[0].file
-        return shard_names.shard_glob(self.output.options.shard_name, split, first)
+        files = [shard.file for shard in self.splits[split].shards]
+        return shard_names.shard_glob(self.output.options.shard_name, split, files)
 
     def with_files(self, contents: Mapping[str, bytes]) -> "Manifest":
         """The manifest with entries of files, by name and content, in place of earlier ones."""

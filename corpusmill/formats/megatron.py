@@ -14,7 +14,7 @@ A row is a document, and a document is one sequence, as tools/preprocess_data.py
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -101,11 +101,12 @@ class MegatronFormat(token_files.TokenFileFormat):
         return {_BLEND: lines.encode(), _BLEND_BY_SPLIT: content.encode()}
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by Megatron-LM's flag."""
         yield "Megatron-LM takes the names of shards without their endings, from any folder:"
-        yield from ("", "```sh", f"--data-path path/to/{PurePosixPath(file).stem} ...", "```", "")
+        prefix = PurePosixPath(files[0]).stem
+        yield from ("", "```sh", f"--data-path path/to/{prefix} ...", "```", "")
         yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
         yield ""
 

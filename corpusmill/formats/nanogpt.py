@@ -7,7 +7,7 @@ int32. All numbers are little-endian. The concatenation of two files of a kind i
 kind.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -66,13 +66,13 @@ class NanogptFormat(TokenFileFormat):
         check_end(tokens, ".bin")
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by NumPy, as nanoGPT does."""
-        lengths = PurePosixPath(file).with_suffix(".lengths")
+        lengths = PurePosixPath(files[0]).with_suffix(".lengths")
         yield from ("nanoGPT reads this folder as `data/<dataset>`.", "", "```python")
         yield from ("import numpy as np", "")
-        yield f'tokens = np.memmap("{file}", dtype=np.uint16, mode="r")'
+        yield f'tokens = np.memmap("{files[0]}", dtype=np.uint16, mode="r")'
         yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
         yield from ("```", "")
 

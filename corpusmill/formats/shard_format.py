@@ -124,7 +124,7 @@ class ShardFormat(ABC):
         """
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Yield lines of Markdown that tell how to load a data set with a common library.
 
@@ -132,7 +132,7 @@ class ShardFormat(ABC):
             columns: of the data set.
             options: as `resolve` returned them to the writer.
             split: name of the first split.
-            file: name of that split's first shard.
+            files: names of that split's shards.
         """
         yield from ()
 

@@ -102,10 +102,10 @@ class AvroFormat(ShardFormat):
             raise ValueError(f"{error.reason}: {error.detail}") from None
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by fastavro."""
-        glob = shard_glob(options.shard_name, split, file)
+        glob = shard_glob(options.shard_name, split, files)
         yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
         yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
         yield '        with path.open("rb") as file:'

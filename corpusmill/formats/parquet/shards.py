@@ -1,6 +1,6 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,10 +80,10 @@ class ParquetFormat(ShardFormat):
             yield from shard.iter_batches(batch_rows, row_groups=[group], use_threads=False)
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by the library datasets, which reads the card's front matter, or by Arrow."""
-        glob = shard_glob(options.shard_name, split, file)
+        glob = shard_glob(options.shard_name, split, files)
         yield from ("```python", "from pathlib import Path", "")
         yield from ("from datasets import load_dataset", "")
         yield from (f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")

@@ -95,10 +95,10 @@ class TFRecordFormat(ShardFormat):
             raise ValueError(f"its compressed stream is damaged: {error}") from None
 
     def explain_loading(
-        self, columns: Columns, options: OutputOptions, split: str, file: str
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by tf.data."""
-        glob = shard_glob(options.shard_name, split, file)
+        glob = shard_glob(options.shard_name, split, files)
         compression = "GZIP" if options.compression == "gzip" else ""
         yield from ("```python", "from pathlib import Path", "", "import tensorflow as tf", "")
         yield "features = {"

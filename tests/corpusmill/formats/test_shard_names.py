@@ -22,18 +22,29 @@ def test_names() -> None:
 
 
 def test_globs() -> None:
-    assert shard_glob(None, "validation", "train-00000-of-00002.parquet") == "validation-*.parquet"
-    for pattern, glob in (
-        # "train-more1" may stand in the place of the split.
-        ("{split}.{shard}-of-{shards}.parquet", "train*.parquet"),
-        ("{shard}.{split}", "*.train*"),
-        ("x-{split}-part-{shard}", "x-train*"),
-        ("{split}-{shard}", "train-*"),
-    ):
-        assert shard_glob(pattern, "train", "") == glob
-    assert (
-        shard_glob(ELECTRA, "train", "pretrain_data.tfrecord-0-of-2") == "pretrain_data.tfrecord-*"
-    )
+    files = ["validation-00000-of-00002.parquet"]
+    assert shard_glob(None, "validation", files) == "validation-*.parquet"
+    files = ["pretrain_data.tfrecord-0-of-2"]
+    assert shard_glob(ELECTRA, "train", files) == "pretrain_data.tfrecord-*"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "glob", "open_glob"),
+    [
+        ("{split}.{shard}-of-{shards}.parquet", "train.*.parquet", "train*.parquet"),
+        ("{shard}.{split}", "*.train", "*.train*"),
+        ("x-{split}-part-{shard}", "x-train-part-*", "x-train*"),
+        ("{split}-{shard}", "train-*", "train-*"),
+    ],
+)
+def test_a_glob_is_opened_only_where_names_follow_the_split(
+    pattern: str, glob: str, open_glob: str
+) -> None:
+    first, added = (fill(pattern, name, 0, 2) for name in ("train", "train-more1"))
+    assert shard_glob(pattern, "train", [first]) == glob
+    assert shard_glob(pattern, "train", [first, added]) == open_glob
+    assert all(fnmatch(file, open_glob) for file in (first, added))
+    assert not fnmatch(fill(pattern, "validation-more1", 0, 2), open_glob)
 
 
 @given(
@@ -45,7 +56,7 @@ def test_globs() -> None:
 def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int) -> None:
     name = fill(pattern, split, shard, shards)
     assert matcher_of(pattern).fullmatch(name)
-    assert fnmatch(name, shard_glob(pattern, split, name))
+    assert fnmatch(name, shard_glob(pattern, split, [name]))
 
 
 @pytest.mark.parametrize(
