@@ -24,7 +24,7 @@ from transforms import trees
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.candidates import CANDIDATES
 from transforms.commit import CommitDataset
-from transforms.decide import CommitOptions
+from transforms.decide import CommitOptions, Decision
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
 from transforms.elements import Task
 from transforms.known_texts import StoredDigests
@@ -112,7 +112,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     counts.append(built[COUNTS])
     sketches = (prepared[SKETCHES], built[SKETCHES])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
-        job.commit, job.layout, counts, prepared[REJECTS], prepared[READ_RANGES], sketches
+        Decision(job.commit, job.layout), counts, prepared[REJECTS], prepared[READ_RANGES], sketches
     )
 
 

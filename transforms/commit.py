@@ -15,13 +15,13 @@ from dataclasses import replace
 import apache_beam as beam
 
 import transforms.coders  # noqa: F401  registers those of the elements
-from corpusmill.layout.placement import Layout
-from transforms.decide import CommitOptions, Decision, Inputs
+from transforms.decide import Decider, Inputs
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.lineage import report_data_set
 from transforms.moves import MoveInGroups, PlannedReveal, plan_reveal
 from transforms.recovery.claim import COMMITTED, check_claim, end_claim
 from transforms.recovery.reveal import reveal
+from transforms.recovery.workplace import Workplace
 from transforms.removal import RemoveTemporaryFiles
 from transforms.tally import Count, Sketch, add_up
 from transforms.trees import JoinInTree, ListFiles, Tree, join_lines, read_lists
@@ -30,8 +30,8 @@ from transforms.trees import JoinInTree, ListFiles, Tree, join_lines, read_lists
 class _Commit(beam.DoFn):
     """Commit a data set of few files; a second attempt continues where the first one stopped."""
 
-    def __init__(self, options: CommitOptions, layout: Layout) -> None:
-        self._options, self._decision = options, Decision(options, layout)
+    def __init__(self, decider: Decider) -> None:
+        self._decider, self._place = decider, decider.work.place
 
     def process(
         self,
@@ -41,11 +41,11 @@ class _Commit(beam.DoFn):
         rejects: list[LinesFile],
         ranges: Sequence[ReadRange],
     ) -> Iterator[str]:
-        place = self._options.place
+        place = self._place
         if not place.is_over():
             with place.at_work():
                 check_claim(place.output, place.token)
-                decided = self._decision.decide(Inputs(written, dict(counts), rejects, ranges))
+                decided = self._decider.decide(Inputs(written, dict(counts), rejects, ranges))
                 reveal(place.output, place.temp_folder, *decided)
             end_claim(place.output, place.token, COMMITTED)
         yield place.output
@@ -54,8 +54,8 @@ class _Commit(beam.DoFn):
 class _Decide(beam.DoFn):
     """Decide what becomes a data set of many files, and yield the path of a `PlannedReveal`."""
 
-    def __init__(self, options: CommitOptions, layout: Layout) -> None:
-        self._options, self._decision = options, Decision(options, layout)
+    def __init__(self, decider: Decider) -> None:
+        self._decider, self._place = decider, decider.work.place
 
     def process(
         self,
@@ -65,24 +65,24 @@ class _Decide(beam.DoFn):
         rejects: list[LinesFile],
         ranges: Sequence[ReadRange],
     ) -> Iterator[str]:
-        place = self._options.place
+        place = self._place
         if place.is_over():
             return
         with place.at_work():
             check_claim(place.output, place.token)
             inputs = Inputs(list(read_lists(lists)), dict(counts), rejects, ranges)
-            path = plan_reveal(place, self._decision.decide(inputs), self._options.fan_in)
+            path = plan_reveal(place, self._decider.decide(inputs), self._decider.work.fan_in)
         yield path
 
 
 class _Finish(beam.DoFn):
     """Finish a data set whose groups of files are moved."""
 
-    def __init__(self, options: CommitOptions) -> None:
-        self._options = options
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
 
     def process(self, _: bytes, decided: Iterable[str], moved: Iterable[int]) -> Iterator[str]:
-        place = self._options.place
+        place = self._place
         if not place.is_over():
             with place.at_work():
                 check_claim(place.output, place.token)
@@ -97,16 +97,15 @@ class _Finish(beam.DoFn):
 class _End(beam.DoFn):
     """Clean up after a run that is over, and pass on the folder of its data set."""
 
-    def __init__(self, options: CommitOptions) -> None:
-        self._options = options
+    def __init__(self, place: Workplace, is_awaited: bool) -> None:
+        self._place, self._is_awaited = place, is_awaited
 
     def process(self, folder: str, _: Sequence[str] = ()) -> Iterator[str]:
-        place = self._options.place
         # A first attempt may have finished the data set without living to report it.
-        if place.has_committed():
+        if self._place.has_committed():
             report_data_set(folder)
-        if not self._options.is_awaited:
-            place.clean_up()
+        if not self._is_awaited:
+            self._place.clean_up()
         yield folder
 
 
@@ -114,8 +113,7 @@ class CommitDataset(beam.PTransform):
     """Give written shards their final names; return the folder once it is complete.
 
     Args:
-        options: how the data set is committed.
-        layout: how the examples are spread over shards.
+        decider: decides what becomes the data set.
         counts: collections of ("stage.name", number).
         rejects: the rejects of all tasks.
         ranges: what was read, with checksums.
@@ -124,8 +122,7 @@ class CommitDataset(beam.PTransform):
 
     def __init__(
         self,
-        options: CommitOptions,
-        layout: Layout,
+        decider: Decider,
         counts: list[beam.PCollection[Count]],
         rejects: beam.PCollection[LinesFile],
         ranges: beam.PCollection[ReadRange],
@@ -133,41 +130,41 @@ class CommitDataset(beam.PTransform):
     ) -> None:
         super().__init__()
         self._sketches, self._ranges = sketches, ranges
-        self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
+        self._decider, self._counts, self._rejects = decider, counts, rejects
 
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and commit after all shards."""
-        options, layout = self._options, self._layout
-        tree = Tree(options.tasks, join_lines, LinesFile, options.place, options.fan_in)
-        rejects, groups = self._rejects, options.count_groups(layout)
-        has_many_files = tree.has_levels or groups
+        work = self._decider.work
+        tree = Tree(work.tasks, join_lines, LinesFile, work.place, work.fan_in)
+        rejects = self._rejects
+        has_many_files = tree.has_levels or work.groups
         if tree.has_levels:
             rejects |= "JoinRejects" >> JoinInTree(tree)
-        if groups:
-            shards_a_list = max(1, options.fan_in // options.files_a_shard)
-            tree = replace(tree, units=-(-layout.shards // shards_a_list))
-            shards |= "ListShards" >> ListFiles(shards_a_list, options.place)
+        if work.groups:
+            shards_a_list = max(1, work.fan_in // work.files_a_shard)
+            tree = replace(tree, units=-(-work.shards // shards_a_list))
+            shards |= "ListShards" >> ListFiles(shards_a_list, work.place)
             if tree.has_levels:
                 shards |= "JoinLists" >> JoinInTree(tree)
         counts = add_up(self._counts, self._sketches)
         inputs = map(beam.pvalue.AsList, (shards, counts, rejects, self._ranges))
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
-        if groups:
-            decide = beam.ParDo(_Decide(options, layout), *inputs)
+        if work.groups:
+            decide = beam.ParDo(_Decide(self._decider), *inputs)
             decided = once | "Decide" >> decide.with_output_types(str)
-            moved = decided | "MoveInGroups" >> MoveInGroups(options.place)
+            moved = decided | "MoveInGroups" >> MoveInGroups(work.place)
             done = map(beam.pvalue.AsList, (decided, moved))
-            commit = beam.ParDo(_Finish(options), *done)
+            commit = beam.ParDo(_Finish(work.place), *done)
         else:
-            commit = beam.ParDo(_Commit(options, layout), *inputs)
+            commit = beam.ParDo(_Commit(self._decider), *inputs)
         committed = once | "Commit" >> commit.with_output_types(str)
         removed = []
         if has_many_files:
-            prefixes = committed | "RemoveFiles" >> RemoveTemporaryFiles(options.place)
+            prefixes = committed | "RemoveFiles" >> RemoveTemporaryFiles(work.place)
             removed = [beam.pvalue.AsList(prefixes)]
-        end = beam.ParDo(_End(options), *removed)
+        end = beam.ParDo(_End(work.place, work.is_awaited), *removed)
         return committed | "End" >> end.with_output_types(str)
 
     def display_data(self) -> dict[str, str]:
         """Show the output folder."""
-        return {"output": self._options.place.output}
+        return {"output": self._decider.work.place.output}

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -123,16 +123,66 @@ class Inputs(NamedTuple):
     ranges: Sequence[ReadRange]
 
 
+@dataclass(frozen=True)
+class CommitWork:
+    """How much a commit has to do, and so how it is shared out among tasks.
+
+    Attributes:
+        place: where the run works.
+        shards: number of shards.
+        files_a_shard: number of files of a shard.
+        groups: the number of groups of files that are moved; 0 if one task moves all.
+        tasks: number of tasks, each of which may have rejects.
+        fan_in: the most files that one task takes (`transforms.trees`).
+        is_awaited: whether a command waits for the job, as in `CommitOptions`.
+    """
+
+    place: Workplace
+    shards: int
+    files_a_shard: int
+    groups: int = 0
+    tasks: int = 1
+    fan_in: int = FAN_IN
+    is_awaited: bool = False
+
+
+class Decider(Protocol):
+    """Decides what becomes a data set."""
+
+    @property
+    def work(self) -> CommitWork:
+        """How much there is to do."""
+
+    def decide(self, inputs: Inputs) -> Decided:
+        """Prepare every file of the data set.
+
+        Raises:
+            UserError: a mistake of the user's stands against it.
+        """
+
+
 class Decision:
-    """Decides what becomes the data set.
+    """Decides what becomes the data set that a job builds.
 
     Args:
         options: how the data set is committed.
         layout: how the examples are spread over shards.
+
+    Attributes:
+        work: how much there is to do.
     """
 
     def __init__(self, options: CommitOptions, layout: Layout) -> None:
         self._options = options
+        self.work = CommitWork(
+            options.place,
+            layout.shards,
+            options.files_a_shard,
+            options.count_groups(layout),
+            options.tasks,
+            options.fan_in,
+            options.is_awaited,
+        )
         self._names = FileNames(
             layout,
             options.suffixes,

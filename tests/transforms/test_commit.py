@@ -18,7 +18,7 @@ from corpusmill.layout.placement import Layout
 from tests.tools.manifests import small_manifest
 from transforms.checksums import compute_checksum, seal
 from transforms.commit import CommitDataset
-from transforms.decide import CommitOptions
+from transforms.decide import CommitOptions, Decision
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
 from transforms.recovery.publish import Move, publish
@@ -145,7 +145,7 @@ def commit(folders: Folders, *, layout: Layout = LAYOUT, **changes: Any) -> Pipe
             for place, part in enumerate(parts)
         ]
         ranges = pipeline | "Ranges" >> beam.Create(RANGES).with_output_types(ReadRange)
-        _ = written | CommitDataset(options, layout, counted, refused, ranges)
+        _ = written | CommitDataset(Decision(options, layout), counted, refused, ranges)
     return pipeline.result
 
 

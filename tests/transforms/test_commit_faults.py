@@ -20,6 +20,7 @@ from corpusmill.dataset.storage import UrlFolder
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
 from transforms.commit import _Commit, _Decide, _End, _Finish
+from transforms.decide import Decision
 from transforms.elements import LinesFile
 from transforms.moves import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.recovery.claim import CLAIM, Claim, take_claim
@@ -123,19 +124,19 @@ def _run(
     counts = [*{**COUNTS, "read.rejects": 2}.items()]
     rejects = rejects or case.folders.rejects
     if not case.in_groups:
-        committed = _apply(_Commit(options, LAYOUT), [b""], shards, counts, rejects, [])
-        assert _apply(_End(options), committed)
+        committed = _apply(_Commit(Decision(options, LAYOUT)), [b""], shards, counts, rejects, [])
+        assert _apply(_End(options.place, is_awaited=False), committed)
         return
     options, place = replace(options, fan_in=1), options.place
     lists = _apply(_ListBlock(place), [(file.shard, [file]) for file in shards])
-    decided = _apply(_Decide(options, LAYOUT), [b""], lists, counts, rejects, [])
+    decided = _apply(_Decide(Decision(options, LAYOUT)), [b""], lists, counts, rejects, [])
     stages: list[Callable[[list[Any]], list[Any]]] = [
         lambda paths: _apply(_ListGroups(), paths),
         lambda groups: _apply(_HandleGroup(place, _copy), groups),
         lambda copied: _apply(_PassOn(place), decided, copied),
         lambda groups: _apply(_HandleGroup(place, _move), groups),
-        lambda moved: _apply(_Finish(options), [b""], decided, moved),
-        lambda folders: _apply(_End(options), folders),
+        lambda moved: _apply(_Finish(place), [b""], decided, moved),
+        lambda folders: _apply(_End(place, is_awaited=False), folders),
     ]
     outputs = decided
     for stage in stages:
