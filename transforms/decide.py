@@ -209,6 +209,8 @@ class Decision:
         # Every file is prepared before the first gets its final name.
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
+        if len({entry.file for _, entry in entries}) < len(entries):
+            raise RuntimeError("two files would have the same name")
         moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
         shards_of: dict[str, list[Shard]] = {}
         for file, entry in entries:

@@ -48,6 +48,7 @@ def render_card(manifest: Manifest) -> bytes:
         _loading(manifest),
         _options(manifest),
         _corpus(manifest),
+        _removals(manifest),
         _files(manifest),
     )
     return "\n".join(line for section in sections for line in section).encode() + b"\n"
@@ -204,6 +205,20 @@ def _corpus(manifest: Manifest) -> Iterable[str]:
     yield from ("## Source text", "", f"{size} `{MANIFEST}` lists them all.", "")
     counts = manifest.counts.items()
     yield from _table(("count", "number"), ((_code(name), number) for name, number in counts))
+
+
+def _removals(manifest: Manifest) -> Iterable[str]:
+    if not manifest.removals:
+        return
+    yield from (
+        "## Removed after the build",
+        "",
+        "The counts above include what is listed here.",
+        "",
+    )
+    head = ("documents for which", "documents", "rows that held their text", "tokens")
+    rows = ((_code(one.reason), one.documents, one.rows, one.tokens) for one in manifest.removals)
+    yield from _table(head, rows)
 
 
 def _files(manifest: Manifest) -> Iterable[str]:

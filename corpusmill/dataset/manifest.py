@@ -26,6 +26,7 @@ from msgspec import Meta, Struct, convert
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.corpus_entry import CorpusEntry, Number, SourceName
 from corpusmill.dataset.provenance import Provenance
+from corpusmill.dataset.removal import Removal
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import ShardFormat
@@ -256,6 +257,7 @@ class Manifest:
         splits: by name, those with shards.
         files: every other file, companions of shards among them.
         provenance: how the files about the provenance of rows were written; None without them.
+        removals: what was removed after the build, in order.
     """
 
     corpusmill_version: str
@@ -269,6 +271,7 @@ class Manifest:
     splits: Mapping[str, Split] = field(default_factory=dict)
     files: tuple[FileEntry, ...] = ()
     provenance: Provenance | None = None
+    removals: tuple[Removal, ...] = ()
 
     @cached_property
     def entries(self) -> Mapping[str, FileEntry]:

@@ -22,7 +22,7 @@ _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
     "corpus.filtering", "output.num_shards", "output.order", "corpus.sources",
-    "provenance",
+    "provenance", "removals",
 )  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.
@@ -69,6 +69,9 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
             entry = entry[place]
         if not entry.get(name):
             entry.pop(name, None)
+    if manifest.provenance:
+        own = entries["provenance"]
+        own["generations"] = _leave_out_unknown(own["generations"])
     entries["corpus"]["files"] = _leave_out_unknown(entries["corpus"]["files"])
     for split in entries["splits"].values():
         split["shards"] = _leave_out_unknown(split["shards"])

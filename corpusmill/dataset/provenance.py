@@ -6,6 +6,7 @@
 `corpusmill.provenance` writes and reads them.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -18,6 +19,7 @@ from corpusmill.layout.placement import Layout
 VERSION = 1
 Kind = Literal["rows", "documents"]
 _SUFFIX = ".parquet"
+_TAG = re.compile(r"-(more\d+)(-bin-\d+-of-\d+)?-\d{5}-of-\d{5}\.parquet\Z")
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Generation:
         layout: by which its documents were spread over its shards.
         tag: stands in the names of its shards; empty for the first generation.
         shards: its number of shards of each split; empty where there is but one generation.
+        moved_by: by how much the numbers of its files grew when data sets were merged; None for
+            nothing. Its files of provenance, its layout and its draws have the ids from before.
     """
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
     layout: Layout
     tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
+    moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
 
     def group(self, split: str, source: str | None) -> str:
         """Return what takes the split's place in the names of shards of a split and source."""
@@ -55,6 +60,17 @@ class Provenance:
     version: Annotated[int, Meta(ge=1, le=1)]
     generations: tuple[Generation, ...]
     has_spans: bool = True
+
+    def generation_of(self, name: str) -> Generation:
+        """Return the generation that a file of provenance belongs to.
+
+        Args:
+            name: of the file (`provenance_name`).
+        """
+        tag = _TAG.search(name)
+        if len(self.generations) == 1 or tag is None:
+            return self.generations[0]
+        return next(one for one in self.generations if one.tag == tag[1])
 
 
 def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:

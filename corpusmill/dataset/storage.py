@@ -231,15 +231,22 @@ class LayeredFolder:
         """Open a file for reading from any position."""
         try:
             return self.upper.open(name)
-        except OSError:
+        except OSError as error:
+            self._check_missing(name, error)
             return self.lower.open(name)
 
     def read(self, name: str) -> bytes:
         """All bytes of a small file."""
         try:
             return self.upper.read(name)
-        except OSError:
+        except OSError as error:
+            self._check_missing(name, error)
             return self.lower.read(name)
+
+    def _check_missing(self, name: str, error: OSError) -> None:
+        """Raise an error again unless the upper folder lacks the file, as the lower has another."""
+        if not isinstance(error, FileNotFoundError) and name in self.upper.list():
+            raise error
 
     def local_path(self, name: str) -> Path | None:
         """The path of a file on this machine."""

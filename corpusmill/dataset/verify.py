@@ -198,10 +198,13 @@ def _check_manifest(manifest: Manifest) -> Iterator[Problem]:
     rows = manifest.rows
     # Ranges and bytes of text belong to the run, which is over.
     expected = Expected(counts.get("read.ranges", 0), -1, shards, manifest.objective.repeats)
-    if counts.get("write.rows", rows) != rows:
-        cause = f"its count write.rows is {counts['write.rows']:,}, its splits hold {rows:,}"
+    written = rows + sum(removal.rows for removal in manifest.removals)
+    if counts.get("write.rows", written) != written:
+        kinds = "its splits and removals hold" if manifest.removals else "its splits hold"
+        cause = f"its count write.rows is {counts['write.rows']:,}, {kinds} {written:,}"
         yield Problem(MANIFEST, cause)
     tokens = sum(weigh_segments(split.distributions) for split in manifest.splits.values())
+    tokens += sum(removal.segment_tokens for removal in manifest.removals)
     if counts.get("write.segment_tokens", tokens) != tokens:
         cause = f"its count write.segment_tokens is not the {tokens:,} of its distributions"
         yield Problem(MANIFEST, cause)
@@ -210,5 +213,5 @@ def _check_manifest(manifest: Manifest) -> Iterator[Problem]:
         for source in manifest.corpus.sources
         for name, number in source.counts.items()
     }
-    for sentence in find_imbalances({**counts, **of_sources}, expected, rows, shards):
+    for sentence in find_imbalances({**counts, **of_sources}, expected, written, shards):
         yield Problem(MANIFEST, f"its counts disagree: {sentence}")

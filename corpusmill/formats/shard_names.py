@@ -59,18 +59,33 @@ def _fields(pattern: str) -> set[str | None]:
     return {field for _, field, _, _ in Formatter().parse(pattern)}
 
 
-def check_splits(pattern: str | None, validation: bool) -> None:
-    """Refuse a pattern that gives two splits the same names.
+def tells_parts_apart(pattern: str | None) -> bool:
+    """Return whether shards of several splits, sources or generations get names of their own.
+
+    Args:
+        pattern: of the names; None for the default.
+    """
+    return pattern is None or "split" in _fields(pattern)
+
+
+def check_parts(pattern: str | None, validation: bool, sources: bool) -> None:
+    """Refuse a pattern that gives two parts of a data set the same names.
+
+    Args:
+        pattern: of the names; None for the default.
+        validation: whether there is a validation split.
+        sources: whether there are sources with names.
 
     Raises:
-        UserError: there is a validation split, and the pattern lacks {split}.
+        UserError: there are such parts, and the pattern lacks {split}.
     """
-    if pattern is not None and validation and "split" not in _fields(pattern):
-        raise UserError(
-            f"{_FLAG} {pattern}",
-            "the shards of train and validation would have the same names",
-            "Add {split}, or leave --validation-share out",
-        )
+    if tells_parts_apart(pattern) or not (validation or sources):
+        return
+    parts, flag = "train and validation", "--validation-share"
+    if sources:
+        parts, flag = "all sources", "the names of sources"
+    cause = f"the shards of {parts} would have the same names"
+    raise UserError(f"{_FLAG} {pattern}", cause, f"Add {{split}}, or leave {flag} out")
 
 
 def fill(pattern: str, split: str, shard: int, shards: int) -> str:

@@ -82,13 +82,27 @@ class DocumentsWriter:
         Raises:
             ValueError: the ids do not ascend.
         """
-        if not documents.num_rows:
-            return
-        ids = documents.column("document").to_numpy()
+        if documents.num_rows:
+            self._add(self._to_rows(documents))
+
+    def add_rows(self, table: pa.Table) -> None:
+        """Add rows of another table; columns that this one does not keep are left out.
+
+        Args:
+            table: as `DocumentsTable` reads it; its ids ascend, also from one table to the next.
+
+        Raises:
+            ValueError: the ids do not ascend.
+        """
+        own = table.select(self._schema.names).cast(self._schema).combine_chunks()
+        for rows in own.to_batches():
+            self._add(rows)
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        ids = rows.column("document").to_numpy()
         if int(ids[0]) <= self._last or (ids[1:] <= ids[:-1]).any():
             raise ValueError("the ids of documents must ascend")
         self._last = int(ids[-1])
-        rows = self._to_rows(documents)
         sizes = _measure_fields(rows)
         while rows.num_rows:
             room = np.searchsorted(np.cumsum(sizes), GROUP_BYTES - self._bytes) + 1

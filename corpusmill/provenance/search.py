@@ -1,5 +1,6 @@
 """Documents found by a condition of SQL, over what the data set keeps of them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,31 @@ def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[Doc
         UserError: the data set was built without provenance, DuckDB is not installed or refuses the
             condition, or a file of provenance is damaged.
     """
-    store = OriginStore(folder, manifest)
+    tables = search_tables(OriginStore(folder, manifest), where)
+    found = [record for table in tables for record in records_of(table)]
+    return sorted(found, key=lambda record: record.document)
+
+
+def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
+    """Yield the documents for which a condition is true, some at a time, as `OriginStore.tables`.
+
+    Args:
+        store: the provenance of the data set.
+        where: as of `search_documents`.
+
+    Raises:
+        UserError: as of `search_documents`.
+    """
     try:
         import duckdb  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
         cause = "conditions of SQL need the package duckdb, which is not installed"
         raise UserError(f"{_FLAG} {where}", cause, "Run `pip install 'corpusmill[sql]'`") from None
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
-        found: list[DocumentRecord] = []
-        for split in manifest.splits:
+        for split in store.manifest.splits:
             for table in store.tables(split):
                 chosen = _select(connection, _describe(table, store, split), where)
-                found += records_of(table.take(pa.array(chosen)))
-    return sorted(found, key=lambda record: record.document)
+                yield table.take(pa.array(chosen))
 
 
 def _describe(table: pa.Table, store: OriginStore, split: str) -> pa.Table:

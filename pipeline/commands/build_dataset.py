@@ -9,7 +9,7 @@ from rich.console import Console
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.formats.shard_names import check_splits
+from corpusmill.formats.shard_names import check_parts
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.preparation.appending import Appended
@@ -58,7 +58,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     dataset, console = command.dataset, call.console
     places = list_places(dataset)
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
-    check_splits(command.output_options.shard_name, dataset.validation_share > 0)
+    pattern = command.output_options.shard_name
+    check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
     stale = _find_stale(command, console, prepare)
     if stale is None:

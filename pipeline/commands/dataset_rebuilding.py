@@ -36,6 +36,9 @@ def rebuild(command: Rebuild, call: Call) -> int:
         cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
         cure = "Build its first part, and add the others with --append"
         raise UserError(command.data_set, cause, cure)
+    if manifest.removals:
+        cause = f"rows were removed from it after the build ({manifest.removals[0].reason})"
+        raise UserError(command.data_set, cause, "Build it, and remove them from the result")
     rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
     dataset = _choose_data_set(command, rebuilding)
     options = rebuilding.make_build(dataset, command.drop_overlap_with, command.run, command.log)

@@ -12,9 +12,11 @@ from corpusmill.corpus.filters.known_texts import sort_digests
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.provenance import list_provenance
+from corpusmill.dataset.removal import removal_name
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.provenance.documents import DocumentsTable
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.changes import compare_files, describe_changes
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _FLAG = "--append"
 # What may differ between generations, or follows from other entries.
 _FREE = (
-    "counts", "splits", "files", "provenance", "corpusmill_version", "corpus.bytes",
+    "counts", "splits", "files", "provenance", "removals", "corpusmill_version", "corpus.bytes",
     "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
 )  # fmt: skip
 
@@ -71,6 +73,9 @@ class Appended:
             cause = f"all shards of a split are one file in {manifest.output.format}"
         elif manifest.corpus.sources:
             cause = "its corpus has sources with names"
+        elif not tells_parts_apart(manifest.output.options.shard_name):
+            pattern = manifest.output.options.shard_name
+            cause = f"its shards are named {pattern}, and new ones would take the place of old ones"
         if cause:
             cause = f"nothing can be added, as {cause}"
             raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
@@ -133,18 +138,23 @@ class Appended:
         return replace(job, known=self._store_digests(folder), commit=commit)
 
     def _store_digests(self, folder: str) -> StoredDigests:
-        """Write the digests of all documents of the data set to a file in a folder."""
+        """Write the digests of all documents that the data set has or had to a file in a folder."""
         path, content = join_path(folder, "known-texts"), sort_digests(self._digests())
         write_file(path, content)
         return StoredDigests(path, hashlib.sha256(content).hexdigest())
 
     def _digests(self) -> Iterator[pa.FixedSizeBinaryArray]:
         names = [entry.file for entry in self.manifest.files]
+        lists = []
         for split in self.manifest.splits:
-            for name in list_provenance(names, "documents", split):
-                with self._folder.open(name) as stream:
-                    for table in DocumentsTable(stream).groups(["digest"]):
-                        yield table.column("digest").combine_chunks()
+            lists += list_provenance(names, "documents", split)
+        # What was removed must not come back with the next crawl.
+        removals = enumerate(self.manifest.removals)
+        lists += [removal_name(number) for number, one in removals if one.is_listed]
+        for name in lists:
+            with self._folder.open(name) as stream:
+                for table in DocumentsTable(stream).groups(["digest"]):
+                    yield table.column("digest").combine_chunks()
 
 
 def _entries(manifest: Manifest) -> Any:

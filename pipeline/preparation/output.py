@@ -18,6 +18,7 @@ from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
+from pipeline.preparation.settling import settle
 from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
 from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
 from transforms.recovery.workplace import count_silence
@@ -53,6 +54,7 @@ def check_output(
     shard_name: str | None = None,
     resume: bool = False,
     temp_location: str | None = None,
+    resumable: bool = True,
 ) -> tuple[str, ...]:
     """Refuse an output folder that is in use, and with --replace one with files that are not ours.
 
@@ -63,6 +65,7 @@ def check_output(
             some.
         resume: whether a run into it that was stopped may be resumed.
         temp_location: where temporary folders are made; in the output folder by default.
+        resumable: whether the command can resume runs at all.
 
     Returns:
         The files that the commit replaces.
@@ -83,7 +86,7 @@ def check_output(
             refuse_special(Path(absolute(output), name))
     is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
     if claim is not None:
-        _refuse_alive(claim, output, is_ours)
+        refuse_alive(claim, output, is_ours)
     if resume and SUCCESS in listed and (claim is None or claim.ended == COMMITTED):
         return tuple(listed)
     if resume and claim is not None:
@@ -95,7 +98,7 @@ def check_output(
     foreign = _find_foreign(output, names, folders, shard_name)
     resumes = resume and claim is not None and not foreign
     if (names or claim) and not (replace or resumes):
-        raise _in_use(output, names, foreign, claim)
+        raise _in_use(output, names, foreign, claim if resumable else None)
     if foreign:
         raise UserError(
             f"--output {output} {'--resume' if resume else '--replace'}",
@@ -125,6 +128,7 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
     except UserError as error:  # of an object store
         raise UserError(f"--output {output}", error.cause, error.cure) from None
     if claim is None and SUCCESS in listed:
+        settle(output)
         return False
     if claim is None:
         cause = "there is no complete data set to which anything could be added"
@@ -132,14 +136,14 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
             f"--output {output} --append", cause, "Leave --append out, or build one first"
         )
     is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
-    _refuse_alive(claim, output, is_ours)
+    refuse_alive(claim, output, is_ours)
     if resume:
         _refuse_lost(claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave --resume out")
         return claim.ended == COMMITTED and is_complete(output, temp_location)
     seal = read_bytes(join_path(root, SUCCESS)) or b""
     if SUCCESS not in listed or not is_ours or b" " in seal.strip():
         cause = "a run was stopped that wrote into this folder"
-        cure = "Resume it: the command with which it was started, with --resume"
+        cure = "Run the command again that was stopped, a build with --resume"
         raise UserError(f"--output {output} --append", cause, cure)
     return False
 
@@ -194,7 +198,17 @@ def is_complete(output: str, temp_location: str | None) -> bool:
     return file_exists(join_path(root, SUCCESS))
 
 
-def _refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
+def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
+    """Refuse a folder into which a run writes that has not ended.
+
+    Args:
+        claim: of the run.
+        output: the folder.
+        is_ours: whether its temporary folder is that of a run into this folder.
+
+    Raises:
+        UserError: the run is alive, or may be.
+    """
     if _is_alive(claim):
         raise UserError(
             f"--output {output}",

@@ -44,7 +44,7 @@ from transforms.storage.files import file_exists, remove_folder, write_file
 if TYPE_CHECKING:
     from pipeline.graph import Job
 
-_RECORD = "run.json"
+RECORD = "run.json"
 
 
 @dataclass
@@ -89,7 +89,7 @@ class RunFolder:
     @property
     def record_path(self) -> str:
         """The path of the run's record."""
-        return join_path(self.path, _RECORD)
+        return join_path(self.path, RECORD)
 
     @property
     def range_bytes(self) -> int | None:
@@ -129,17 +129,30 @@ class RunFolder:
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
             refuse_changes(self.earlier, json.loads(content))
+        self.claim(content.encode(), stale, appended_to)
+
+    def claim(self, record: bytes, stale: Sequence[str], changed: Manifest | None = None) -> None:
+        """Claim the output folder, and write the run's record.
+
+        Args:
+            record: what the run is, for those who resume it.
+            stale: files in the output folder that the commit replaces.
+            changed: the manifest of the data set that the run changes; None for none.
+
+        Raises:
+            UserError: another run has the folder, or has changed what is in it.
+        """
         over = self.stopped.token if self.stopped else None
         process = psutil.Process()
         place = (socket.gethostname(), process.pid, process.create_time())
         take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
-        if appended_to is None:
+        if changed is None:
             self._refuse_finished(stale)
         elif self.earlier is None:
-            self._refuse_other(appended_to)
+            self._refuse_other(changed)
         if self.replaced:
             remove_folder(self.replaced)
-        write_file(self.record_path, seal(content.encode()))
+        write_file(self.record_path, seal(record))
         if self.outlives:
             self.place.give_sign()
 
@@ -172,23 +185,28 @@ class RunFolder:
         if content is None or decode(content, self.output) != manifest:
             drop_claim(self.output, self.token)
             cause = "another run has meanwhile changed the data set"
-            raise UserError(f"--output {self.output} --append", cause, "Run the command again")
+            raise UserError(self.output, cause, "Run the command again")
 
 
 @contextmanager
 def run_folder(
-    output: str, temp_location: str | None, resume: bool, outlives: bool = False
+    output: str,
+    temp_location: str | None,
+    resume: bool,
+    outlives: bool = False,
+    resumable: bool = True,
 ) -> Iterator[RunFolder]:
     """Make the folder of a run that builds a data set, and remove it at the end.
 
-    If the run fails after some of its work is finished, folder and claim stay, and the error gets a
-    note that says how to resume.
+    If a run that can be resumed fails after some of its work is finished, folder and claim stay,
+    and the error gets a note that says how to resume.
 
     Args:
         output: the folder of the data set.
         temp_location: where the folder is made; in the output folder by default.
         resume: whether to resume a run that was stopped.
         outlives: whether the job may continue without this process.
+        resumable: whether a run that fails can be resumed.
 
     Raises:
         UserError: no folder can be made.
@@ -204,7 +222,7 @@ def run_folder(
         if isinstance(error, KeyboardInterrupt) and not error.args:
             whole, none = "the data set is complete", "no file of the data set was published"
             error.args = (whole if folder.is_committed else none,)
-        finished = count_finished(folder.path)
+        finished = count_finished(folder.path) if resumable else {}
         if not finished or folder.is_committed:
             _remove(folder)
         else:
@@ -234,7 +252,7 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     replaced = ""
     # A claim may come from anywhere: what it names is only touched if a run has made it.
     if claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location):
-        record = join_path(claim.temp_folder, _RECORD)
+        record = join_path(claim.temp_folder, RECORD)
         content = read_bytes(record) if resume else None
         # A run without a record was stopped before it began; a damaged one cannot be compared.
         with suppress(DamagedFileError):

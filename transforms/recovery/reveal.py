@@ -87,7 +87,7 @@ class Reveal:
         Files that are added take no place of others, and get their final names now.
         """
         if self.appends:
-            _publish(moves)
+            publish_files(moves)
             return
         if not self._is_replacing():
             return
@@ -127,7 +127,7 @@ class Reveal:
         """
         delete_files([_final(self.output, name) for name in removed])
         if not self.appends:
-            _publish(moves)
+            publish_files(moves)
 
     def finish(self, contents: Mapping[str, bytes], folders: Iterable[str]) -> None:
         """Write the small files, and remove what is left of the steps (`list_folders`)."""
@@ -178,7 +178,8 @@ class Reveal:
         publish([Move(temporary, path, len(content))])
 
 
-def _publish(moves: Sequence[Move]) -> None:
+def publish_files(moves: Sequence[Move]) -> None:
+    """Give files their final names, in folders that need not exist (`publish`)."""
     _make_folders({move.destination for move in moves})
     publish(moves)
 

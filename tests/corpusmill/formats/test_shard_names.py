@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, matcher_of, shard_glob
+from corpusmill.formats.shard_names import DEFAULT, check_parts, fill, matcher_of, shard_glob
 from tests.tools.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
@@ -98,12 +98,14 @@ def test_patterns_that_do_not_name_shards_are_refused(pattern: str, cause: str) 
     assert caught.value.value == f"--shard-name {pattern}"
 
 
-def test_two_splits_need_different_names() -> None:
-    check_splits(None, validation=True)
-    check_splits(ELECTRA, validation=False)
-    check_splits("{split}-{shard}", validation=True)
+def test_two_parts_need_different_names() -> None:
+    check_parts(None, validation=True, sources=True)
+    check_parts(ELECTRA, validation=False, sources=False)
+    check_parts("{split}-{shard}", validation=True, sources=True)
     with pytest.raises(UserError, match="train and validation would have the same names"):
-        check_splits(ELECTRA, validation=True)
+        check_parts(ELECTRA, validation=True, sources=False)
+    with pytest.raises(UserError, match="all sources would have the same names"):
+        check_parts(ELECTRA, validation=False, sources=True)
 
 
 def test_only_tfrecord_allows_names_without_its_suffix() -> None:

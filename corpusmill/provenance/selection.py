@@ -1,0 +1,65 @@
+"""Which documents are removed from a data set, and which of its rows hold them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.provenance.rows import Ids, Origins, RowsFile
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Documents that are removed.
+
+    Attributes:
+        documents: uint64[n], ids of documents.
+        keeps: whether these are the ones that stay, and all others are removed.
+    """
+
+    documents: Ids
+    keeps: bool = False
+
+    def removes(self, documents: Ids) -> Flags:
+        """Return bool[n]: whether each document is removed.
+
+        Args:
+            documents: uint64[n], ids of documents.
+        """
+        return np.isin(documents, self.documents, invert=self.keeps)
+
+    def within(self, first_document: int) -> "Selection":
+        """Return the same for documents whose ids are counted from another one.
+
+        Args:
+            first_document: the id that becomes 0.
+        """
+        own = self.documents[self.documents >= np.uint64(first_document)]
+        return Selection(own - np.uint64(first_document), self.keeps)
+
+
+def find_kept(file: RowsFile, selection: Selection) -> Flags:
+    """Return bool[rows] in the order of the shard: which rows hold nothing that is removed.
+
+    Args:
+        file: the provenance of the shard.
+        selection: what is removed.
+
+    Example:
+        Of three rows, of which the second has the tokens of documents 5 and 7, the removal of
+        document 7 keeps [True, False, True].
+    """
+    kept = np.ones(len(file), np.bool_)
+    for origins in file.groups():
+        kept[origins.places[_touched(origins, selection)]] = False
+    return kept
+
+
+def _touched(origins: Origins, selection: Selection) -> Flags:
+    """Return bool[rows]: whether each row was built from a removed document or holds its tokens."""
+    touched = selection.removes(origins.documents)
+    rows = np.repeat(np.arange(len(touched)), np.diff(origins.span_offsets))
+    touched[rows[selection.removes(origins.span_documents)]] = True
+    return touched

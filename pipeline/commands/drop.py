@@ -1,0 +1,31 @@
+"""The command that removes documents from a data set, with all rows that hold their text."""
+
+from dataclasses import dataclass, field
+
+import tyro
+
+from corpusmill.commands.command import Command
+from pipeline.console.run_log import LogOptions
+from pipeline.options import RunOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """Remove documents from a data set, and every row that holds any of their text.
+
+    Only the shards with such rows are written again. The manifest records what was removed.
+    """
+
+    data_set: tyro.conf.Positional[str]
+    """The data set."""
+    where: str | None = None
+    """Remove the documents for which a condition of SQL is true, over document, file, source,
+    split, place, length, tokens, digest and the kept fields: "url LIKE '%example%'". This needs
+    duckdb."""
+    document: tuple[int, ...] = ()
+    """Remove documents by their ids, as `corpusmill trace` shows them."""
+    run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+
+
+COMMAND = Command(Drop, "pipeline.commands.dataset_editing:drop")

@@ -1,0 +1,144 @@
+"""The files that the workers of a run need which edits data sets."""
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.editing import list_units
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
+from corpusmill.dataset.shards import read_tokenizer
+from corpusmill.dataset.storage import Folder
+from corpusmill.provenance.documents import DocumentsWriter
+from corpusmill.provenance.rows import Ids
+from pipeline.preparation.editing import Choice
+from pipeline.preparation.run_folder import RunFolder
+from transforms.decide import CommitWork
+from transforms.edit import Edited, StoredSelection
+from transforms.edit_decision import EditDecision, EditPlan
+from transforms.elements import WrittenFile
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import create_file, write_file
+from transforms.trees import FAN_IN
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a run edits, and what comes of it.
+
+    Attributes:
+        sources: the data sets that are read.
+        plan: the result, as far as it is known.
+        bytes: the size of the data sets.
+    """
+
+    sources: Sequence[Edited]
+    plan: EditPlan
+    bytes: int
+
+    @property
+    def units(self) -> int:
+        """Number of units of all data sets."""
+        return len(self.plan.files)
+
+    def decide(self, run: RunFolder, is_awaited: bool) -> EditDecision:
+        """Write the plan where workers find it, and return what decides about the result.
+
+        Args:
+            run: the folder of the run.
+            is_awaited: whether a command waits for the job.
+        """
+        path = join_path(run.path, "edit.json")
+        self.plan.write(path)
+        files_a_unit = max(1, *(len(files) for files in self.plan.files))
+        files = self.units * files_a_unit
+        groups = -(-files // FAN_IN) if files > FAN_IN else 0
+        work = CommitWork(
+            run.place, self.units, files_a_unit, groups, self.units, is_awaited=is_awaited
+        )
+        return EditDecision(work, path)
+
+
+class Source(NamedTuple):
+    """A data set, and the documents in it that a user has chosen.
+
+    Attributes:
+        folder: its folder.
+        manifest: its manifest.
+        choice: the documents.
+        value: what the user gave, for messages.
+    """
+
+    folder: Folder
+    manifest: Manifest
+    choice: Choice
+    value: str
+
+
+def plan_removal(source: Source, folder: str) -> Edit:
+    """Return what removes the chosen documents from a data set.
+
+    Args:
+        source: the data set.
+        folder: of the run.
+    """
+    listed = _store_list(source.choice.table, folder)
+    return _plan(source, folder, source.choice.reason, listed=listed)
+
+
+def plan_subset(source: Source, folder: str, stale: Sequence[str]) -> Edit:
+    """Return what makes a data set of the chosen documents.
+
+    Args:
+        source: the data set.
+        folder: of the run.
+        stale: names of the files of an earlier data set, which is replaced.
+    """
+    return _plan(source, folder, f"NOT ({source.choice.reason})", stale=stale)
+
+
+def _plan(
+    source: Source,
+    folder: str,
+    reason: str,
+    listed: WrittenFile | None = None,
+    stale: Sequence[str] = (),
+) -> Edit:
+    manifest, keeps = source.manifest, listed is None
+    selection = _store_selection(source.choice.ids, keeps, folder)
+    content, copy = source.folder.read(MANIFEST), join_path(folder, "source-0.json")
+    write_file(copy, content)
+    tokenizer = join_path(folder, TOKENIZER)
+    write_file(tokenizer, read_tokenizer(source.folder, manifest).encode())
+    files = [unit.files for unit in list_units(manifest)]
+    digest = hashlib.sha256(content).hexdigest()
+    edited = Edited(source.folder, copy, digest, len(files), selection, is_copied=keeps)
+    size = sum(entry.bytes for entry in manifest.entries.values())
+    return Edit(
+        [edited], EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale), size
+    )
+
+
+def _store_selection(ids: Ids, keeps: bool, folder: str) -> StoredSelection:
+    """Write a selection where all workers can read it."""
+    stream = io.BytesIO()
+    np.save(stream, ids)
+    content, path = stream.getvalue(), join_path(folder, "documents.npy")
+    write_file(path, content)
+    return StoredSelection(path, hashlib.sha256(content).hexdigest(), keeps)
+
+
+def _store_list(table: pa.Table, folder: str) -> WrittenFile:
+    """Write a table of documents to a file in the folder of a run, and return the file."""
+    path = join_path(folder, "removed.parquet")
+    with create_file(path) as stream:
+        sink = HashingWriter(stream)
+        writer = DocumentsWriter(sink)
+        writer.add_rows(table)
+        writer.close()
+    return WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)
