@@ -145,7 +145,7 @@ class Appended:
 
     def _digests(self) -> Iterator[pa.FixedSizeBinaryArray]:
         names = [entry.file for entry in self.manifest.files]
-        lists = []
+        lists: list[str] = []
         for split in self.manifest.splits:
             lists += list_provenance(names, "documents", split)
         # What was removed must not come back with the next crawl.

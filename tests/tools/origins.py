@@ -78,7 +78,8 @@ def check_provenance(folder: Path, *inputs: Path) -> list[RowOrigin]:
         )
         assert 0 <= origin.shard_row < shard.rows
     records = list_documents(folder)
-    assert len(records) == manifest.counts["tokenize.documents"]
+    removed = sum(removal.documents for removal in manifest.removals)
+    assert len(records) + removed == manifest.counts["tokenize.documents"]
     texts = open_texts(folder, *inputs)
     read = {record.document: texts.read(record) for record in records}
     pieces = {document: texts.pieces(batch) for document, batch in read.items()}

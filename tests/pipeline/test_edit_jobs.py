@@ -1,0 +1,286 @@
+"""Documents are removed from a data set, or a data set is made of some of them."""
+
+import json
+import shutil
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import open_data_set, read_shard
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.errors import UserError
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.loader import Loader
+from corpusmill.reading.make_batches import make_batches
+from tests.tools.growing import Growing, halve
+from tests.tools.jobs import TWO_WORKERS, digests, run_here
+from tests.tools.origins import check_provenance, list_documents, list_origins
+from tests.tools.small_datasets import t5_tokenizer
+
+_SHARE = ("--validation-share", "0.2")
+_PACK = ("--mode", "pack", "--max-seq-length", "64")
+WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bert": ("bert", ()),
+    "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
+    "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
+    "bert in bins": ("bert", ("--bin-size", "32")),
+    "bert, padded": ("bert", ("--padding", "max_length")),
+    "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
+    "bert in Avro": ("bert", ("--output-format", "avro")),
+    "bert by an older version": ("bert", ("--shard-version", "1")),
+    "electra": ("electra", ()),
+    "ernie": ("ernie", ()),
+    "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
+    "gpt stream": ("gpt", ("--mode", "stream")),
+    "gpt windows": ("gpt", ("--mode", "windows", "--max-seq-length", "48", "--overlap", "8")),
+    "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
+    "gpt pack": ("gpt", _PACK),
+    "t5": ("t5", ()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer that suits every objective."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
+    return path
+
+
+@pytest.fixture(scope="module")
+def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
+
+
+@pytest.fixture(scope="module")
+def whole(sample: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Growing:
+    """A data set."""
+    growing = Growing(tmp_path_factory.mktemp("whole") / "out", tokenizer, _SHARE)
+    growing.build(sample)
+    return growing
+
+
+@pytest.fixture
+def copied(whole: Growing, tmp_path: Path) -> Growing:
+    """A copy of it, which may be changed."""
+    shutil.copytree(whole.output, tmp_path / "out")
+    return Growing(tmp_path / "out", whole.tokenizer, _SHARE)
+
+
+def choose(output: Path) -> list[int]:
+    """Choose every fifth document."""
+    return [record.document for record in list_documents(output)][::5]
+
+
+def drop(output: Path, documents: list[int], *flags: str | Path, **end: Any) -> Any:
+    return run_here("drop", output, "--document", *map(str, documents), *flags, **end)
+
+
+def subset(output: Path, documents: list[int], new: Path, *flags: str, **end: Any) -> Any:
+    ids = map(str, documents)
+    return run_here("subset", output, "--document", *ids, "--output", new, *flags, **end)
+
+
+def problems(output: Path) -> list[Any]:
+    return verify(UrlFolder(str(output)))
+
+
+def manifest_of(output: Path) -> Manifest:
+    return open_data_set(UrlFolder(str(output)))[1]
+
+
+def read_rows(output: Path) -> list[dict[str, Any]]:
+    """Return the rows of all splits."""
+    folder, manifest = open_data_set(UrlFolder(str(output)))
+    shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
+    batches = chain.from_iterable(read_shard(folder, manifest, shard) for shard in shards)
+    return list(pa.Table.from_batches(batches).to_pylist())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_that_hold_a_document_are_removed_and_no_other(
+    way: str, sample: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    objective, flags = WAYS[way]
+    growing = Growing(tmp_path / "out", tokenizer, (*_SHARE, *flags), objective)
+    growing.build(sample)
+    output, before, files = growing.output, growing.manifest(), growing.files()
+    rows, origins = read_rows(output), list_origins(output)
+    documents = choose(output)
+    held = [not {*documents}.isdisjoint((one.document, *one.documents)) for one in origins]
+    assert 0 < sum(held) < len(held)
+    outside = tmp_path / "subset"
+    others = [one.document for one in list_documents(output) if one.document not in documents]
+    subset(output, others, outside)
+    assert growing.files() == files
+    printed = drop(output, documents).output
+    expected = [row for row, is_held in zip(rows, held, strict=True) if not is_held]
+    for folder in (output, outside):
+        assert problems(folder) == []
+        assert read_rows(folder) == expected
+        after = manifest_of(folder)
+        assert (after.counts, after.rows) == (before.counts, len(expected))
+        [removal] = after.removals
+        assert removal.documents == len(documents)
+        assert removal.rows == sum(held)
+        totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
+        assert removal.tokens == totals[0] - totals[1]
+        check_provenance(folder, sample)
+    assert f"removed {len(documents)} documents, and the {sum(held)} rows" in printed
+    # Both have the same shards and provenance.
+    names = [name for name in files if name.startswith(("train", "validation", "provenance"))]
+    assert {name: digests(outside)[name] for name in names} == {
+        name: growing.files()[name] for name in names
+    }
+
+
+def test_only_shards_with_such_rows_are_written_again(
+    sample: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    growing = Growing(tmp_path / "out", tokenizer, ("--num-shards", "9"), "t5")
+    growing.build(sample)
+    times = {path: path.stat().st_mtime_ns for path in growing.output.rglob("*.parquet")}
+    document = choose(growing.output)[0]
+    touched = {one.shard for one in list_origins(growing.output) if one.document == document}
+    drop(growing.output, [document])
+    changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
+    shards = {name for name in changed if name.startswith("train")}
+    assert shards == touched != {shard.file for shard in growing.manifest().splits["train"].shards}
+    assert {name for name in changed if name.startswith("rows")} == {f"rows-{n}" for n in touched}
+    assert len(changed) == 2 * len(touched) + 1
+
+
+def test_a_subset_of_all_documents_has_the_same_files(whole: Growing, tmp_path: Path) -> None:
+    every = [record.document for record in list_documents(whole.output)]
+    subset(whole.output, every, tmp_path / "out")
+    described = ("dataset.json", "README.md", "croissant.json", "_SUCCESS")
+    files, expected = digests(tmp_path / "out"), whole.files()
+    assert files.keys() == expected.keys()
+    assert [name for name in files if files[name] != expected[name]] == sorted(described)
+
+
+@pytest.mark.parametrize("flags", [TWO_WORKERS[:-2], ("--temp-location", "TEMPORARY")])
+def test_neither_workers_nor_the_temporary_folder_change_a_byte(
+    flags: tuple[str, ...], whole: Growing, copied: Growing, tmp_path: Path
+) -> None:
+    other, documents = tmp_path / "other", choose(whole.output)
+    shutil.copytree(whole.output, other)
+    drop(other, documents, *(flag.replace("TEMPORARY", str(tmp_path / "temp")) for flag in flags))
+    drop(copied.output, documents)
+    assert digests(other) == copied.files()
+
+
+def test_what_was_removed_is_recorded_and_not_added_again(
+    copied: Growing, sample: Path, whole: Growing
+) -> None:
+    first, second = choose(whole.output)[:2]
+    drop(copied.output, [first])
+    drop(copied.output, [second])
+    one, two = copied.manifest().removals
+    assert one.reason == f"document IN ({first})"
+    assert two.is_listed
+    card = (copied.output / "README.md").read_text()
+    assert f"| `document IN ({second})` | 1 | {two.rows:,} | {two.tokens:,} |" in card
+    assert (copied.output / "provenance" / "removed-00001.parquet").exists()
+    copied.append(sample, flags=("--existing", "skip"), refused=("holds all documents",))
+    copied.append(sample, flags=("--existing", "refuse"), refused=("holds the text of",))
+    assert problems(copied.output) == []
+
+
+def test_documents_of_all_generations(
+    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    growing = Growing(tmp_path / "out", tokenizer, _SHARE)
+    growing.build(halves[0])
+    growing.append(halves[1])
+    documents = choose(growing.output)
+    drop(growing.output, documents)
+    assert problems(growing.output) == []
+    check_provenance(growing.output, *halves)
+    left = [one.document for one in list_documents(growing.output)]
+    subset(growing.output, left[::2], tmp_path / "half")
+    assert problems(tmp_path / "half") == []
+    check_provenance(tmp_path / "half", *halves)
+    # Both may grow.
+    for output in (growing.output, tmp_path / "half"):
+        Growing(output, tokenizer, _SHARE).append(halves[1], flags=("--existing", "allow"))
+        assert problems(output) == []
+
+
+def test_the_state_of_a_reader_is_refused_after_a_removal(whole: Growing, copied: Growing) -> None:
+    loader = Loader(make_batches(DataSet(whole.output), 8, seed=3))
+    next(iter(loader))
+    drop(copied.output, choose(whole.output))
+    with pytest.raises(UserError, match="Read the data of the earlier run"):
+        Loader(make_batches(DataSet(copied.output), 8, seed=3)).load_state_dict(loader.state_dict())
+
+
+def test_conditions_of_sql(copied: Growing, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    records = list_documents(copied.output)
+    most = sorted(record.tokens for record in records)[-5]
+    long, short = f"tokens > {most}", f"tokens <= {most}"
+    left = [record.document for record in records if record.tokens <= most]
+    run_here("subset", copied.output, "--where", short, "--output", tmp_path / "short")
+    assert [record.document for record in list_documents(tmp_path / "short")] == left
+    run_here("drop", copied.output, "--where", long)
+    assert [record.document for record in list_documents(copied.output)] == left
+    files = copied.files()
+    none = run_here("drop", copied.output, "--where", long).output
+    assert "no document matches" in none
+    assert copied.files() == files
+    run_here("drop", copied.output, "--where", "no condition", refused=("DuckDB refuses",))
+    nothing = ("--where", "tokens > 1e9", "--output", tmp_path / "none")
+    run_here("subset", copied.output, *nothing, refused=("no document matches",))
+    run_here("drop", copied.output, "--where", "true", refused=("no row would be left",))
+    assert copied.files() == files
+    assert not (tmp_path / "none").exists()
+
+
+def test_mistakes_are_refused_before_any_work(
+    whole: Growing, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+) -> None:
+    files = whole.files()
+    run_here("drop", whole.output, refused=("--where --document", "Give one of them"))
+    both = ("--where", "true", "--document", "1")
+    run_here("drop", whole.output, *both, refused=("Give one of them",))
+    drop(whole.output, [99], refused=("--document 99", "no such document", "corpusmill trace"))
+    drop(whole.output, [2**64], refused=("no document has this id",))
+    drop(tmp_path / "none", [1], refused=("there is no such folder",))
+    subset(whole.output, [0], whole.output, refused=("it is the data set itself",))
+    subset(whole.output, [0], tmp_path / "t", "--workers", "0", refused=("--workers",))
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine").write_text("")
+    subset(whole.output, [0], tmp_path / "used", refused=("it is not empty",))
+    assert whole.files() == files
+    untraced = Growing(tmp_path / "untraced", tokenizer, ("--no-provenance",))
+    untraced.build(halves[0])
+    drop(untraced.output, [0], refused=("built without provenance",))
+    joined = Growing(tmp_path / "joined", tokenizer, ("--output-format", "nanogpt"), "gpt")
+    joined.build(halves[0])
+    drop(joined.output, [0], refused=("all shards of a split are one file",))
+    again = ("--input", halves[0], "--output", tmp_path / "again")
+    shutil.copytree(whole.output, tmp_path / "less")
+    drop(tmp_path / "less", choose(whole.output))
+    run_here("rebuild", tmp_path / "less", *again, refused=("rows were removed from it",))
+
+
+def test_a_damaged_shard_is_not_rewritten(copied: Growing) -> None:
+    for shard in copied.output.glob("train*.parquet"):
+        content = bytearray(shard.read_bytes())
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+    files = copied.files()
+    drop(copied.output, choose(copied.output), refused=("do not match dataset.json",))
+    assert copied.files() == files
+
+
+def test_the_record_is_in_the_manifest(copied: Growing) -> None:
+    drop(copied.output, choose(copied.output)[:1])
+    [entry] = json.loads((copied.output / "dataset.json").read_text())["removals"]
+    assert entry.keys() == {"reason", "documents", "rows", "tokens", "segment_tokens", "is_listed"}
