@@ -14,13 +14,13 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.joining import join_manifests
+from corpusmill.dataset.joining import join_manifests, rejects_name
 from corpusmill.dataset.manifest import FileEntry, Shard, entry_of
 from corpusmill.dataset.provenance import Generation
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import Layout
 from transforms.checksums import read_blocks, unseal
-from transforms.describe import FileNames, add_checksums, add_results, describe, rejects_name
+from transforms.describe import FileNames, add_checksums, add_results, describe
 from transforms.elements import DOCUMENTS, ROWS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.publish import Move
@@ -227,7 +227,7 @@ class Decision:
         if inputs.rejects:
             path = new_path(place.temp_folder, "rejects")
             size, sha256 = concatenate(sorted(inputs.rejects), path)
-            name = rejects_name(generation)
+            name = rejects_name(generation.tag if generation else "")
             moves.append(Move(path, self._final(name), size))
             files.append(FileEntry(name, size, sha256))
         manifest = add_results(header, sums, shards_of, files)

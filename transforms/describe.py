@@ -82,12 +82,6 @@ class FileNames:
         return Shard(name, file.bytes, file.sha256, *content, **length_bin, source=source)
 
 
-def rejects_name(generation: Generation | None) -> str:
-    """Return the name of the file of rejects."""
-    begin, end = manifests.REJECTS.rsplit(".", maxsplit=1)
-    return f"{begin}-{generation.tag}.{end}" if generation and generation.tag else manifests.REJECTS
-
-
 def add_checksums(header: Manifest, ranges: Sequence[ReadRange], first_file: int = 0) -> Manifest:
     """Add the checksums of the files of which every byte was read.
 

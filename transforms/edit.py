@@ -21,7 +21,6 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
-from corpusmill.corpus.batches import document_id
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.distributions import Counts, as_mapping, weigh, weigh_segments
 from corpusmill.dataset.editing import Unit, list_units
@@ -127,9 +126,8 @@ class _Editor:
         """Yield the files of a unit that are written; none if all stay as they are."""
         written: list[WrittenFile] = []
         if self._selection and unit.split:
-            before = document_id(unit.generation.moved_by or 0, 0)
             edit = self._edit_rows if unit.shard else self._edit_documents
-            written += edit(number, unit, self._selection.within(before))
+            written += edit(number, unit, self._selection.within(unit.generation.first_id))
         if not written and self._edited.is_copied:
             written += (self._copy(number, part, unit) for part in range(len(unit.files)))
         yield from written

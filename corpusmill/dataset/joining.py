@@ -1,13 +1,22 @@
-"""Two manifests joined: a data set, and a generation that is added to it."""
+"""Two manifests joined: a data set, and the generations that are added to it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from corpusmill.dataset.manifest import Manifest, Split
+import msgspec
+
+from corpusmill.dataset.editing import list_units
+from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Split
 from corpusmill.dataset.provenance import Generation, Provenance
+from corpusmill.dataset.removal import removal_name
+from corpusmill.formats import shard_names
 from corpusmill.layout.placement import SPLIT_NAMES
 
+Entry = TypeVar("Entry", bound=FileEntry)
+
+_KINDS = ("provenance/rows-", "provenance/documents-")
 # Counts that exist only where something was done, and the count of all to which it was done.
 _OF_ALL = {
     "filter.documents": "read.documents",
@@ -21,7 +30,7 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
 
     Args:
         earlier: of the data set, with provenance.
-        added: of the new generation alone, with provenance.
+        added: of the new generations alone, with provenance.
 
     Raises:
         ValueError: one of them has no provenance.
@@ -41,12 +50,87 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         counts=_add_counts(earlier.counts, added.counts),
         splits=dict(_join_splits(earlier, added)),
         files=(*(entry for entry in earlier.files if entry.file not in names), *added.files),
+        removals=(*earlier.removals, *added.removals),
         provenance=Provenance(
             earlier.provenance.version,
             (*_count_shards(earlier), *_count_shards(added)),
             earlier.provenance.has_spans,
         ),
     )
+
+
+def rejects_name(tag: str) -> str:
+    """Return the name of the file of rejects of a generation, by its tag."""
+    begin, end = REJECTS.rsplit(".", maxsplit=1)
+    return f"{begin}-{tag}.{end}" if tag else REJECTS
+
+
+def follow(manifest: Manifest, earlier: Manifest) -> tuple[Manifest, dict[str, str]]:
+    """Rename the files of a data set so that its generations can follow those of another one.
+
+    Args:
+        manifest: of the data set, with provenance.
+        earlier: of the other one, with provenance.
+
+    Returns:
+        The manifest with the new names, for `join_manifests`, and {old name: new name} of the
+        shards, their companions, provenance and rejects. The files that describe a data set are
+        left out.
+
+    Raises:
+        ValueError: one of them has no provenance.
+    """
+    if earlier.provenance is None or manifest.provenance is None:
+        raise ValueError("manifests without provenance cannot be joined")
+    files_before, parts_before = len(earlier.corpus.files), len(earlier.provenance.generations)
+    generations = [
+        replace(
+            generation,
+            first_file=generation.first_file + files_before,
+            moved_by=(generation.moved_by or 0) + files_before,
+            tag=f"more{parts_before + number}",
+        )
+        for number, generation in enumerate(_count_shards(manifest))
+    ]
+    tags = {
+        old.tag: new.tag
+        for old, new in zip(manifest.provenance.generations, generations, strict=True)
+    }
+    names = dict(_rename(manifest, tags, len(earlier.removals)))
+    splits = {
+        name: replace(split, shards=tuple(_with_name(shard, names) for shard in split.shards))
+        for name, split in manifest.splits.items()
+    }
+    files = tuple(_with_name(entry, names) for entry in manifest.files if entry.file in names)
+    provenance = replace(manifest.provenance, generations=tuple(generations))
+    return replace(manifest, splits=splits, files=files, provenance=provenance), names
+
+
+def _with_name(entry: Entry, names: Mapping[str, str]) -> Entry:
+    return msgspec.structs.replace(entry, file=names[entry.file])
+
+
+def _rename(
+    manifest: Manifest, tags: Mapping[str, str], removals_before: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of each file that is part of a generation, or lists a removal.
+
+    Args:
+        manifest: of the data set.
+        tags: {old tag: new tag} of its generations.
+        removals_before: number of the removals of the data set before.
+    """
+    pattern = manifest.output.options.shard_name or shard_names.DEFAULT
+    for unit in list_units(manifest):
+        tag = unit.generation.tag
+        for name in unit.files if unit.split else ():
+            kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
+            names = f"{kind}{{split}}" if kind else pattern
+            yield name, shard_names.retag(name, names, tag, tags[tag])
+    for old, new in tags.items():
+        yield rejects_name(old), rejects_name(new)
+    for number in range(len(manifest.removals)):
+        yield removal_name(number), removal_name(number + removals_before)
 
 
 def _count_shards(manifest: Manifest) -> Iterator[Generation]:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from corpusmill.corpus.batches import document_id
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
@@ -40,6 +41,11 @@ class Generation:
     tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
     moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
+
+    @property
+    def first_id(self) -> int:
+        """What is added to the ids that its files have, so that they are those of the data set."""
+        return document_id(self.moved_by or 0, 0)
 
     def group(self, split: str, source: str | None) -> str:
         """Return what takes the split's place in the names of shards of a split and source."""

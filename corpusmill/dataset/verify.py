@@ -19,7 +19,7 @@ from corpusmill.dataset.file_checks import (
     count_bytes,
     list_tasks,
 )
-from corpusmill.dataset.generations import current_folder, refer_to
+from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
@@ -28,7 +28,9 @@ from corpusmill.errors import UserError
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
 # What a run that was stopped has left for --resume and --replace.
-_FILES_OF_A_RUN = re.compile(r"_RUNNING(\.[0-9a-f]{32})?|_temporary-[0-9a-f]{32}/.*", re.DOTALL)
+_FILES_OF_A_RUN = re.compile(
+    rf"_RUNNING(\.[0-9a-f]{{32}})?|_temporary-[0-9a-f]{{32}}/.*|{GENERATION}/.*", re.DOTALL
+)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class OriginStore:
             cause = "it was built without provenance"
             raise UserError(folder.url, cause, "Build it again, without --no-provenance")
         self._folder, self.manifest = folder, manifest
-        self._generations = manifest.provenance.generations
+        self._provenance = manifest.provenance
         self.piece_bits = piece_bits(
             msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         )
@@ -112,7 +112,7 @@ class OriginStore:
         number = int(np.searchsorted(starts, row, side="right")) - 1
         with _reading(self._folder, names[number]), self._open(names[number]) as file:
             origins, place = file.origins(row - starts[number])
-        return self._describe(split, row, origins, place)
+        return self._describe(split, row, origins, place, self._first_id(names[number]))
 
     def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
         """Yield every row that was built from some documents or holds their tokens, in order.
@@ -131,15 +131,21 @@ class OriginStore:
 
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
         starts, near = self._row_starts(split), self._files_near(documents)
+        by_tag = {generation.tag: own for generation, own in self._by_generation(documents)}
         for name, start in zip(self.names("rows", split), starts, strict=False):
+            generation = self._provenance.generation_of(name)
+            # Rows hold documents of their own generation.
+            if generation.tag not in by_tag:
+                continue
             if name not in near and not self._has_random_documents:
                 continue
+            own = by_tag[generation.tag] - np.uint64(generation.first_id)
             with _reading(self._folder, name), self._open(name) as file:
-                for origins in file.find_groups(documents, in_spans_only=name not in near):
-                    places = np.flatnonzero(origins.find(documents))
+                for origins in file.find_groups(own, in_spans_only=name not in near):
+                    places = np.flatnonzero(origins.find(own))
                     for place in places[np.argsort(origins.places[places])].tolist():
                         row = start + int(origins.places[place])
-                        yield self._describe(split, row, origins, place)
+                        yield self._describe(split, row, origins, place, generation.first_id)
 
     @property
     def _has_random_documents(self) -> bool:
@@ -159,14 +165,24 @@ class OriginStore:
 
     def _by_generation(self, documents: Ids) -> Iterator[tuple[Generation, Ids]]:
         """Yield the generations of documents, each with its own ones."""
-        generations = self._generations
+        for generation, is_own in self._are_of(documents):
+            yield generation, documents[is_own]
+
+    def _are_of(self, documents: Ids) -> Iterator[tuple[Generation, npt.NDArray[np.bool_]]]:
+        """Yield the generations of documents, each with bool[n]: which documents are its own."""
+        generations = self._provenance.generations
         firsts = [generation.first_file << OFFSET_BITS for generation in generations]
         numbers = np.searchsorted(np.array(firsts, np.uint64), documents, side="right") - 1
         for number in np.unique(numbers).tolist():
-            yield generations[number], documents[numbers == number]
+            yield generations[number], numbers == number
 
     def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
-        return generation.layout.homes(documents, self._splits_of(documents))
+        own = documents - np.uint64(generation.first_id)
+        return generation.layout.homes(own, self._splits_of(documents))
+
+    def _first_id(self, name: str) -> int:
+        """Return what is added to the ids of documents in a file of provenance."""
+        return self._provenance.generation_of(name).first_id
 
     def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
         """Yield the files with the rows of a shard, one for each length bin."""
@@ -200,7 +216,8 @@ class OriginStore:
                 group, first, total = self._group_of(generation, home)
                 name = provenance_name("documents", group, home - first, total)
                 with _reading(self._folder, name), self._folder.open(name) as stream:
-                    table = DocumentsTable(stream).find(own[homes == home])
+                    at_home = own[homes == home] - np.uint64(generation.first_id)
+                    table = _renumber(DocumentsTable(stream).find(at_home), generation.first_id)
                 records |= {record.document: record for record in records_of(table)}
         if missing := [number for number in wanted.tolist() if number not in records]:
             cause = f"the data set holds no document {missing[0]}"
@@ -215,7 +232,8 @@ class OriginStore:
         """
         for name in self.names("documents", split):
             with _reading(self._folder, name), self._folder.open(name) as stream:
-                yield from DocumentsTable(stream).groups()
+                for table in DocumentsTable(stream).groups():
+                    yield _renumber(table, self._first_id(name))
 
     def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
         """Return the document that holds a byte, or a row, of a file.
@@ -233,9 +251,13 @@ class OriginStore:
         for split in self.manifest.splits:
             for name in self.names("documents", split):
                 with _reading(self._folder, name), self._folder.open(name) as stream:
-                    table = DocumentsTable(stream)
+                    table, first_id = DocumentsTable(stream), self._first_id(name)
                     for number in numbers:
-                        for record in records_of(table.find_place(number, place, self.piece_bits)):
+                        local = number - (first_id >> OFFSET_BITS)
+                        if local < 0:
+                            continue
+                        rows = table.find_place(local, place, self.piece_bits)
+                        for record in records_of(_renumber(rows, first_id)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:
@@ -255,8 +277,12 @@ class OriginStore:
         return ending
 
     def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:
-        share = self.manifest.output.validation_share
-        return assign_splits(self.manifest.seed, documents, share)
+        """Return the number of each document's split, which its id before any merge decides."""
+        share, splits = self.manifest.output.validation_share, np.empty(len(documents), np.uint8)
+        for generation, is_own in self._are_of(documents):
+            own = documents[is_own] - np.uint64(generation.first_id)
+            splits[is_own] = assign_splits(self.manifest.seed, own, share)
+        return splits
 
     def _row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""
@@ -275,22 +301,31 @@ class OriginStore:
     def _open(self, name: str) -> RowsFile:
         return RowsFile(self._folder.open(name), self.manifest.seed)
 
-    def _describe(self, split: str, row: int, origins: Origins, place: int) -> RowOrigin:
+    def _describe(
+        self, split: str, row: int, origins: Origins, place: int, first_id: int
+    ) -> RowOrigin:
         shards = self.manifest.splits[split].shards
         ends = np.cumsum([shard.rows for shard in shards])
         number = int(np.searchsorted(ends, row, side="right"))
         begin, end = origins.span_offsets[place : place + 2].tolist()
-        columns = (origins.span_documents, origins.first_tokens, origins.tokens)
+        documents = origins.span_documents + np.uint64(first_id)
+        columns = (documents, origins.first_tokens, origins.tokens)
         spans = zip(*(column[begin:end].tolist() for column in columns), strict=True)
         return RowOrigin(
             split,
             row,
             shards[number].file,
             row - int(ends[number]) + shards[number].rows,
-            int(origins.documents[place]),
+            int(origins.documents[place]) + first_id,
             int(origins.repeats[place]),
             tuple(Span(*span) for span in spans),
         )
+
+
+def _renumber(table: pa.Table, first_id: int) -> pa.Table:
+    """Return a table of documents with the ids that they have in the data set."""
+    ids = pa.array(table.column("document").to_numpy() + np.uint64(first_id))
+    return table.set_column(0, table.schema.field(0), ids)
 
 
 class _reading:  # noqa: N801  used as a statement

@@ -18,7 +18,7 @@ from pipeline.preparation.editing import (
     check_editable,
     choose_documents,
     describe_choice,
-    open_to_change,
+    finish_stopped,
     record_of,
 )
 from pipeline.preparation.inputs import absolute
@@ -45,21 +45,23 @@ def drop(command: Drop, call: Call) -> int:
     launch = prepare_launch(
         run, call.engine_arguments, [("drop", output)], call.console, command.log
     )
-    folder, manifest = open_to_change(output, run.temp_location)
+    if finish_stopped(output, run.temp_location):
+        call.console.print(f"finished what a command that was stopped had begun in {output}")
+    folder, manifest = open_data_set(BeamFolder(output))
     check_editable(manifest, output)
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         call.console.print(f"no document matches, and {output} stays as it is")
         return 0
-    with _open_run(launch, call, output, run) as opened:
+    with open_run(launch, call, output, run) as opened:
         from pipeline.preparation import edit_files  # noqa: PLC0415  imports Beam
 
         source = edit_files.Source(folder, manifest, choice, f"drop {output}")
+        opened.claim(record_of(source.value), (), manifest)
         edit = edit_files.plan_removal(source, opened.path)
-        opened.claim(record_of(edit.plan.value), (), manifest)
-        done = _run(launch, opened, edit)
+        done = run_edit(launch, opened, edit)
     if not done:
-        call.console.print(_describe_submission(output))
+        call.console.print(describe_submission(output))
         return 0
     removal = read_manifest(BeamFolder(output)).removals[-1]
     call.console.print(
@@ -90,15 +92,15 @@ def subset(command: Subset, call: Call) -> int:
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
-    with _open_run(launch, call, output, run) as opened:
+    with open_run(launch, call, output, run) as opened:
         from pipeline.preparation import edit_files  # noqa: PLC0415  imports Beam
 
         source = edit_files.Source(folder, manifest, choice, f"subset {command.data_set}")
+        opened.claim(record_of(source.value), stale)
         edit = edit_files.plan_subset(source, opened.path, stale)
-        opened.claim(record_of(edit.plan.value), stale)
-        done = _run(launch, opened, edit)
+        done = run_edit(launch, opened, edit)
     if not done:
-        call.console.print(_describe_submission(output))
+        call.console.print(describe_submission(output))
         return 0
     made = read_manifest(BeamFolder(output))
     call.console.print(
@@ -108,12 +110,13 @@ def subset(command: Subset, call: Call) -> int:
     return 0
 
 
-def _describe_submission(output: str) -> str:
+def describe_submission(output: str) -> str:
+    """Say how one will know that a job which nobody waits for has ended."""
     return f"submitted; the data set is complete once {join_path(output, SUCCESS)} changes"
 
 
 @contextmanager
-def _open_run(launch: Launch, call: Call, output: str, options: RunOptions) -> Iterator[RunFolder]:
+def open_run(launch: Launch, call: Call, output: str, options: RunOptions) -> Iterator[RunFolder]:
     """Open the folder of a run, and import what the job needs."""
     outlives = not launch.engine.reason_to_wait
     with run_folder(output, options.temp_location, False, outlives, resumable=False) as folder:
@@ -124,7 +127,7 @@ def _open_run(launch: Launch, call: Call, output: str, options: RunOptions) -> I
         yield folder
 
 
-def _run(launch: Launch, run: RunFolder, edit: "Edit") -> bool:
+def run_edit(launch: Launch, run: RunFolder, edit: "Edit") -> bool:
     """Run the job, and return whether its result is there; False if it was only submitted."""
     build = partial(_add_stages, edit=edit, decision=edit.decide(run, launch.engine.options.wait))
     work = Work(edit.bytes, repeats=0, tasks=edit.units)

@@ -66,17 +66,7 @@ class Appended:
         self._check(output)
 
     def _check(self, output: str) -> None:
-        manifest, cause = self.manifest, ""
-        if manifest.provenance is None:
-            cause = "it was built without provenance, which tells its documents apart from new ones"
-        elif manifest.output.shard_format.joined:
-            cause = f"all shards of a split are one file in {manifest.output.format}"
-        elif manifest.corpus.sources:
-            cause = "its corpus has sources with names"
-        elif not tells_parts_apart(manifest.output.options.shard_name):
-            pattern = manifest.output.options.shard_name
-            cause = f"its shards are named {pattern}, and new ones would take the place of old ones"
-        if cause:
+        if cause := why_alone(self.manifest):
             cause = f"nothing can be added, as {cause}"
             raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
 
@@ -93,10 +83,8 @@ class Appended:
         recipe = replace(
             recipe, first_file=len(self.manifest.corpus.files), tag=f"more{len(generations)}"
         )
-        changes = describe_changes(_entries(self.manifest), _entries(describe(recipe)))
-        if changes:
-            more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
-            cause = f"the data set was built otherwise: {'; '.join(changes[:3])}{more}"
+        if changes := compare(self.manifest, describe(recipe)):
+            cause = f"the data set was built otherwise: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
         return recipe
@@ -139,22 +127,51 @@ class Appended:
 
     def _store_digests(self, folder: str) -> StoredDigests:
         """Write the digests of all documents that the data set has or had to a file in a folder."""
-        path, content = join_path(folder, "known-texts"), sort_digests(self._digests())
+        digests = list_digests(self._folder, self.manifest)
+        path, content = join_path(folder, "known-texts"), sort_digests(digests)
         write_file(path, content)
         return StoredDigests(path, hashlib.sha256(content).hexdigest())
 
-    def _digests(self) -> Iterator[pa.FixedSizeBinaryArray]:
-        names = [entry.file for entry in self.manifest.files]
-        lists: list[str] = []
-        for split in self.manifest.splits:
-            lists += list_provenance(names, "documents", split)
-        # What was removed must not come back with the next crawl.
-        removals = enumerate(self.manifest.removals)
-        lists += [removal_name(number) for number, one in removals if one.is_listed]
-        for name in lists:
-            with self._folder.open(name) as stream:
-                for table in DocumentsTable(stream).groups(["digest"]):
-                    yield table.column("digest").combine_chunks()
+
+def why_alone(manifest: Manifest) -> str:
+    """Return why a data set can have one generation only; empty if it can have several."""
+    if manifest.provenance is None:
+        return "it was built without provenance, which tells its documents apart from new ones"
+    if manifest.output.shard_format.joined:
+        return f"all shards of a split are one file in {manifest.output.format}"
+    if manifest.corpus.sources:
+        return "its corpus has sources with names"
+    if not tells_parts_apart(manifest.output.options.shard_name):
+        pattern = manifest.output.options.shard_name
+        return f"its shards are named {pattern}, and new ones would take the place of old ones"
+    return ""
+
+
+def compare(earlier: Manifest, added: Manifest) -> str:
+    """Describe what keeps two manifests from being those of generations; empty if nothing does."""
+    changes = describe_changes(_entries(earlier), _entries(added))
+    more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
+    return f"{'; '.join(changes[:3])}{more}"
+
+
+def list_digests(folder: Folder, manifest: Manifest) -> Iterator[pa.FixedSizeBinaryArray]:
+    """Yield the digests of all documents that a data set has, or had before they were removed.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set, which has provenance.
+    """
+    entries = [entry.file for entry in manifest.files]
+    names: list[str] = []
+    for split in manifest.splits:
+        names += list_provenance(entries, "documents", split)
+    # What was removed must not come back with the next crawl.
+    removals = enumerate(manifest.removals)
+    names += [removal_name(number) for number, one in removals if one.is_listed]
+    for name in names:
+        with folder.open(name) as stream:
+            for table in DocumentsTable(stream).groups(["digest"]):
+                yield table.column("digest").combine_chunks()
 
 
 def _entries(manifest: Manifest) -> Any:

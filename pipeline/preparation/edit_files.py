@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.editing import list_units
+from corpusmill.dataset.joining import follow, join_manifests
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
@@ -80,6 +81,20 @@ class Source(NamedTuple):
     value: str
 
 
+class Part(NamedTuple):
+    """A data set that is joined with others.
+
+    Attributes:
+        folder: its folder.
+        manifest: its manifest.
+        left_out: uint64[n], the ids of documents that are left out.
+    """
+
+    folder: Folder
+    manifest: Manifest
+    left_out: Ids
+
+
 def plan_removal(source: Source, folder: str) -> Edit:
     """Return what removes the chosen documents from a data set.
 
@@ -88,7 +103,7 @@ def plan_removal(source: Source, folder: str) -> Edit:
         folder: of the run.
     """
     listed = _store_list(source.choice.table, folder)
-    return _plan(source, folder, source.choice.reason, listed=listed)
+    return _plan(source, folder, source.choice.reason, listed)
 
 
 def plan_subset(source: Source, folder: str, stale: Sequence[str]) -> Edit:
@@ -102,6 +117,33 @@ def plan_subset(source: Source, folder: str, stale: Sequence[str]) -> Edit:
     return _plan(source, folder, f"NOT ({source.choice.reason})", stale=stale)
 
 
+def plan_merge(parts: Sequence[Part], folder: str, stale: Sequence[str]) -> Edit:
+    """Return what joins data sets to one.
+
+    Args:
+        parts: the data sets, in their order.
+        folder: of the run.
+        stale: names of the files of an earlier data set, which is replaced.
+    """
+    manifest, *later = (part.manifest for part in parts)
+    files = [unit.files for unit in list_units(manifest)]
+    for added in later:
+        renamed, names = follow(added, manifest)
+        manifest = join_manifests(manifest, renamed)
+        files += [tuple(names[file] for file in unit.files) for unit in list_units(added)]
+    edited = [_store_source(part, number, folder) for number, part in enumerate(parts)]
+    is_less = any(len(part.left_out) for part in parts)
+    plan = EditPlan(
+        manifest,
+        files,
+        _store_tokenizer(parts[0].folder, manifest, folder),
+        "merge",
+        "their text is in an earlier part" if is_less else None,
+        stale=stale,
+    )
+    return Edit(edited, plan, sum(_sum_bytes(part.manifest) for part in parts))
+
+
 def _plan(
     source: Source,
     folder: str,
@@ -110,27 +152,38 @@ def _plan(
     stale: Sequence[str] = (),
 ) -> Edit:
     manifest, keeps = source.manifest, listed is None
-    selection = _store_selection(source.choice.ids, keeps, folder)
-    content, copy = source.folder.read(MANIFEST), join_path(folder, "source-0.json")
-    write_file(copy, content)
-    tokenizer = join_path(folder, TOKENIZER)
-    write_file(tokenizer, read_tokenizer(source.folder, manifest).encode())
+    part = Part(source.folder, manifest, source.choice.ids)
+    edited = replace(_store_source(part, 0, folder, keeps), is_copied=keeps)
     files = [unit.files for unit in list_units(manifest)]
-    digest = hashlib.sha256(content).hexdigest()
-    edited = Edited(source.folder, copy, digest, len(files), selection, is_copied=keeps)
-    size = sum(entry.bytes for entry in manifest.entries.values())
-    return Edit(
-        [edited], EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale), size
-    )
+    tokenizer = _store_tokenizer(source.folder, manifest, folder)
+    plan = EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale)
+    return Edit([edited], plan, _sum_bytes(manifest))
 
 
-def _store_selection(ids: Ids, keeps: bool, folder: str) -> StoredSelection:
-    """Write a selection where all workers can read it."""
-    stream = io.BytesIO()
-    np.save(stream, ids)
-    content, path = stream.getvalue(), join_path(folder, "documents.npy")
-    write_file(path, content)
-    return StoredSelection(path, hashlib.sha256(content).hexdigest(), keeps)
+def _store_source(part: Part, number: int, folder: str, keeps: bool = False) -> Edited:
+    """Copy the manifest of a data set, and write what is removed, where all workers can read it."""
+    content = part.folder.read(MANIFEST)
+    copy = join_path(folder, f"source-{number}.json")
+    write_file(copy, content)
+    selection = None
+    if len(part.left_out) or keeps:
+        stream = io.BytesIO()
+        np.save(stream, part.left_out)
+        ids, path = stream.getvalue(), join_path(folder, f"documents-{number}.npy")
+        write_file(path, ids)
+        selection = StoredSelection(path, hashlib.sha256(ids).hexdigest(), keeps)
+    digest, units = hashlib.sha256(content).hexdigest(), len(list_units(part.manifest))
+    return Edited(part.folder, copy, digest, units, selection, is_copied=True)
+
+
+def _store_tokenizer(folder: Folder, manifest: Manifest, run_folder: str) -> str:
+    path = join_path(run_folder, TOKENIZER)
+    write_file(path, read_tokenizer(folder, manifest).encode())
+    return path
+
+
+def _sum_bytes(manifest: Manifest) -> int:
+    return sum(entry.bytes for entry in manifest.entries.values())
 
 
 def _store_list(table: pa.Table, folder: str) -> WrittenFile:

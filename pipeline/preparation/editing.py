@@ -11,23 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.generations import generation_of, is_generation
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.removal import removal_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.provenance.documents import documents_schema
+from corpusmill.provenance.documents import DocumentsTable, documents_schema
 from corpusmill.provenance.rows import Ids
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, read_bytes
-from pipeline.preparation.output import refuse_alive
+from pipeline.preparation.output import is_complete, refuse_alive
 from pipeline.preparation.run_folder import RECORD
 from pipeline.preparation.settling import settle
 from pipeline.preparation.temporary_folder import is_folder_of_run
 from transforms.checksums import DamagedFileError, unseal
-from transforms.recovery.claim import Claim, read_claim
+from transforms.recovery.claim import Claim, drop_claim, read_claim
 from transforms.storage.file_systems import join_path
+from transforms.storage.files import remove_folder
 
 _KIND = "edit"
 
@@ -84,8 +86,8 @@ def choose_documents(
     schema = documents_schema()
     found = [table.select(schema.names).cast(schema) for table in tables]
     table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
-    missing = set(documents) - {*table.column("document").to_pylist()} if documents else ()
-    for number in sorted(missing):
+    missing = set(documents) - {*table.column("document").to_pylist()} if documents else set()
+    for number in sorted(missing - _list_removed(folder, manifest) if missing else ()):
         cause = "the data set holds no such document"
         raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
     return Choice(table, reason)
@@ -96,6 +98,17 @@ def _find(store: OriginStore, documents: Sequence[int]) -> Iterator[pa.Table]:
     for split in store.manifest.splits:
         for table in store.tables(split):
             yield table.filter(pa.array(np.isin(table.column("document").to_numpy(), wanted)))
+
+
+def _list_removed(folder: Folder, manifest: Manifest) -> set[int]:
+    """List the documents that were removed before, as by a command that is given again."""
+    removed: set[int] = set()
+    for number, removal in enumerate(manifest.removals):
+        if removal.is_listed:
+            with folder.open(removal_name(number)) as stream:
+                for table in DocumentsTable(stream).groups(["document"]):
+                    removed.update(table.column("document").to_pylist())
+    return removed
 
 
 def check_editable(manifest: Manifest, value: str) -> None:
@@ -120,26 +133,38 @@ def check_editable(manifest: Manifest, value: str) -> None:
         raise UserError(value, cause, "Build it again, without the text that is to be removed")
 
 
-def open_to_change(output: str, temp_location: str | None) -> tuple[Folder, Manifest]:
-    """Open a data set whose rows are to be removed, once what was stopped before is finished.
+def finish_stopped(output: str, temp_location: str | None) -> bool:
+    """Finish what a command that was stopped had begun in a data set that is to be changed.
 
     Args:
         output: its folder.
         temp_location: where temporary folders are made; in its folder by default.
 
+    Returns:
+        Whether there was anything to finish.
+
     Raises:
-        UserError: there is no complete data set, or a build that writes into the folder is running
+        UserError: the data set is damaged, or a build that writes into the folder is running
             or was stopped.
     """
     claim = read_claim(absolute(output))
-    if claim is not None:
+    if claim is not None and not is_complete(output, temp_location):
         is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
         refuse_alive(claim, output, is_ours)
         if not is_ours or not _is_edit(claim):
             cause = "a build was stopped that wrote into this folder"
             raise UserError(output, cause, "Resume it: the command of the build, with --resume")
-    settle(output)
-    return open_data_set(BeamFolder(output))
+    is_settled = settle(output)
+    # What a command has left that was stopped before readers saw its work, or after all of it.
+    names = {name.partition("/")[0] for name in BeamFolder(output).list()}
+    # A folder without files is not listed.
+    names.add(generation_of(read_bytes(join_path(absolute(output), SUCCESS)) or b""))
+    for name in filter(is_generation, names):
+        remove_folder(join_path(absolute(output), name))
+    if claim is not None:
+        remove_folder(claim.temp_folder)
+        drop_claim(absolute(output), claim.token)
+    return is_settled
 
 
 def _is_edit(claim: Claim) -> bool:

@@ -12,7 +12,6 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.documents import DocumentsTable
 from corpusmill.provenance.records import DocumentRecord, records_of
 from corpusmill.provenance.store import OriginStore, RowOrigin
 from corpusmill.provenance.texts import Inputs, Texts
@@ -40,13 +39,9 @@ def open_texts(folder: Path, *inputs: Path) -> Texts:
 
 def list_documents(folder: Path) -> list[DocumentRecord]:
     """Return all documents that a data set lists, by id."""
-    store, files = open_store(folder), UrlFolder(str(folder))
-    records: list[DocumentRecord] = []
-    for split in store.manifest.splits:
-        for name in store.names("documents", split):
-            with files.open(name) as stream:
-                for table in DocumentsTable(stream).groups():
-                    records += records_of(table)
+    store = open_store(folder)
+    tables = chain.from_iterable(map(store.tables, store.manifest.splits))
+    records = [record for table in tables for record in records_of(table)]
     return sorted(records, key=lambda record: record.document)
 
 

@@ -1,0 +1,82 @@
+"""Data sets that are joined to one: what they must have in common, and what they hold twice."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.provenance.rows import Ids
+from corpusmill.provenance.store import OriginStore
+from pipeline.preparation.appending import compare, list_digests, why_alone
+
+# A data set, as the user named it, and what it is.
+Opened = tuple[str, Folder, Manifest]
+
+
+def check_mergeable(opened: Sequence[Opened]) -> None:
+    """Refuse data sets that cannot be joined.
+
+    Raises:
+        UserError: they are refused.
+    """
+    if len(opened) < 2:
+        cause = f"{len(opened)} data set{'s' * (not opened)} given, and two or more are joined"
+        raise UserError("merge", cause, "Give two data sets or more")
+    _, _, first = opened[0]
+    for name, _, manifest in opened:
+        if cause := why_alone(manifest):
+            raise UserError(name, f"it cannot be joined with another one, as {cause}", _CURE)
+        if changes := compare(first, manifest):
+            raise UserError(name, f"it was built otherwise than {opened[0][0]}: {changes}", _CURE)
+
+
+_CURE = "Read them together with `corpusmill.mix`, or build one data set of all text"
+
+
+def find_known(opened: Sequence[Opened]) -> list[Ids]:
+    """Find the documents of each data set whose text an earlier one holds, or held.
+
+    Returns:
+        uint64[n] for each data set, ids in ascending order.
+
+    Raises:
+        UserError: a file of provenance is damaged.
+    """
+    known = pa.array([], pa.binary())
+    found: list[Ids] = []
+    for _, folder, manifest in opened:
+        found.append(_find_in(OriginStore(folder, manifest), known))
+        own = [digests.cast(pa.binary()) for digests in list_digests(folder, manifest)]
+        known = pa.concat_arrays([known, *own])
+    return found
+
+
+def _find_in(store: OriginStore, known: pa.BinaryArray) -> Ids:
+    parts = [np.zeros(0, np.uint64)]
+    for split in store.manifest.splits:
+        for table in store.tables(split) if len(known) else ():
+            digests = table.column("digest").combine_chunks().cast(pa.binary())
+            is_known = pc.is_in(digests, value_set=known)
+            parts.append(table.column("document").filter(is_known).to_numpy())
+    return np.sort(np.concatenate(parts))
+
+
+def refuse_known(opened: Sequence[Opened], found: Sequence[Ids]) -> None:
+    """Refuse data sets that hold the same text.
+
+    Args:
+        opened: the data sets.
+        found: what `find_known` has found.
+
+    Raises:
+        UserError: they do.
+    """
+    for (name, _, _), documents in zip(opened, found, strict=True):
+        if len(documents):
+            cause = f"the text of {len(documents):,} of its documents is in an earlier data set"
+            cure = "Leave them out with --existing skip, or keep them with --existing allow"
+            raise UserError(name, cause, cure)
