@@ -51,7 +51,8 @@ class Option:
     @property
     def is_positional(self) -> bool:
         """Whether its value is given without its name."""
-        return bool(self.hint == tyro.conf.Positional[str])
+        several = tyro.conf.Positional[tuple[str, ...]]
+        return self.hint in (tyro.conf.Positional[str], several)
 
     @property
     def flag(self) -> str:

@@ -43,11 +43,9 @@ MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
 CARD, CROISSANT = "README.md", "croissant.json"
 TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
 
-_Share = Annotated[float, Meta(ge=0, lt=1)]
 # Without a leading dot there is neither a folder above nor a hidden file.
 _NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
 _FileName = Annotated[str, Meta(pattern=rf"\A{_NAME}(/{_NAME})*\Z")]
-_ShardName = Annotated[str, Meta(pattern=rf"\A{_NAME}\Z")]
 _Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
@@ -79,7 +77,7 @@ class Shard(FileEntry, frozen=True, forbid_unknown_fields=True):
         source: name of the source of all its rows; None where no source has a name.
     """
 
-    file: _ShardName
+    file: Annotated[str, Meta(pattern=rf"\A{_NAME}\Z")]
     rows: Number
     tokens: Number
     bin: Number | None = None
@@ -226,7 +224,7 @@ class OutputEntry:
 
     format: str
     options: OutputOptions
-    validation_share: _Share
+    validation_share: Annotated[float, Meta(ge=0, lt=1)]
     package: str | None = None
     num_shards: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     order: Literal["corpus"] | None = None
@@ -294,7 +292,7 @@ class Manifest:
         return self.output.shard_format.suffixes(self.output.options)
 
     def parts(self, shard: str) -> tuple[str, ...]:
-        """The names of a shard's files: its own, and those of its companions (".idx")."""
+        """The names of a shard's files, those of its companions (".idx") included."""
         return part_names(shard, self.suffixes)
 
     def glob(self, split: str) -> str:

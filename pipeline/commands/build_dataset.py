@@ -56,9 +56,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         Whether the data set is there; False if the job was only submitted or translated.
     """
     dataset, console = command.dataset, call.console
-    places = list_places(dataset)
+    places, pattern = list_places(dataset), command.output_options.shard_name
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
-    pattern = command.output_options.shard_name
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
     stale = _find_stale(command, console, prepare)
