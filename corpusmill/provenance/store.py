@@ -135,7 +135,7 @@ class OriginStore:
             if name not in near and not self._has_random_documents:
                 continue
             with _reading(self._folder, name), self._open(name) as file:
-                for origins in file.find_groups(documents, in_spans_only=name not in near):
+                for origins in file.find_groups(documents):
                     places = np.flatnonzero(origins.find(documents))
                     for place in places[np.argsort(origins.places[places])].tolist():
                         row = start + int(origins.places[place])

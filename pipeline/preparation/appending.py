@@ -138,7 +138,7 @@ class Appended:
         write_file(path, content)
         return StoredDigests(path, hashlib.sha256(content).hexdigest())
 
-    def _digests(self) -> Iterator[pa.FixedSizeBinaryArray]:
+    def _digests(self) -> Iterator[pa.UInt64Array]:
         names = [entry.file for entry in self.manifest.files]
         for split in self.manifest.splits:
             for name in list_provenance(names, "documents", split):
