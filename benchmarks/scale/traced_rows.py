@@ -82,12 +82,11 @@ def _write_shard(
         np.arange(len(own) + 1, dtype=np.int64) * _DOCUMENT_TOKENS,
     )
     texts = ragged.to_arrow(sentences, np.arange(len(own) + 1, dtype=np.int64))
-    drawn = np.random.default_rng(shard).bytes(16 * len(own))
-    digests = [drawn[begin : begin + 16] for begin in range(0, len(drawn), 16)]
+    digests = np.random.default_rng(shard).integers(0, 2**64, len(own), np.uint64)
     batch = pa.record_batch({
         "document": pa.array(own), "sentences": texts,
         "length": pa.array(np.full(len(own), _DOCUMENT_BYTES, np.uint64)),
-        "digest": pa.array(digests, pa.binary(16)),
+        "digest": pa.array(digests),
     })  # fmt: skip
     total = layout.train_shards
     with (folder / provenance_name("documents", "train", shard, total)).open("wb") as sink:

@@ -26,6 +26,8 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ONE = np.uint64(1)
 _TWO_TO_MINUS_53 = 2.0**-53
+# The keys of so many documents are derived without numba, which need not be imported for them.
+_FEW = 1024
 
 
 @cache
@@ -95,8 +97,9 @@ def count_bits(bits: np.uint64) -> int:
     return total
 
 
-@njit
-def derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> np.ndarray:
+def derive_keys(
+    seed: int | np.uint64, documents: np.ndarray, repeat: int, purpose: int
+) -> np.ndarray:
     """Derive the keys of many documents, as `derive_key`.
 
     Args:
@@ -108,7 +111,52 @@ def derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> 
     Returns:
         uint64[documents].
     """
+    if len(documents) <= _FEW:
+        return derive_all(seed, documents, np.array([repeat], np.uint64), purpose)
+    keys: np.ndarray = _derive_keys(np.uint64(seed), documents, repeat, purpose)
+    return keys
+
+
+@njit
+def _derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> np.ndarray:
     keys = np.empty(len(documents), np.uint64)
     for i in range(len(documents)):
         keys[i] = derive_key(seed, documents[i], repeat, purpose)
     return keys
+
+
+def derive_all(
+    seed: int | np.uint64, documents: np.ndarray, repeats: np.ndarray, purpose: int
+) -> np.ndarray:
+    """Derive the keys of many documents and repeats, as `derive_key`, but without numba.
+
+    It takes a few times as long as a kernel; importing numba takes longer than a million keys.
+
+    Args:
+        seed: as in `derive_key`.
+        documents: uint64[n].
+        repeats: uint64[n], or uint64[1] for all.
+        purpose: as in `derive_key`.
+
+    Returns:
+        uint64[n].
+    """
+    key = mix.py_func(np.array([seed], np.uint64) + _GOLDEN)
+    for part in (documents, repeats):
+        key = mix.py_func(key ^ (part + _GOLDEN))
+    keys: np.ndarray = mix.py_func(key ^ (np.array([purpose], np.uint64) * _GOLDEN))
+    return keys
+
+
+def draw_all(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
+    """Return a draw of each stream, as `draw`, but without numba.
+
+    Args:
+        keys: uint64[n], the streams.
+        counters: uint64[n], the numbers of the draws.
+
+    Returns:
+        uint64[n].
+    """
+    bits: np.ndarray = mix.py_func(keys + (counters + _ONE) * _GOLDEN)
+    return bits

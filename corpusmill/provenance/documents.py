@@ -5,7 +5,7 @@ A Parquet file has the documents of some shards, ascending by id:
     document  uint64, the id: number of the file << 40 | place of the document in the file
     length    uint64, as the fact of that name (`corpusmill.arrays.document_facts`)
     tokens    uint32, the number of its tokens
-    digest    fixed_size_binary(16), likewise
+    digest    uint64, likewise
 
 and then the kept fields by their own names, as strings. The bytes depend on the documents alone:
 not on the batches in which they come, nor on threads.
@@ -27,7 +27,12 @@ GROUP_DOCUMENTS = 2**16
 # A group of documents ends early at this many bytes of kept fields, which are in memory together.
 GROUP_BYTES = 2**26
 
-_DELTAS = dict.fromkeys(("document", "length", "tokens"), "DELTA_BINARY_PACKED")
+# By which their values take the fewest bytes.
+_ENCODINGS = {
+    "document": "DELTA_BINARY_PACKED",
+    "length": "BYTE_STREAM_SPLIT",
+    "tokens": "BYTE_STREAM_SPLIT",
+}
 
 
 class Sink(Protocol):
@@ -63,7 +68,7 @@ class DocumentsWriter:
             self._schema,
             compression="zstd",
             use_dictionary=list(keep_fields) or False,
-            column_encoding=_DELTAS,
+            column_encoding=_ENCODINGS,
             write_statistics=["document"],
             store_schema=False,
         )

@@ -18,14 +18,14 @@ class DocumentRecord:
         length: bytes of its record in its file, after decompression; 1 in tables; 0 if its reader
             does not tell.
         tokens: its number of tokens.
-        digest: MurmurHash3 of its text, 16 bytes.
+        digest: of its text (`corpusmill.arrays.document_facts`).
         fields: the kept fields that it has, by name.
     """
 
     document: int
     length: int
     tokens: int
-    digest: bytes
+    digest: int
     fields: Mapping[str, str]
 
     @property

@@ -1,16 +1,16 @@
 """The rows of a shard and what they are made of: which tokens of which documents.
 
-A file of provenance stands beside each shard. It has a record for each row:
+A file of provenance stands beside each shard. Rows are stored in groups; a group is one record,
+whose columns are lists of numbers (`corpusmill.provenance.packed_rows`), and tells
 
-    document   the id of the document that the row was built from
+    document   the id of the document that each row was built from
     repeat     which of the document's passes it was
     index      the row's number in that pass
-    spans      the tokens in the row, in their order: {document, first_token, tokens}; `document` is
-               null for the row's own one
+    spans      the tokens in the row, in their order: document, first token, number of tokens
 
 Rows follow one another at random in a shard, by a key that their document, repeat and index give
-(`corpusmill.layout.placement.draw_keys`). So a group of records is stored in the order of the
-documents, where neighbors are alike and take a third of the room, and their places in the shard are
+(`corpusmill.layout.placement.draw_keys`). So a group is stored in the order of the documents, where
+neighbors are alike and take a fraction of the room, and the places of its rows in the shard are
 derived from their keys again. Rows in another order are stored as they come.
 """
 
@@ -27,27 +27,30 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.layout.placement import draw_keys, sort_order
-
-_SPAN = pa.struct(
-    [("document", pa.uint64()), ("first_token", pa.uint32()), ("tokens", pa.uint32())]
+from corpusmill.provenance.packed_rows import (
+    DOCUMENTS,
+    TYPES,
+    PackedRows,
+    add_up_ids,
+    find_ids,
+    pack,
 )
-SCHEMA = pa.schema([*IDENTITY_SCHEMA, pa.field("spans", pa.list_(_SPAN))])
+from corpusmill.provenance.spans import Ids, Integers, Rows
+
+SCHEMA = pa.schema([pa.field(name, pa.list_(kind)) for name, kind in TYPES.items()])
 
 # The column that objectives build, and the numbers of a span in it.
 SPANS = "spans"
 _NUMBERS = 3
 # A group ends with the row that makes it reach one of these; a shard of the default size fits.
 _GROUP_ROWS, _GROUP_SPANS = 2**18, 2**20
-# Which groups are in the order of their documents, in the file's metadata.
-_IS_DERIVED = b"corpusmill.places_are_derived"
-_SPAN_DOCUMENTS = "spans.list.element.document"
-_ENCODED = (
-    *IDENTITY_SCHEMA.names,
-    *(f"spans.list.element.{field.name}" for field in _SPAN),
-)
-
-Integers = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.uint64]
+# The number of rows of each group, and whether it is in the order of its documents, in the file's
+# metadata.
+_GROUPS = b"corpusmill.groups"
+# Few values: their numbers in a dictionary take fewer bits than their bytes.
+_IN_DICTIONARY = "spans.list.element"
+# The places of so many rows are counted one by one; for more all are sorted.
+_FEW_ROWS = 16
 
 
 class Sink(Protocol):
@@ -106,18 +109,21 @@ class RowsWriter:
     """
 
     def __init__(self, sink: Sink, seed: int) -> None:
+        names = {f"{name}.list.element" for name, kind in TYPES.items() if kind != pa.bool_()}
         self._writer = pq.ParquetWriter(
             sink,
             SCHEMA,
             compression="zstd",
             compression_level=6,
-            use_dictionary=False,
-            column_encoding=dict.fromkeys(_ENCODED, "BYTE_STREAM_SPLIT"),
+            use_dictionary=[_IN_DICTIONARY],
+            column_encoding=dict.fromkeys(names - {_IN_DICTIONARY}, "BYTE_STREAM_SPLIT"),
+            write_statistics=False,
+            store_schema=False,
         )
         self._seed = seed
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._spans = 0
-        self._derived: list[bool] = []
+        self._groups: list[tuple[int, bool]] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add the rows that come next in the shard.
@@ -138,18 +144,24 @@ class RowsWriter:
         self._waiting, self._rows, self._spans = [], 0, 0
         identity = [group.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
         is_derived = _are_sorted(identity, self._seed)
-        self._derived.append(is_derived)
+        self._groups.append((group.num_rows, is_derived))
         if is_derived:
             group = ragged.take_rows(group, np.lexsort(identity[::-1]))
-        columns = [*group.columns[: len(IDENTITY_SCHEMA)], _spans_of(group)]
-        stored = pa.record_batch(columns, schema=SCHEMA)
-        self._writer.write_batch(stored, row_group_size=max(1, stored.num_rows))
+        columns = pack(_rows_of(group))
+        lists = [
+            ragged.to_arrow(
+                pa.array(columns[field.name], field.type.value_type, safe=False),
+                np.array([0, len(columns[field.name])]),
+            )
+            for field in SCHEMA
+        ]
+        self._writer.write_batch(pa.record_batch(lists, schema=SCHEMA))
 
     def close(self) -> None:
         """Write the rows that wait, and the end of the file."""
         if self._waiting:
             self._write()
-        self._writer.add_key_value_metadata({_IS_DERIVED.decode(): json.dumps(self._derived)})
+        self._writer.add_key_value_metadata({_GROUPS.decode(): json.dumps(self._groups)})
         self._writer.close()
 
     def abandon(self) -> None:
@@ -157,17 +169,18 @@ class RowsWriter:
         self._writer.is_open = False
 
 
-def _spans_of(rows: pa.RecordBatch) -> pa.ListArray:
-    """Return the spans of rows as they are written."""
-    if SPANS not in rows.schema.names:
-        return ragged.to_arrow(pa.array([], _SPAN), np.zeros(rows.num_rows + 1, np.int32))
-    values, offsets = ragged.from_arrow(rows.column(SPANS))
-    spans = values[offsets[0] : offsets[-1]].reshape(-1, _NUMBERS)
-    offsets = (offsets - offsets[0]) // _NUMBERS
-    owners = np.repeat(rows.column("document").to_numpy(), np.diff(offsets))
-    documents = pa.array(spans[:, 0], mask=spans[:, 0] == owners)
-    columns = [documents, *(pa.array(spans[:, number].astype(np.uint32)) for number in (1, 2))]
-    return ragged.to_arrow(pa.StructArray.from_arrays(columns, fields=list(_SPAN)), offsets)
+def _rows_of(batch: pa.RecordBatch) -> Rows:
+    """Return rows with the identity and the spans of a batch."""
+    documents, *numbers = (batch.column(name).to_numpy() for name in IDENTITY_SCHEMA.names)
+    repeats, indices = (column.astype(np.int64) for column in numbers)
+    values, offsets = np.empty(0, np.uint64), np.zeros(batch.num_rows + 1, np.int64)
+    if SPANS in batch.schema.names:
+        values, offsets = ragged.from_arrow(batch.column(SPANS))
+        values = values[offsets[0] : offsets[-1]]
+        offsets = (offsets - offsets[0]).astype(np.int64) // _NUMBERS
+    spans = values.reshape(-1, _NUMBERS)
+    firsts, tokens = (spans[:, number].astype(np.int64) for number in (1, 2))
+    return Rows(documents, repeats, indices, offsets, spans[:, 0], firsts, tokens)
 
 
 def _are_sorted(identity: list[np.ndarray], seed: int) -> bool:
@@ -176,11 +189,6 @@ def _are_sorted(identity: list[np.ndarray], seed: int) -> bool:
     if (keys[1:] > keys[:-1]).all():
         return True
     return bool((sort_order(keys, *identity) == np.arange(len(keys))).all())
-
-
-def _places(identity: list[np.ndarray], seed: int) -> Integers:
-    """Return the number of the row at each place, int64[rows], for rows that are sorted by key."""
-    return sort_order(draw_keys(*identity, np.uint64(seed)), *identity)
 
 
 class RowsFile:
@@ -198,22 +206,24 @@ class RowsFile:
         # Arrow would read it ahead by threads, which must not outlive Python.
         self._file = pq.ParquetFile(stream, pre_buffer=False)
         metadata = self._file.metadata
-        self._derived = json.loads((metadata.metadata or {}).get(_IS_DERIVED, b"[]"))
-        groups = range(metadata.num_row_groups)
-        self._starts = np.cumsum([0, *(metadata.row_group(n).num_rows for n in groups)])
-        self._stream, self._seed = stream, seed
-        if self._file.schema_arrow.names != SCHEMA.names or len(self._derived) != len(groups):
+        groups = json.loads((metadata.metadata or {}).get(_GROUPS, b"null"))
+        if groups is None or len(groups) != metadata.num_row_groups:
             raise ValueError("it does not hold the provenance of rows")
+        self._derived = [is_derived for _, is_derived in groups]
+        self._starts = np.cumsum([0, *(rows for rows, _ in groups)])
+        self._stream, self._seed = stream, seed
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return int(self._starts[-1])
 
     def origins(self, row: int) -> tuple[Origins, int]:
-        """Return the group of a row, and the row's number in it."""
+        """Return what a row is made of, among other rows perhaps, and its number among these."""
         group = int(np.searchsorted(self._starts, row, side="right")) - 1
-        origins = self._read(group)
-        return origins, int(np.flatnonzero(origins.places == row)[0])
+        rows, number = self._read(group), row - self._starts[group]
+        if self._derived[group]:
+            number = _row_at(rows.keys(self._seed), number)
+        return Origins(np.array([row]), *rows.take(np.array([number]))), 0
 
     def __enter__(self) -> Self:
         return self
@@ -223,45 +233,66 @@ class RowsFile:
 
     def groups(self) -> Iterator[Origins]:
         """Yield all groups."""
-        yield from map(self._read, range(len(self._derived)))
+        for group in range(len(self._derived)):
+            rows = self._read(group)
+            places = self._places(group, rows, np.arange(len(rows)))
+            yield Origins(places, *rows.unpack())
 
-    def find_groups(self, documents: Ids, in_spans_only: bool = False) -> Iterator[Origins]:
-        """Yield the groups with a row of some documents; of the others little is read.
+    def find_groups(self, documents: Ids) -> Iterator[Origins]:
+        """Yield the rows that were built from some documents, or hold their tokens, in order.
+
+        Little is read of groups without such a row.
 
         Args:
             documents: uint64[n], their ids.
-            in_spans_only: whether none of the rows was built from them, so that at most they hold
-                their tokens.
         """
-        columns = [_SPAN_DOCUMENTS] if in_spans_only else ["document", _SPAN_DOCUMENTS]
         for group in range(len(self._derived)):
-            table = self._file.read_row_group(group, columns, use_threads=False).combine_chunks()
-            named = [table.column("spans").combine_chunks().flatten().field(0)]
-            named += [column.combine_chunks() for column in table.columns[:-1]]
-            if any(np.isin(ids.drop_null().to_numpy(), documents).any() for ids in named):
-                yield self._read(group)
+            known = add_up_ids(self._read_columns(group, [DOCUMENTS])[DOCUMENTS])
+            if len(find_ids(known, documents)):
+                rows = self._read(group)
+                numbers = rows.find(documents)
+                places = self._places(group, rows, numbers)
+                order = np.argsort(places)
+                yield Origins(places[order], *rows.take(numbers[order]))
 
-    def _read(self, group: int) -> Origins:
-        table = self._file.read_row_group(group, use_threads=False).combine_chunks()
-        identity = [table.column(name).combine_chunks().to_numpy() for name in SCHEMA.names[:-1]]
-        places = np.arange(table.num_rows)
+    def _read(self, group: int) -> PackedRows:
+        return PackedRows(self._read_columns(group, SCHEMA.names))
+
+    def _read_columns(self, group: int, names: list[str]) -> dict[str, np.ndarray]:
+        table = self._file.read_row_group(group, names, use_threads=False)
+        return {name: _to_numpy(table.column(name).chunk(0)) for name in names}
+
+    def _places(self, group: int, rows: PackedRows, numbers: Integers) -> Integers:
+        """Return where some rows of a group stand in the shard."""
         if self._derived[group]:
-            places = np.empty(table.num_rows, np.int64)
-            places[_places(identity, self._seed)] = np.arange(table.num_rows)
-        lists = table.column("spans").combine_chunks()
-        offsets = lists.offsets.to_numpy().astype(np.int64)
-        documents, firsts, tokens = lists.flatten().flatten()
-        own = documents.is_null().to_numpy(zero_copy_only=False)
-        owners = np.repeat(identity[0], np.diff(offsets))
-        others = documents.fill_null(0).to_numpy()
-        repeats, indices = (values.astype(np.int64) for values in identity[1:])
-        return Origins(
-            places + self._starts[group],
-            identity[0],
-            repeats,
-            indices,
-            offsets - offsets[0],
-            np.where(own, owners, others),
-            firsts.to_numpy().astype(np.int64),
-            tokens.to_numpy().astype(np.int64),
-        )
+            numbers = _ranks(rows.keys(self._seed), numbers)
+        places: Integers = numbers + self._starts[group]
+        return places
+
+
+def _to_numpy(column: pa.ListArray) -> np.ndarray:
+    """Return the values of lists. Arrow's own way to do that imports pandas, if it is there."""
+    values = column.values
+    if values.type != pa.bool_():
+        return np.from_dlpack(values)
+    bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
+    return np.unpackbits(bits, count=len(values), bitorder="little").view(np.bool_)
+
+
+def _ranks(keys: Ids, numbers: Integers) -> Integers:
+    """Return the places of some keys among all; of equal keys the first ones stand first."""
+    if len(numbers) > _FEW_ROWS:
+        ranks = np.empty(len(keys), np.int64)
+        ranks[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+        return ranks[numbers]
+    return np.array(
+        [np.count_nonzero(keys < keys[n]) + np.count_nonzero(keys[:n] == keys[n]) for n in numbers],
+        np.int64,
+    )
+
+
+def _row_at(keys: Ids, rank: int) -> int:
+    """Return the number of the key that has a place among all."""
+    key = np.partition(keys, rank)[rank]
+    before = np.count_nonzero(keys < key)
+    return int(np.flatnonzero(keys == key)[rank - before])

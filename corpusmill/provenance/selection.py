@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.provenance.rows import Ids, Origins, RowsFile
+from corpusmill.provenance.rows import Origins, RowsFile
+from corpusmill.provenance.spans import Ids
 
 Flags = npt.NDArray[np.bool_]
 

@@ -141,7 +141,7 @@ class OriginStore:
                 continue
             own = by_tag[generation.tag] - np.uint64(generation.first_id)
             with _reading(self._folder, name), self._open(name) as file:
-                for origins in file.find_groups(own, in_spans_only=name not in near):
+                for origins in file.find_groups(own):
                     places = np.flatnonzero(origins.find(own))
                     for place in places[np.argsort(origins.places[places])].tolist():
                         row = start + int(origins.places[place])

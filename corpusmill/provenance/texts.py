@@ -16,7 +16,6 @@ from tokenizers import Encoding, Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.document_facts import digests_of
-from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
@@ -206,14 +205,6 @@ def _find(stream: BinaryIO, part: FileRange, record: DocumentRecord) -> pa.Recor
         ids = batch.documents.column("document").to_numpy()
         for row in np.flatnonzero(ids == record.document).tolist():
             document = batch.documents.slice(row, 1)
-            if _digest(document) == record.digest:
+            if digests_of(document)[0] == record.digest:
                 return document
     return None
-
-
-def _digest(document: pa.RecordBatch) -> bytes:
-    """Return the digest of the text of a document."""
-    sentences, offsets = ragged.from_arrow(document.column("sentences"))
-    text, text_offsets = ragged.from_arrow(sentences)
-    [digest] = digests_of(hash_lines(text, offsets, text_offsets)).to_pylist()
-    return bytes(digest)

@@ -37,7 +37,7 @@ class TracedDocument:
             "place": self.place,
             "length": record.length,
             "tokens": record.tokens,
-            "digest": record.digest.hex(),
+            "digest": record.digest,
             **({"source": self.source} if self.source else {}),
             **({"fields": dict(record.fields)} if record.fields else {}),
         }

@@ -9,7 +9,6 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.document_facts import column_or_default, digests_of, tokenized_facts
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
 
@@ -168,12 +167,10 @@ def _add_facts(
     encoded: pa.RecordBatch, documents: pa.RecordBatch, kept: np.ndarray, keep_fields: Sequence[str]
 ) -> pa.RecordBatch:
     """Add facts to those documents of a batch of text that are kept, bool[documents]."""
-    sentences, offsets = ragged.from_arrow(documents.column("sentences"))
-    text, text_offsets = ragged.from_arrow(sentences)
     length, digest, *others = tokenized_facts(keep_fields)
     columns = [
         column_or_default(documents, length),
-        digests_of(hash_lines(text, offsets, text_offsets)),
+        pa.array(digests_of(documents)),
         *(column_or_default(documents, field) for field in others),
     ]
     if not kept.all():

@@ -154,7 +154,7 @@ def compare(earlier: Manifest, added: Manifest) -> str:
     return f"{'; '.join(changes[:3])}{more}"
 
 
-def list_digests(folder: Folder, manifest: Manifest) -> Iterator[pa.FixedSizeBinaryArray]:
+def list_digests(folder: Folder, manifest: Manifest) -> Iterator[pa.UInt64Array]:
     """Yield the digests of all documents that a data set has, or had before they were removed.
 
     Args:

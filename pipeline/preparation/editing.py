@@ -17,8 +17,8 @@ from corpusmill.dataset.removal import removal_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.provenance.documents import DocumentsTable, documents_schema
-from corpusmill.provenance.rows import Ids
 from corpusmill.provenance.search import search_tables
+from corpusmill.provenance.spans import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, read_bytes

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.provenance.rows import Ids
+from corpusmill.provenance.spans import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.appending import compare, list_digests, why_alone
 
@@ -46,21 +46,19 @@ def find_known(opened: Sequence[Opened]) -> list[Ids]:
     Raises:
         UserError: a file of provenance is damaged.
     """
-    known = pa.array([], pa.binary())
+    known = pa.array([], pa.uint64())
     found: list[Ids] = []
     for _, folder, manifest in opened:
         found.append(_find_in(OriginStore(folder, manifest), known))
-        own = [digests.cast(pa.binary()) for digests in list_digests(folder, manifest)]
-        known = pa.concat_arrays([known, *own])
+        known = pa.concat_arrays([known, *list_digests(folder, manifest)])
     return found
 
 
-def _find_in(store: OriginStore, known: pa.BinaryArray) -> Ids:
+def _find_in(store: OriginStore, known: pa.UInt64Array) -> Ids:
     parts = [np.zeros(0, np.uint64)]
     for split in store.manifest.splits:
         for table in store.tables(split) if len(known) else ():
-            digests = table.column("digest").combine_chunks().cast(pa.binary())
-            is_known = pc.is_in(digests, value_set=known)
+            is_known = pc.is_in(table.column("digest"), value_set=known)
             parts.append(table.column("document").filter(is_known).to_numpy())
     return np.sort(np.concatenate(parts))
 

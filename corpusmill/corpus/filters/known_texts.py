@@ -6,28 +6,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays import ragged
-from corpusmill.arrays.text_hashes import hash_lines
+from corpusmill.arrays.document_facts import digests_of
 from corpusmill.corpus.filters.dropping import Step
 
 # Why a document is dropped.
 KNOWN = "in-data-set"
 
-Digests = npt.NDArray[np.uint64]
 
-
-def sort_digests(digests: Iterable[pa.FixedSizeBinaryArray]) -> bytes:
+def sort_digests(digests: Iterable[pa.UInt64Array]) -> bytes:
     """Return digests of documents, each once and in order, as `drop_known` takes them.
 
     Args:
-        digests: columns of the table of documents, of 16 bytes each.
+        digests: columns of the table of documents.
     """
-    parts = [np.empty((0, 2), np.uint64)]
-    for column in digests:
-        content = column.buffers()[1]
-        begin, end = column.offset, column.offset + len(column)
-        parts.append(np.frombuffer(content or b"", "<u8").reshape(-1, 2)[begin:end])
-    return np.unique(np.concatenate(parts), axis=0).astype("<u8").tobytes()
+    parts = [np.empty(0, np.uint64), *(column.to_numpy() for column in digests)]
+    return np.unique(np.concatenate(parts)).astype("<u8").tobytes()
 
 
 def drop_known(content: bytes) -> Step:
@@ -36,22 +29,12 @@ def drop_known(content: bytes) -> Step:
     Args:
         content: what `sort_digests` returned.
     """
-    known: Digests = np.frombuffer(content, "<u8").reshape(-1, 2).astype(np.uint64)
+    known: npt.NDArray[np.uint64] = np.frombuffer(content, "<u8").astype(np.uint64)
 
     def drop(documents: pa.RecordBatch, _: str) -> list[str]:
-        sentences, offsets = ragged.from_arrow(documents.column("sentences"))
-        text, text_offsets = ragged.from_arrow(sentences)
-        hashes = hash_lines(text, offsets, text_offsets)
-        return [KNOWN if is_known else "" for is_known in _are_known(known, hashes)]
+        digests = digests_of(documents)
+        places = np.searchsorted(known, digests)
+        are_known = places < np.searchsorted(known, digests, side="right")
+        return [KNOWN if is_known else "" for is_known in are_known.tolist()]
 
     return drop
-
-
-def _are_known(known: Digests, hashes: Digests) -> list[bool]:
-    """Return whether each of some hashes, uint64[n, 2], is among sorted ones, uint64[m, 2]."""
-    begins = np.searchsorted(known[:, 0], hashes[:, 0])
-    ends = np.searchsorted(known[:, 0], hashes[:, 0], side="right")
-    return [
-        bool((known[begin:end, 1] == second).any())
-        for begin, end, second in zip(begins, ends, hashes[:, 1], strict=True)
-    ]

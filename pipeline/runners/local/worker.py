@@ -15,7 +15,7 @@ import numpy as np
 from apache_beam.runners.worker import sdk_worker_main
 
 from corpusmill.arrays.kernel_cache import before_compiling
-from corpusmill.arrays.randomness import derive_keys
+from corpusmill.arrays.randomness import mix
 
 # They are blocked while a worker starts.
 HELD_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,7 +41,7 @@ def main(environment: Connection, compiling: ctypes.c_bool) -> None:
         _keep_freed_memory()
     before_compiling(partial(setattr, compiling, "value", True))
     # The first call of a compiled kernel takes half a second; there is no work to do yet.
-    derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0)
+    mix(np.uint64(0))
     try:
         os.environ.update(environment.recv())
     except EOFError:  # the parent ended before it had work

@@ -100,16 +100,18 @@ def test_rows_are_read_as_they_were_written_in_any_order(
 def test_the_rows_of_a_document_are_found_by_their_origin_and_by_their_spans(
     rows: list[Row], document: int
 ) -> None:
-    file = RowsFile(io.BytesIO(write(in_order_of_keys(rows) if rows else rows)), SEED)
-    wanted = np.array([document], np.uint64)
-    is_at_home = any(row[0] == document for row in rows)
+    rows = in_order_of_keys(rows) if rows else rows
+    file = RowsFile(io.BytesIO(write(rows)), SEED)
     found = [
-        row_in(origins, number)
-        for origins in file.find_groups(wanted, in_spans_only=not is_at_home)
-        for number in np.flatnonzero(origins.find(wanted)).tolist()
+        (int(place), row_in(origins, number))
+        for origins in file.find_groups(np.array([document], np.uint64))
+        for number, place in enumerate(origins.places)
     ]
-    expected = [row for row in rows if document in (row[0], *(span[0] for span in row[3]))]
-    assert sorted(found) == sorted(expected)
+    assert found == [
+        (place, row)
+        for place, row in enumerate(rows)
+        if document in (row[0], *(span[0] for span in row[3]))
+    ]
 
 
 def test_rows_in_the_order_of_their_keys_take_less_room_than_others() -> None:
