@@ -7,8 +7,8 @@ from typing import Any
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
-from corpusmill.provenance.records import DocumentRecord
-from corpusmill.provenance.store import OriginStore, RowOrigin, Span
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
+from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Inputs, Texts, UnreadableTextError
 
 

@@ -16,8 +16,8 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
-from corpusmill.provenance.store import RowOrigin
 from corpusmill.provenance.tracer import Tracer
 from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, split_documents
