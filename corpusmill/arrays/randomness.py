@@ -141,11 +141,18 @@ def derive_all(
     Returns:
         uint64[n].
     """
-    key = mix.py_func(np.array([seed], np.uint64) + _GOLDEN)
-    for part in (documents, repeats):
-        key = mix.py_func(key ^ (part + _GOLDEN))
-    keys: np.ndarray = mix.py_func(key ^ (np.array([purpose], np.uint64) * _GOLDEN))
-    return keys
+    key = _mix_all(np.array([seed], np.uint64) + _GOLDEN)
+    for part in (documents, repeats, np.array([purpose], np.uint64) * _GOLDEN - _GOLDEN):
+        key = _mix_all(key ^ (part + _GOLDEN))
+    return key
+
+
+def _mix_all(values: np.ndarray) -> np.ndarray:
+    """Apply `mix` to each of some numbers, in their place."""
+    for shift, factor in ((_S30, _M1), (_S27, _M2), (_S31, _ONE)):
+        values ^= values >> shift
+        values *= factor
+    return values
 
 
 def draw_all(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
@@ -158,5 +165,7 @@ def draw_all(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
     Returns:
         uint64[n].
     """
-    bits: np.ndarray = mix.py_func(keys + (counters + _ONE) * _GOLDEN)
-    return bits
+    steps = counters + _ONE
+    steps *= _GOLDEN
+    steps += keys
+    return _mix_all(steps)

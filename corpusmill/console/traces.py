@@ -5,7 +5,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from corpusmill.provenance.origins import RowOrigin
+from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan
 
 # Characters of a text that are shown; JSON has all of it.

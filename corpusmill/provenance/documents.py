@@ -228,15 +228,19 @@ class DocumentsTable:
             columns: the columns to read; None for all.
         """
         names = self.schema.names if columns is None else list(columns)
-        found = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
+        found: list[pa.Table] = []
         for group, (first, last) in enumerate(self._bounds_of_groups):
             begin, end = np.searchsorted(ids, first), np.searchsorted(ids, last, "right")
             if begin < end:
                 rows = self._read(group, list(dict.fromkeys(["document", *names])))
-                known = rows.column("document").to_numpy()
+                known = ragged.to_numpy(rows.column("document").chunk(0))
                 places = np.flatnonzero(np.isin(known, ids[begin:end], assume_unique=True))
-                found.append(rows.take(pa.array(places)).select(names))
-        return pa.concat_tables(found)
+                # `take` would import much that a few documents do not need.
+                runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+                found += [rows.slice(run[0], len(run)).select(names) for run in runs if len(run)]
+        if found:
+            return pa.concat_tables(found)
+        return pa.schema([self.schema.field(name) for name in names]).empty_table()
 
     def find_place(self, file: int, place: int, piece_bits: int = 0) -> pa.Table:
         """Return the row of the document that holds a place of a file, or no row.

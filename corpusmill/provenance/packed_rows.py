@@ -30,7 +30,8 @@ Tokens are counted, and gaps taken, modulo 2**32.
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Self
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,24 @@ TYPES: Mapping[str, pa.DataType] = {
     "other_first": pa.uint32(),
 }
 _MASK = 2**32 - 1
-# Of so many runs each is unpacked by itself; of more all are.
-_FEW_RUNS = 16
+# So many documents are looked up one by one, and so many runs unpacked; with more all are.
+_FEW, _BLOCK = 16, 512
+
+
+class _Before(NamedTuple):
+    """What stands before each row, and before the end.
+
+    Attributes:
+        firsts: int64[rows + 1], the spans that are the first ones of their rows.
+        rest: int64[rows + 1], all other spans; as many as such that are not the last ones.
+        owns: int64[rows + 1], the spans of the rows' own documents.
+        others: int64[rows + 1], the spans of other documents.
+    """
+
+    firsts: Integers
+    rest: Integers
+    owns: Integers
+    others: Integers
 
 
 def _is_first(offsets: Integers) -> Flags:
@@ -125,6 +142,28 @@ def add_up_ids(documents: Ids) -> Ids:
     return np.cumsum(documents, dtype=np.uint64)
 
 
+def holds_any(documents: Ids, wanted: Ids) -> bool:
+    """Return whether any of some documents is among those of the column `documents`.
+
+    For a few documents most of the column is only added up in blocks, which takes less time.
+
+    Args:
+        documents: uint64[n], the column.
+        wanted: uint64[m], the ids.
+    """
+    if len(wanted) > _FEW or not len(documents):
+        return len(find_ids(add_up_ids(documents), wanted)) > 0
+    sums = np.add.reduceat(documents, np.arange(0, len(documents), _BLOCK))
+    ends = add_up_ids(sums)
+    for document in wanted:
+        block = int(np.searchsorted(ends, document))
+        if block < len(ends):
+            part = documents[block * _BLOCK :][:_BLOCK]
+            if (add_up_ids(part) == document - (ends[block] - sums[block])).any():
+                return True
+    return False
+
+
 def find_ids(known: Ids, documents: Ids) -> Integers:
     """Return the places of documents among known ones, of those that are there.
 
@@ -142,12 +181,14 @@ class PackedRows:
     """Rows that `pack` has packed.
 
     Args:
-        columns: theirs; those that are not asked for may be missing.
+        columns: theirs.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
         self._columns = columns
         self._begins = np.flatnonzero(~columns["is_next"])
+        # The number of rows of each run, int64[runs].
+        self._lengths = np.diff(self._begins, append=len(self))
         self._documents = add_up_ids(columns[DOCUMENTS])
         total = max(1, len(self._documents))
         self._own = np.cumsum(columns["own"], dtype=np.int64) % total
@@ -156,13 +197,9 @@ class PackedRows:
         """Return the number of rows."""
         return len(self._columns["is_next"])
 
-    def _lengths(self) -> Integers:
-        """Return the number of rows of each run, int64[runs]."""
-        return np.diff(self._begins, append=len(self))
-
     def _indices(self) -> Integers:
-        befores: Integers = np.repeat(self._begins - self._columns["index"], self._lengths())
-        return np.arange(len(self)) - befores
+        firsts: Integers = np.repeat(self._begins - self._columns["index"], self._lengths)
+        return np.arange(len(self)) - firsts
 
     def keys(self, seed: int) -> Ids:
         """Return the keys by which rows are sorted in their shard, uint64[rows].
@@ -174,8 +211,7 @@ class PackedRows:
         """
         repeats = self._columns["repeat"].astype(np.uint64)
         keys = derive_all(seed, self._documents[self._own], repeats, PLACE)
-        keys = np.repeat(keys, self._lengths())
-        drawn: Ids = draw_all(keys, self._indices().astype(np.uint64))
+        drawn: Ids = draw_all(np.repeat(keys, self._lengths), self._indices().view(np.uint64))
         return drawn
 
     def find(self, documents: Ids) -> Integers:
@@ -186,20 +222,22 @@ class PackedRows:
         """
         wanted = find_ids(self._documents, documents)
         found = np.zeros(len(self), np.bool_)
-        found[np.repeat(np.isin(self._own, wanted), self._lengths())] = True
+        found[np.repeat(np.isin(self._own, wanted), self._lengths)] = True
         others = np.flatnonzero(np.isin(self._columns["other"], wanted))
         if len(others):
-            offsets = add_up(self._columns["spans"])
-            before = add_up(~self._flags_of_spans(offsets))[offsets]
-            found[np.searchsorted(before, others, side="right") - 1] = True
+            found[np.searchsorted(self._before.others, others, side="right") - 1] = True
         return np.flatnonzero(found)
 
-    def _flags_of_spans(self, offsets: Integers) -> Flags:
-        """Return `is_own` in the order of the spans."""
-        stored, is_first = self._columns["is_own"], _is_first(offsets)
-        flags, number = np.empty(len(stored), np.bool_), np.count_nonzero(is_first)
-        flags[is_first], flags[~is_first] = stored[:number], stored[number:]
-        return flags
+    @cached_property
+    def _before(self) -> "_Before":
+        """What stands before each row."""
+        spans, flags = self._columns["spans"], self._columns["is_own"]
+        firsts, all_spans = add_up(spans > 0), add_up(spans)
+        rest, number = all_spans - firsts, int(firsts[-1])
+        others = add_up(~flags[number:])[rest]
+        if not flags[:number].all():
+            others += add_up(~flags[:number])[firsts]
+        return _Before(firsts, rest, all_spans - others, others)
 
     def take(self, numbers: Integers) -> Rows:
         """Return some rows.
@@ -209,47 +247,33 @@ class PackedRows:
         """
         runs = np.searchsorted(self._begins, numbers, side="right") - 1
         chosen, places = np.unique(runs, return_inverse=True)
-        if not 0 < len(chosen) <= _FEW_RUNS:
+        if not 0 < len(chosen) <= _FEW:
             return self.unpack().take(numbers)
-        offsets = add_up(self._columns["spans"])
-        parts = [self._cut(run, offsets).unpack() for run in chosen.tolist()]
-        first_rows = add_up(self._lengths()[chosen])[places]
+        parts = [self._cut(run).unpack() for run in chosen.tolist()]
+        first_rows = add_up(self._lengths[chosen])[places]
         return join(parts).take(first_rows + numbers - self._begins[runs])
 
-    def _cut(self, run: int, offsets: Integers) -> Self:
-        """Return the rows of a run.
-
-        Args:
-            run: its number.
-            offsets: int64[rows + 1] into the spans.
-        """
-        columns, flags = self._columns, self._columns["is_own"]
-        begin = int(self._begins[run])
-        end = begin + int(self._lengths()[run])
-        rows, runs = slice(begin, end), slice(run, run + 1)
-        # Each row with spans has a first one and a last one: in `is_own` the first ones of all rows
-        # stand before the others, and in `span_tokens` there are no last ones.
-        first, firsts = (
-            np.count_nonzero(columns["spans"][:begin]),
-            np.count_nonzero(columns["spans"][rows]),
+    def _cut(self, run: int) -> Self:
+        """Return the rows of a run."""
+        columns, runs = self._columns, slice(run, run + 1)
+        rows = slice(self._begins[run], self._begins[run] + self._lengths[run])
+        firsts, rest, owns, others = (
+            slice(before[rows.start], before[rows.stop]) for before in self._before
         )
-        all_firsts = np.count_nonzero(columns["spans"])
-        later = offsets[begin] - first
-        laters = offsets[end] - offsets[begin] - firsts
-        is_own = np.concatenate([flags[first:][:firsts], flags[all_firsts + later :][:laters]])
-        own = np.count_nonzero(flags[:first]) + np.count_nonzero(flags[all_firsts:][:later])
-        others = slice(offsets[begin] - own, offsets[begin] - own + np.count_nonzero(~is_own))
+        is_own, number = columns["is_own"], self._before.firsts[-1]
         part = copy(self)
-        part._begins, part._own = np.zeros(1, np.int64), self._own[runs]
+        part.__dict__.pop("_before", None)
+        part._begins, part._lengths = np.zeros(1, np.int64), self._lengths[runs]
+        part._own = self._own[runs]
         part._columns = {
             "is_next": columns["is_next"][rows],
             "repeat": columns["repeat"][runs],
             "index": columns["index"][runs],
             "spans": columns["spans"][rows],
             "tokens": columns["tokens"][rows],
-            "is_own": is_own,
-            "span_tokens": columns["span_tokens"][later:][:laters],
-            "gap": columns["gap"][own:][: np.count_nonzero(is_own)],
+            "is_own": np.concatenate([is_own[:number][firsts], is_own[number:][rest]]),
+            "span_tokens": columns["span_tokens"][rest],
+            "gap": columns["gap"][owns],
             "other": columns["other"][others],
             "other_first": columns["other_first"][others],
         }
@@ -258,9 +282,12 @@ class PackedRows:
     def unpack(self) -> Rows:
         """Return all rows."""
         columns, offsets = self._columns, add_up(self._columns["spans"])
-        is_own = self._flags_of_spans(offsets)
+        is_first = _is_first(offsets)
+        is_own = np.empty(len(is_first), np.bool_)
+        number = np.count_nonzero(is_first)
+        is_own[is_first], is_own[~is_first] = columns["is_own"][:number], columns["is_own"][number:]
         own, other = np.flatnonzero(is_own), np.flatnonzero(~is_own)
-        documents = np.repeat(self._documents[self._own], self._lengths())
+        documents = np.repeat(self._documents[self._own], self._lengths)
         named = np.repeat(documents, columns["spans"])
         named[other] = self._documents[columns["other"]]
         tokens, is_last = np.zeros(len(is_own), np.int64), _is_last(offsets)
@@ -272,5 +299,5 @@ class PackedRows:
         ends = add_up(columns["gap"] + tokens[own])
         runs = np.searchsorted(own, offsets[np.append(self._begins, len(self))])
         firsts[own] = (ends[1:] - tokens[own] - np.repeat(ends[runs[:-1]], np.diff(runs))) & _MASK
-        repeats = np.repeat(columns["repeat"].astype(np.int64), self._lengths())
+        repeats = np.repeat(columns["repeat"].astype(np.int64), self._lengths)
         return Rows(documents, repeats, self._indices(), offsets, named, firsts, tokens)

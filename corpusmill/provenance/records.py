@@ -1,4 +1,4 @@
-"""What a data set keeps of a document."""
+"""What a data set keeps of a document, and of a row."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,9 +39,59 @@ class DocumentRecord:
         return self.document & ((1 << OFFSET_BITS) - 1)
 
 
-def records_of(table: pa.Table) -> Iterator[DocumentRecord]:
-    """Yield the documents of a table (`corpusmill.provenance.documents`)."""
+@dataclass(frozen=True)
+class Span:
+    """Tokens of a document.
+
+    Attributes:
+        document: id of the document.
+        first_token: the place of the first one among the document's tokens.
+        tokens: their number.
+    """
+
+    document: int
+    first_token: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class RowOrigin:
+    """Where a row comes from.
+
+    Attributes:
+        split: the split.
+        row: number of the row in the split.
+        shard: file name of its shard.
+        shard_row: number of the row in its shard.
+        document: id of the document from which it was built; the first one, if it joins several.
+        repeat: in which pass over the document.
+        spans: the tokens in it, in their order, without special tokens; empty if the objective does
+            not tell them.
+    """
+
+    split: str
+    row: int
+    shard: str
+    shard_row: int
+    document: int
+    repeat: int
+    spans: tuple[Span, ...]
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The ids of all documents in it, each once."""
+        named = (span.document for span in self.spans)
+        return tuple(dict.fromkeys((self.document, *named) if not self.spans else named))
+
+
+def records_of(table: pa.Table, first_id: int = 0) -> Iterator[DocumentRecord]:
+    """Yield the documents of a table (`corpusmill.provenance.documents`).
+
+    Args:
+        table: the documents.
+        first_id: what is added to the ids, in the table those of a generation.
+    """
     for row in table.to_pylist():
         document, length, tokens, digest = (row.pop(name) for name in DOCUMENT_COLUMNS)
         fields = {name: value for name, value in row.items() if value is not None}
-        yield DocumentRecord(document, length, tokens, digest, fields)
+        yield DocumentRecord(first_id + document, length, tokens, digest, fields)

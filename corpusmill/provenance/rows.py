@@ -15,12 +15,11 @@ derived from their keys again. Rows in another order are stored as they come.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -31,13 +30,14 @@ from corpusmill.provenance.packed_rows import (
     DOCUMENTS,
     TYPES,
     PackedRows,
-    add_up_ids,
-    find_ids,
+    holds_any,
     pack,
 )
 from corpusmill.provenance.spans import Ids, Integers, Rows
 
-SCHEMA = pa.schema([pa.field(name, pa.list_(kind)) for name, kind in TYPES.items()])
+# Lists without nulls are read in two thirds of the time.
+_LISTS = {name: pa.list_(pa.field("element", kind, nullable=False)) for name, kind in TYPES.items()}
+SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _LISTS.items()])
 
 # The column that objectives build, and the numbers of a span in it.
 SPANS = "spans"
@@ -88,17 +88,6 @@ class Origins:
     first_tokens: Integers
     tokens: Integers
 
-    def find(self, documents: Ids) -> npt.NDArray[np.bool_]:
-        """Return bool[rows]: whether each row was built from some documents, or holds their tokens.
-
-        Args:
-            documents: uint64[n], their ids.
-        """
-        found = np.isin(self.documents, documents)
-        rows = np.repeat(np.arange(len(found)), np.diff(self.span_offsets))
-        found[rows[np.isin(self.span_documents, documents)]] = True
-        return found
-
 
 class RowsWriter:
     """Writes the file of a shard. Its bytes depend on the rows alone.
@@ -148,13 +137,7 @@ class RowsWriter:
         if is_derived:
             group = ragged.take_rows(group, np.lexsort(identity[::-1]))
         columns = pack(_rows_of(group))
-        lists = [
-            ragged.to_arrow(
-                pa.array(columns[field.name], field.type.value_type, safe=False),
-                np.array([0, len(columns[field.name])]),
-            )
-            for field in SCHEMA
-        ]
+        lists = [_to_list(columns[name], kind) for name, kind in _LISTS.items()]
         self._writer.write_batch(pa.record_batch(lists, schema=SCHEMA))
 
     def close(self) -> None:
@@ -167,6 +150,12 @@ class RowsWriter:
     def abandon(self) -> None:
         """Write nothing more: the file is of no use."""
         self._writer.is_open = False
+
+
+def _to_list(values: np.ndarray, kind: pa.ListType) -> pa.ListArray:
+    """Return a list of numbers, which their type may hold modulo its size."""
+    inner = pa.array(values, kind.value_type, safe=False)
+    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), inner, type=kind)
 
 
 def _rows_of(batch: pa.RecordBatch) -> Rows:
@@ -247,20 +236,23 @@ class RowsFile:
             documents: uint64[n], their ids.
         """
         for group in range(len(self._derived)):
-            known = add_up_ids(self._read_columns(group, [DOCUMENTS])[DOCUMENTS])
-            if len(find_ids(known, documents)):
-                rows = self._read(group)
+            known = self._read_columns(group, [DOCUMENTS])
+            if holds_any(known[DOCUMENTS], documents):
+                rows = self._read(group, known)
                 numbers = rows.find(documents)
                 places = self._places(group, rows, numbers)
                 order = np.argsort(places)
                 yield Origins(places[order], *rows.take(numbers[order]))
 
-    def _read(self, group: int) -> PackedRows:
-        return PackedRows(self._read_columns(group, SCHEMA.names))
+    def _read(self, group: int, known: Mapping[str, np.ndarray] | None = None) -> PackedRows:
+        """Read a group, of which some columns may be known."""
+        columns = known or {}
+        missing = [name for name in SCHEMA.names if name not in columns]
+        return PackedRows({**columns, **self._read_columns(group, missing)})
 
-    def _read_columns(self, group: int, names: list[str]) -> dict[str, np.ndarray]:
+    def _read_columns(self, group: int, names: Sequence[str]) -> dict[str, np.ndarray]:
         table = self._file.read_row_group(group, names, use_threads=False)
-        return {name: _to_numpy(table.column(name).chunk(0)) for name in names}
+        return {name: ragged.to_numpy(table.column(name).chunk(0).values) for name in names}
 
     def _places(self, group: int, rows: PackedRows, numbers: Integers) -> Integers:
         """Return where some rows of a group stand in the shard."""
@@ -268,15 +260,6 @@ class RowsFile:
             numbers = _ranks(rows.keys(self._seed), numbers)
         places: Integers = numbers + self._starts[group]
         return places
-
-
-def _to_numpy(column: pa.ListArray) -> np.ndarray:
-    """Return the values of lists. Arrow's own way to do that imports pandas, if it is there."""
-    values = column.values
-    if values.type != pa.bool_():
-        return np.from_dlpack(values)
-    bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
-    return np.unpackbits(bits, count=len(values), bitorder="little").view(np.bool_)
 
 
 def _ranks(keys: Ids, numbers: Integers) -> Integers:

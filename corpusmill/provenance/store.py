@@ -1,5 +1,6 @@
 """The provenance of a data set, whose files are opened as they are needed."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
@@ -18,9 +19,9 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, in_one_line
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.provenance.documents import DocumentsTable
-from corpusmill.provenance.origins import RowOrigin, Span
-from corpusmill.provenance.records import DocumentRecord, records_of
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.rows import Origins, RowsFile
+from corpusmill.provenance.threads import search_in_order
 
 Ids = npt.NDArray[np.uint64]
 
@@ -49,6 +50,7 @@ class OriginStore:
             msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         )
         self._starts: dict[str, list[int]] = {}
+        self._ends: dict[str, list[int]] = {}
 
     def names(self, kind: Kind, split: str) -> list[str]:
         """Return the names of a split's files, in the order of its shards."""
@@ -87,20 +89,26 @@ class OriginStore:
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
         starts, near = self._row_starts(split), self._files_near(documents)
         by_tag = {generation.tag: own for generation, own in self._by_generation(documents)}
-        for name, start in zip(self.names("rows", split), starts, strict=False):
-            generation = self._provenance.generation_of(name)
+        files = [
+            (name, start, generation.first_id, by_tag[generation.tag])
+            for name, start in zip(self.names("rows", split), starts, strict=False)
             # Rows hold documents of their own generation.
-            if generation.tag not in by_tag:
-                continue
-            if name not in near and not self._has_random_documents:
-                continue
-            own = by_tag[generation.tag] - np.uint64(generation.first_id)
-            with _reading(self._folder, name), self._open(name) as file:
-                for origins in file.find_groups(own):
-                    places = np.flatnonzero(origins.find(own))
-                    for place in places[np.argsort(origins.places[places])].tolist():
-                        row = start + int(origins.places[place])
-                        yield self._describe(split, row, origins, place, generation.first_id)
+            if (generation := self._provenance.generation_of(name)).tag in by_tag
+            and (name in near or self._has_random_documents)
+        ]
+        groups = search_in_order(
+            self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
+        )
+        for (_, start, first_id, _), found in zip(files, groups, strict=True):
+            for origins in found:
+                for number, place in enumerate(origins.places.tolist()):
+                    yield self._describe(split, start + place, origins, number, first_id)
+
+    def _search(self, place: tuple[str, Ids]) -> list[Origins]:
+        """Return the rows of documents, by their ids in their generation, in a file."""
+        name, documents = place
+        with _reading(self._folder, name), self._open(name) as file:
+            return list(file.find_groups(documents))
 
     @property
     def _has_random_documents(self) -> bool:
@@ -172,8 +180,9 @@ class OriginStore:
                 name = provenance_name("documents", group, home - first, total)
                 with _reading(self._folder, name), self._folder.open(name) as stream:
                     at_home = own[homes == home] - np.uint64(generation.first_id)
-                    table = _renumber(DocumentsTable(stream).find(at_home), generation.first_id)
-                records |= {record.document: record for record in records_of(table)}
+                    table = DocumentsTable(stream).find(at_home)
+                found = records_of(table, generation.first_id)
+                records |= {record.document: record for record in found}
         if missing := [number for number in wanted.tolist() if number not in records]:
             cause = f"the data set holds no document {missing[0]}"
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
@@ -212,7 +221,7 @@ class OriginStore:
                         if local < 0:
                             continue
                         rows = table.find_place(local, place, self.piece_bits)
-                        for record in records_of(_renumber(rows, first_id)):
+                        for record in records_of(rows, first_id):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:
@@ -256,21 +265,28 @@ class OriginStore:
     def _open(self, name: str) -> RowsFile:
         return RowsFile(self._folder.open(name), self.manifest.seed)
 
+    def _shard_ends(self, split: str) -> list[int]:
+        """Return the number of rows up to the end of each shard of a split."""
+        if split not in self._ends:
+            shards = self.manifest.splits[split].shards
+            self._ends[split] = list(accumulate(shard.rows for shard in shards))
+        return self._ends[split]
+
     def _describe(
         self, split: str, row: int, origins: Origins, place: int, first_id: int
     ) -> RowOrigin:
         shards = self.manifest.splits[split].shards
-        ends = np.cumsum([shard.rows for shard in shards])
-        number = int(np.searchsorted(ends, row, side="right"))
+        ends = self._shard_ends(split)
+        number = bisect_right(ends, row)
         begin, end = origins.span_offsets[place : place + 2].tolist()
-        documents = origins.span_documents + np.uint64(first_id)
-        columns = (documents, origins.first_tokens, origins.tokens)
-        spans = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+        columns = (origins.span_documents, origins.first_tokens, origins.tokens)
+        documents, firsts, tokens = (column[begin:end].tolist() for column in columns)
+        spans = zip((first_id + number for number in documents), firsts, tokens, strict=True)
         return RowOrigin(
             split,
             row,
             shards[number].file,
-            row - int(ends[number]) + shards[number].rows,
+            row - ends[number] + shards[number].rows,
             int(origins.documents[place]) + first_id,
             int(origins.repeats[place]),
             tuple(Span(*span) for span in spans),

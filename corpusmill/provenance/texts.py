@@ -25,8 +25,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.provenance.origins import Span
-from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.records import DocumentRecord, Span
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 

@@ -7,8 +7,7 @@ from typing import Any
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
-from corpusmill.provenance.origins import RowOrigin, Span
-from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
 from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Inputs, Texts, UnreadableTextError
 

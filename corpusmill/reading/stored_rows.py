@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpusmill.provenance.origins import RowOrigin, Span
+from corpusmill.provenance.records import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.token_windows import TokenWindows

@@ -14,8 +14,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.rows import Integers
 
 if TYPE_CHECKING:
-    from corpusmill.provenance.origins import RowOrigin
-    from corpusmill.provenance.records import DocumentRecord
+    from corpusmill.provenance.records import DocumentRecord, RowOrigin
     from corpusmill.provenance.tracer import TracedRow
 
 

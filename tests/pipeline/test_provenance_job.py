@@ -16,7 +16,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
-from corpusmill.provenance.origins import RowOrigin
+from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
 from tests.tools import jobs

@@ -12,8 +12,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.origins import RowOrigin
-from corpusmill.provenance.records import DocumentRecord, records_of
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, records_of
 from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Inputs, Texts
 from corpusmill.testing.spans import check_spans

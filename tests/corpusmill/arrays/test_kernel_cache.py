@@ -118,10 +118,10 @@ def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_p
     program = (
         "import numba, numpy as np;"
         "from corpusmill.arrays.kernel_cache import before_compiling;"
-        "from corpusmill.arrays.randomness import derive_keys;"
+        "from corpusmill.arrays.randomness import derive_key;"
         "before_compiling(lambda: print('compiling'));"
-        "derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0);"
-        "print(sum(derive_keys.compiled.stats.cache_hits.values()), numba.config.CACHE_DIR)"
+        "derive_key(np.uint64(0), np.uint64(0), 0, 0);"
+        "print(sum(derive_key.compiled.stats.cache_hits.values()), numba.config.CACHE_DIR)"
     )
     for told, hits in ((["compiling"], 0), ([], 1)):
         output = run_python(program, NUMBA_CACHE_DIR=str(tmp_path / "caches"))
@@ -179,7 +179,7 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
     program = (
         f"{first}import os; os.chdir({str(tmp_path)!r});"
         "import numpy as np, corpusmill.arrays.randomness as module;"
-        "print(module.__file__, module.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
+        "print(module.__file__, module.derive_key(np.uint64(0), np.uint64(0), 0, 0))"
     )
     output = run_python(program, **places, PYTHONPATH=str(unwritable_package))
     assert output.startswith(str(unwritable_package))

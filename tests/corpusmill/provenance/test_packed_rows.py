@@ -73,7 +73,7 @@ def test_some_rows_are_unpacked_like_all(few: int, rows: list[Row], data: st.Dat
     numbers = st.lists(st.integers(0, len(rows) - 1), max_size=5) if rows else st.just([])
     chosen = np.array(data.draw(numbers), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW_RUNS", few)
+        patch.setattr(module, "_FEW", few)
         assert to_lists(packed.take(chosen)) == to_lists(expected.take(chosen))
     assert to_lists(expected.take(chosen)) == to_lists(rows_of([rows[n] for n in chosen]))
 

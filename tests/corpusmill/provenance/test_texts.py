@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.provenance.origins import Span
-from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.records import DocumentRecord, Span
 from corpusmill.provenance.texts import Inputs, UnreadableTextError
 from tests.tools import jobs
 from tests.tools.origins import list_documents, open_texts
