@@ -118,11 +118,15 @@ def test_several_with_several_generations_and_removals(
     assert generations is not None
     assert [one.tag for one in generations.generations] == ["", "more1", "more2", "more3"]
     # The result can be changed as any other.
-    drop(output, [one.document for one in list_documents(output)][::7])
+    documents = [one.document for one in list_documents(output)]
+    drop(output, documents[::7])
     assert problems(output) == []
     left = [one.document for one in list_documents(output)]
+    assert left == sorted({*documents} - {*documents[::7]})
+    check_provenance(output, halves[1], *halves, halves[0])
     subset(output, left[::2], tmp_path / "half")
     assert problems(tmp_path / "half") == []
+    assert [one.document for one in list_documents(tmp_path / "half")] == left[::2]
     Growing(output, tokenizer, _SHARE).append(*halves, flags=("--existing", "allow"))
     assert problems(output) == []
     check_provenance(output, halves[1], *halves, halves[0], *halves)
