@@ -13,6 +13,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.checksums import HashingWriter
@@ -21,6 +22,7 @@ from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
+from corpusmill.layout.narrow_spans import narrow_schema
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
@@ -81,7 +83,10 @@ class ShardDoFn(beam.DoFn):
     def setup(self) -> None:
         """Open the journal, and make the buffer that all shards use."""
         self._journal = Journal(self._options.place)
-        self._rows = RowBuffer(keyed_schema(self._objective.built_columns))
+        columns = self._objective.built_columns
+        spans, schema = column_of(columns, Role.SPANS), keyed_schema(columns)
+        self._spans = spans.name if spans else None
+        self._rows = RowBuffer(narrow_schema(schema, self._spans) if self._spans else schema)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -103,7 +108,7 @@ class ShardDoFn(beam.DoFn):
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, SORT_BYTES)
+                rows = RowSorter(self._rows, scratch, SORT_BYTES, self._spans)
                 for batch in examples:
                     rows.add(batch)
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)

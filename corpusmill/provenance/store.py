@@ -279,9 +279,9 @@ class OriginStore:
         ends = self._shard_ends(split)
         number = bisect_right(ends, row)
         begin, end = origins.span_offsets[place : place + 2].tolist()
-        documents = origins.span_documents + np.uint64(first_id)
-        columns = (documents, origins.first_tokens, origins.tokens)
-        spans = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+        columns = (origins.span_documents, origins.first_tokens, origins.tokens)
+        documents, firsts, tokens = (column[begin:end].tolist() for column in columns)
+        spans = zip((first_id + number for number in documents), firsts, tokens, strict=True)
         return RowOrigin(
             split,
             row,

@@ -19,13 +19,13 @@ from corpusmill.provenance.documents import DocumentsWriter
 from corpusmill.provenance.spans import Ids
 from pipeline.preparation.editing import Choice
 from pipeline.preparation.run_folder import RunFolder
+from transforms import trees
 from transforms.decide import CommitWork
 from transforms.edit import Edited, StoredSelection
 from transforms.edit_decision import EditDecision, EditPlan
 from transforms.elements import WrittenFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, write_file
-from transforms.trees import FAN_IN
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class Edit:
         self.plan.write(path)
         files_a_unit = max(1, *(len(files) for files in self.plan.files))
         files = self.units * files_a_unit
-        groups = -(-files // FAN_IN) if files > FAN_IN else 0
+        fan_in = trees.FAN_IN
+        groups = -(-files // fan_in) if files > fan_in else 0
         work = CommitWork(
-            run.place, self.units, files_a_unit, groups, self.units, is_awaited=is_awaited
+            run.place, self.units, files_a_unit, groups, self.units, fan_in, is_awaited
         )
         return EditDecision(work, path)
 

@@ -11,6 +11,7 @@ from corpusmill.tokenization.compiled.byte_level_bpe import (
     read_merges,
 )
 from corpusmill.tokenization.compiled.byte_level_tokens import LONGEST_TOKEN, find_token
+from corpusmill.tokenization.compiled.hash_table import MULTIPLIER
 from tests.tools.byte_merges import make_tokenizer, token_name
 from tests.tools.token_rows import as_spans, plain_rows, refuse, rows
 
@@ -20,7 +21,7 @@ def spelled(word: bytes) -> list[tuple[bytes, bytes]]:
     return [(word[:end], word[end : end + 1]) for end in range(1, len(word))]
 
 
-LONG = b"abcdefghijklmnopq"  # 17 bytes
+LONG = b"abcdefghijklmnopqrstuvwxyzABCDEFG"  # 33 bytes
 MERGES = [*spelled(LONG), *spelled("ก".encode()), (b"\xe0\xb8\x81", b"\xe0\xb8"), (b"y", b"\xff")]
 MERGES += [("ก".encode() + b"\xe0\xb8", b"\x82")]
 # No bytes are merged to the token "uvw": "uv" comes before "vw".
@@ -36,8 +37,12 @@ def found(piece: bytes, after: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"a", LONG[:2], LONG[:7], LONG[:8], LONG[:9], LONG[:15], LONG[:16], "กข".encode()]
-)
+    "piece",
+    [
+        b"a", LONG[:2], LONG[:7], LONG[:8], LONG[:9], LONG[:15], LONG[:16], LONG[:17], LONG[:23],
+        LONG[:24], LONG[:25], LONG[:31], LONG[:32], "กข".encode(),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("after", [b"." * LONGEST_TOKEN, LONG])
 def test_tokens_are_found_whatever_comes_after_them(piece: bytes, after: bytes) -> None:
     vocabulary = make_tokenizer(MERGES).get_vocab()
@@ -45,10 +50,21 @@ def test_tokens_are_found_whatever_comes_after_them(piece: bytes, after: bytes) 
 
 
 @pytest.mark.parametrize(
-    "piece", [LONG, LONG[1:8], LONG[:8] + b"z", LONG[:9] + b"z", LONG[:8] + LONG[:8], b"uvw"]
-)
+    "piece",
+    [
+        LONG, LONG[1:8], LONG[:8] + b"z", LONG[:9] + b"z", LONG[:8] + LONG[:8], LONG[:16] + b"z",
+        LONG[:16] + LONG[:8], LONG[:24] + b"z", LONG[:31] + b"z", LONG[8:32], b"uvw",
+    ],
+)  # fmt: skip
 def test_other_pieces_are_not_found(piece: bytes) -> None:
     assert found(piece, b"." * LONGEST_TOKEN) == -1
+
+
+def test_a_short_piece_is_not_taken_for_a_long_token_with_the_same_numbers() -> None:
+    long = np.frombuffer(LONG[:32], "<u8")
+    with np.errstate(over="ignore"):
+        mixed = long[:2] ^ long[2:] * MULTIPLIER
+    assert found(mixed.tobytes(), b"." * LONGEST_TOKEN) == -1
 
 
 def test_bytes_after_the_text_are_not_read() -> None:
