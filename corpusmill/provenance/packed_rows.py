@@ -1,31 +1,6 @@
-"""Rows as the numbers that are stored of them: what their neighbors tell is left out.
+"""Rows unpacked again from what `corpusmill.provenance.packing` has packed, all or some of them.
 
-The columns of a group of rows are lists of unequal length:
-
-    documents     the ids of all documents that its rows name, ascending, each less the one before
-    is_next       of each row: whether its document and repeat are those of the row before, and its
-                  index is the next one; rows that follow one another so are a run
-    own           of each run: the number of its document among `documents`, less that of the run
-                  before, modulo the number of documents
-    repeat        of each run
-    index         of each run, that of its first row
-    spans         of each row: the number of its spans
-    tokens        of each row: the number of tokens of all its spans
-    is_own        of each span: whether it has tokens of the row's own document; at first of the
-                  first spans of rows, and then of all others
-    span_tokens   of each span but the last one of a row: the number of tokens
-    gap           of each span of the row's own document: its first token, less the end of the one
-                  before in the run; the first one of a run begins at its gap
-    other         of each span of another document: the number of that among `documents`
-    other_first   of each of these: the first token
-
-    the rows      document 7, repeat 0, index 0, spans (7, 0, 60), (9, 5, 40)
-                  document 7, repeat 0, index 1, spans (7, 64, 50), (7, 120, 50)
-    are           documents [7, 2], is_next [false, true], own [0], repeat [0], index [0],
-                  spans [2, 2], tokens [100, 100], is_own [true, true, false, true],
-                  span_tokens [60, 50], gap [0, 4, 6], other [1], other_first [5]
-
-Tokens are counted, and gaps taken, modulo 2**32.
+Nothing here needs numba, as importing it takes longer than unpacking a few rows.
 """
 
 from collections.abc import Mapping
@@ -35,28 +10,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from corpusmill.arrays.randomness import PLACE, derive_all, draw_all
+from corpusmill.provenance.packing import DOCUMENTS
 from corpusmill.provenance.spans import Ids, Integers, Rows, add_up, join
 
 Flags = npt.NDArray[np.bool_]
 
-DOCUMENTS = "documents"
-TYPES: Mapping[str, pa.DataType] = {
-    DOCUMENTS: pa.uint64(),
-    "is_next": pa.bool_(),
-    "own": pa.uint32(),
-    "repeat": pa.uint16(),
-    "index": pa.uint32(),
-    "spans": pa.uint32(),
-    "tokens": pa.uint32(),
-    "is_own": pa.bool_(),
-    "span_tokens": pa.uint32(),
-    "gap": pa.int32(),
-    "other": pa.uint32(),
-    "other_first": pa.uint32(),
-}
 _MASK = 2**32 - 1
 # So many documents are looked up one by one, and so many runs unpacked; with more all are.
 _FEW, _BLOCK = 16, 512
@@ -89,52 +49,6 @@ def _is_last(offsets: Integers) -> Flags:
     """Return bool[spans]: whether each span is the last one of its row."""
     is_first = _is_first(offsets)
     return np.append(is_first[1:], np.True_)[: len(is_first)]
-
-
-def pack(rows: Rows) -> dict[str, np.ndarray]:
-    """Return the columns of rows."""
-    is_next = np.zeros(len(rows.documents), np.bool_)
-    is_next[1:] = (
-        (rows.documents[1:] == rows.documents[:-1])
-        & (rows.repeats[1:] == rows.repeats[:-1])
-        & (rows.indices[1:] == rows.indices[:-1] + 1)
-    )
-    begins, offsets = np.flatnonzero(~is_next), rows.span_offsets
-    is_own = rows.span_documents == np.repeat(rows.documents, np.diff(offsets))
-    own, other = np.flatnonzero(is_own), np.flatnonzero(~is_own)
-    named = np.concatenate([rows.documents[begins], rows.span_documents[other]])
-    documents, numbers = np.unique(named, return_inverse=True)
-    is_first = _is_first(offsets)
-    return {
-        DOCUMENTS: np.diff(documents, prepend=np.uint64(0)),
-        "is_next": is_next,
-        "own": np.diff(numbers[: len(begins)], prepend=0) % max(1, len(documents)),
-        "repeat": rows.repeats[begins],
-        "index": rows.indices[begins],
-        "spans": np.diff(offsets),
-        "tokens": np.diff(add_up(rows.tokens)[offsets]) & _MASK,
-        "is_own": np.concatenate([is_own[is_first], is_own[~is_first]]),
-        "span_tokens": rows.tokens[~_is_last(offsets)],
-        "gap": _gaps(
-            rows.first_tokens[own], rows.tokens[own], np.searchsorted(own, offsets[begins])
-        ),
-        "other": numbers[len(begins) :],
-        "other_first": rows.first_tokens[other],
-    }
-
-
-def _gaps(firsts: Integers, tokens: Integers, begins: Integers) -> npt.NDArray[np.int32]:
-    """Return the gap before each span of the rows' own documents.
-
-    Args:
-        firsts: int64[spans], their first tokens.
-        tokens: int64[spans], their numbers of tokens.
-        begins: int64[runs], the first span of each run, or that of a run after it.
-    """
-    ends = np.zeros(len(firsts) + 1, np.int64)
-    ends[1:] = firsts + tokens
-    ends[begins] = 0
-    return (firsts - ends[:-1]).astype(np.int32)
 
 
 def add_up_ids(documents: Ids) -> Ids:

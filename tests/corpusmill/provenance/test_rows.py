@@ -126,6 +126,17 @@ def test_rows_in_the_order_of_their_keys_take_less_room_than_others() -> None:
     assert read(write(swapped)) == swapped
 
 
+@pytest.mark.parametrize("size", [1, 2**52])
+def test_rows_are_stored_in_the_order_of_document_repeat_and_index(size: int) -> None:
+    identities = [
+        (n * size, repeat, 7 - index) for n in range(9) for repeat in (3, 1) for index in (0, 5)
+    ]
+    content = write(in_order_of_keys([(*identity, []) for identity in identities]))
+    [stored] = RowsFile(io.BytesIO(content), SEED).groups()
+    columns = (stored.documents, stored.repeats, stored.indices)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == sorted(identities)
+
+
 def test_many_rows_are_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GROUP_ROWS", 10)
     rows = in_order_of_keys([(number, 0, 0, [(number, 1, 2)]) for number in range(35)])
