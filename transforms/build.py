@@ -47,6 +47,8 @@ SORT_BYTES = 256 * 2**20
 # Documents that are built at once have at least this size, if there are as many: a call takes about
 # two milliseconds beside its examples.
 BUILT_BYTES = 2 * 2**20
+# Examples are built from these; facts of documents do not make more calls.
+_BUILT_COLUMNS = ("document", "sentences")
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ class ShardDoFn(beam.DoFn):
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
         for home, own in groupby(ordered, attrgetter("bucket")):
             loaded = (load(segment) for segment in own if segment.rows)
-            yield from ((home, documents) for documents in join_small(loaded, BUILT_BYTES))
+            joined = join_small(loaded, BUILT_BYTES, _BUILT_COLUMNS)
+            yield from ((home, documents) for documents in joined)
 
     def _choose(self, documents: pa.RecordBatch, copy: int) -> pa.RecordBatch:
         """Return the documents that are taken from their source once more than `copy` times."""
