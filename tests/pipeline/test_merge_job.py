@@ -132,6 +132,7 @@ def test_several_with_several_generations_and_removals(
     check_provenance(output, halves[1], *halves, halves[0], *halves)
     merge(output, tmp_path / "half", output=tmp_path / "all", flags=("--existing", "allow"))
     assert problems(tmp_path / "all") == []
+    check_provenance(tmp_path / "all", *halves)
 
 
 def test_documents_that_an_earlier_part_holds(
