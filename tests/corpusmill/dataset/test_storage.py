@@ -4,6 +4,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import fsspec
 import pytest
@@ -156,3 +157,24 @@ def test_files_of_the_upper_folder_lie_over_those_of_the_lower(url: str, tmp_pat
         folder.read("none")
     if url == "memory":
         files.rm("/layers", recursive=True)
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_from_the_folder_below(tmp_path: Path) -> None:
+    """Both have a shard of the same name, as while rows are removed, and only one is right."""
+    upper = tmp_path / "upper"
+    upper.mkdir()
+    for place in (upper, tmp_path):
+        (place / "shard").write_text(place.name)
+
+    class Broken(UrlFolder):
+        def open(self, name: str) -> BinaryIO:
+            raise ConnectionResetError(name)
+
+        def read(self, name: str) -> bytes:
+            raise ConnectionResetError(name)
+
+    folder = LayeredFolder(Broken(str(upper)), UrlFolder(str(tmp_path)))
+    with pytest.raises(ConnectionResetError):
+        folder.open("shard")
+    with pytest.raises(ConnectionResetError):
+        folder.read("shard")
