@@ -53,6 +53,9 @@ def refuse_command(name: str, names: Sequence[str]) -> UserError:
     return UserError(name, "there is no such command", _suggest(name, names))
 
 
+_POSITIONAL = (tyro.conf.Positional[str], tyro.conf.Positional[tuple[str, ...]])
+
+
 def list_options(command: Any) -> Iterator[str]:
     """Yield the options of a command, or of options that are part of it.
 
@@ -66,7 +69,7 @@ def list_options(command: Any) -> Iterator[str]:
     for field, parts, hint in _fields(command):
         for _, part in parts:
             yield from list_options(part)
-        if not parts and hint != tyro.conf.Positional[str]:
+        if not parts and hint not in _POSITIONAL:
             name = field.replace("_", "-")
             yield f"--{name}"
             if hint is bool:

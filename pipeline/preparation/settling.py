@@ -5,8 +5,6 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.shards import open_data_set
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute
-from transforms.recovery.publish import Move
-from transforms.recovery.reveal import publish_files
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import remove_folder
 
@@ -29,6 +27,10 @@ def settle(output: str) -> bool:
     name = read_reference(place)
     if not name:
         return False
+    # They import Beam, which takes a second.
+    from transforms.recovery.publish import Move  # noqa: PLC0415
+    from transforms.recovery.reveal import publish_files  # noqa: PLC0415
+
     open_data_set(place)
     folder = join_path(root, name)
     begin, listed = f"{name}/", place.list().items()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import pipeline.preparation.settling
+import transforms.recovery.reveal
 from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.shards import open_data_set
@@ -40,7 +40,7 @@ def test_readers_see_the_new_data_set_whenever_it_is_stopped_again(
             publish_files([move])
             moved.append(Path(move.destination).name)
 
-    monkeypatch.setattr(pipeline.preparation.settling, "publish_files", watch)
+    monkeypatch.setattr(transforms.recovery.reveal, "publish_files", watch)
     assert settle(str(stopped))
     # A manifest beside files of the old data set would be that of nothing.
     assert moved[-2:] == [MANIFEST, SUCCESS]
