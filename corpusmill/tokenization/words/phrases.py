@@ -17,8 +17,8 @@ from corpusmill.tokenization.compiled.characters import read_character
 from corpusmill.tokenization.words.jieba_cutter import FindPhrases, to_text
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
-# white space; one that BERT's normalizer may remove.
-_HAN, _ALONE, _MARK, _BLANK, _REMOVED = 1, 2, 4, 8, 16
+# white space.
+_HAN, _ALONE, _MARK, _BLANK = 1, 2, 4, 8
 # Beside these no other character is joined to anything but the marks that follow it.
 _APART = _ALONE | _BLANK
 _PATTERNS = {
@@ -26,7 +26,6 @@ _PATTERNS = {
     _ALONE: r"[\p{WB=Other}--\p{Extended_Pictographic}--\s]+",
     _MARK: r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]+",
     _BLANK: r"\s+",
-    _REMOVED: r"[\p{C}\p{Mn}\ufffd]+",
 }
 _BREAK = 0x0A  # between texts: a blank that neither rule joins to anything
 _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white space to some
@@ -49,14 +48,12 @@ class Joins(NamedTuple):
 
     Attributes:
         joins: bool[words], whether a word belongs to the phrase of the word before it.
-        may_vanish: bool[words], whether BERT's normalizer may remove all of its characters.
         counts: int64[texts], their words.
         has_controls: bool[texts], whether a text has control characters that are white space to
             some, of which BERT's tokenizer may make a token.
     """
 
     joins: npt.NDArray[np.bool_]
-    may_vanish: npt.NDArray[np.bool_]
     counts: npt.NDArray[np.int64]
     has_controls: npt.NDArray[np.bool_]
 
@@ -82,7 +79,7 @@ def find_joins(
         for first, last in pairwise(bounds.tolist())
     ]
     flags, no_counts = np.zeros(0, np.bool_), np.zeros(0, np.int64)
-    nothing = Joins(flags, flags, no_counts, flags)
+    nothing = Joins(flags, no_counts, flags)
     return Joins(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
@@ -99,8 +96,8 @@ def _find_joins(
     starts = np.array([match.start() for match in words.finditer(others)], np.int64)
     begins[kept[starts]] = True
     phrases = find_phrases(codes) if has_han else np.zeros(len(codes), np.bool_)
-    joins, may_vanish, counts = _join_words(codes, _kinds(), begins, phrases, sizes)
-    return Joins(joins, may_vanish, counts, has_controls)
+    joins, counts = _join_words(codes, _kinds(), begins, phrases, sizes)
+    return Joins(joins, counts, has_controls)
 
 
 @njit
@@ -179,7 +176,7 @@ def _join_words(
     begins: np.ndarray,
     phrases: np.ndarray,
     text_sizes: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Find the words that begin within a phrase, beside a character of the script Han.
 
     Args:
@@ -190,9 +187,9 @@ def _join_words(
         text_sizes: int64[texts], the characters of each, without the break.
 
     Returns:
-        The first three attributes of `Joins`.
+        The first two attributes of `Joins`.
     """
-    joins, may_vanish = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
+    joins = np.empty(len(codes), np.bool_)
     counts = np.zeros(len(text_sizes), np.int64)
     words, i, before = 0, 0, np.uint8(_BLANK)
     for text in range(len(text_sizes)):
@@ -202,14 +199,11 @@ def _join_words(
             if begins[i]:
                 is_near = (this | before) & _HAN > 0
                 joins[words] = is_near and not phrases[i] and before & _BLANK == 0
-                may_vanish[words] = this & _REMOVED > 0
                 words += 1
-            elif words > first and this & (_REMOVED | _BLANK) == 0:
-                may_vanish[words - 1] = False
             before = this
             i += 1
         counts[text] = words - first
-    return joins[:words].copy(), may_vanish[:words].copy(), counts
+    return joins[:words].copy(), counts
 
 
 @njit
@@ -217,20 +211,18 @@ def join_marks(
     ids: np.ndarray,
     ends: np.ndarray,
     joins: np.ndarray,
-    may_vanish: np.ndarray,
     counts: np.ndarray,
     has_controls: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mark the tokens of words that are joined to the one before.
 
-    Where fewer words have tokens than there are, those without may be the ones that may vanish, if
-    there are as many.
+    Where fewer words have tokens than there are, it is not known which: BERT's normalizer may have
+    removed all characters of one, or a token may cover several.
 
     Args:
         ids: int32[tokens], marked by the words of `cut_unicode`; none is outside of a word.
         ends: int64[texts + 1] into ids.
         joins: bool[words], as `Joins` has them.
-        may_vanish: bool[words], likewise.
         counts: int64[texts], likewise.
         has_controls: bool[texts], likewise.
 
@@ -244,20 +236,12 @@ def join_marks(
         firsts = 0
         for token in range(ends[text], ends[text + 1]):
             firsts += 1 - (ids[token] & 1)
-        vanishing = 0
-        if firsts != counts[text]:
-            for other in range(word, end):
-                vanishing += may_vanish[other]
-        left[text] = has_controls[text] or counts[text] - vanishing != firsts
+        left[text] = has_controls[text] or counts[text] != firsts
         if left[text]:
             continue
         for token in range(ends[text], ends[text + 1]):
             if ids[token] & 1:
                 continue
-            is_joined = joins[word]
-            while vanishing and may_vanish[word]:
-                word += 1
-                is_joined = is_joined and joins[word]
-            marked[token] |= is_joined
+            marked[token] |= joins[word]
             word += 1
     return marked, left
