@@ -16,10 +16,10 @@ from typing import (
     is_typeddict,
 )
 
-import tyro
 from tyro._docstrings import get_field_docstring
 
 from corpusmill.commands.command import Choices, Command
+from corpusmill.console.usage_errors import POSITIONAL
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class Option:
     @property
     def is_positional(self) -> bool:
         """Whether its value is given without its name."""
-        several = tyro.conf.Positional[tuple[str, ...]]
-        return self.hint in (tyro.conf.Positional[str], several)
+        return self.hint in POSITIONAL
 
     @property
     def flag(self) -> str:

@@ -53,7 +53,8 @@ def refuse_command(name: str, names: Sequence[str]) -> UserError:
     return UserError(name, "there is no such command", _suggest(name, names))
 
 
-_POSITIONAL = (tyro.conf.Positional[str], tyro.conf.Positional[tuple[str, ...]])
+# The types of values that are given without a name.
+POSITIONAL = (tyro.conf.Positional[str], tyro.conf.Positional[tuple[str, ...]])
 
 
 def list_options(command: Any) -> Iterator[str]:
@@ -69,7 +70,7 @@ def list_options(command: Any) -> Iterator[str]:
     for field, parts, hint in _fields(command):
         for _, part in parts:
             yield from list_options(part)
-        if not parts and hint not in _POSITIONAL:
+        if not parts and hint not in POSITIONAL:
             name = field.replace("_", "-")
             yield f"--{name}"
             if hint is bool:

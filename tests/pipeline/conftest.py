@@ -4,6 +4,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.tools.buckets import bucket
+from tests.tools.growing import halve
 from tests.tools.running_job import LONG
 
 __all__ = ["bucket", "long_text", "output"]
@@ -22,6 +23,12 @@ def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
     tokenizer.save(str(path))
     return path
+
+
+@pytest.fixture(scope="module")
+def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two files with the halves of the sample, and a reject in each."""
+    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
 @pytest.fixture(scope="module")

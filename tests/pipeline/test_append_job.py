@@ -16,7 +16,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
-from tests.tools.growing import SHARE, Growing, halve, without_descriptions
+from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.origins import check_provenance
 from tests.tools.small_datasets import t5_tokenizer
@@ -37,11 +37,6 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gpt pack": ("gpt", _PACK),
     "t5": ("t5", ()),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
 @pytest.fixture(scope="module")

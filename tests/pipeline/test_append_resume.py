@@ -11,13 +11,8 @@ import transforms.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
-from tests.tools.growing import Growing, halve
+from tests.tools.growing import Growing
 from tests.tools.stops import Stop, full_disk
-
-
-@pytest.fixture(scope="module")
-def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import transforms.trees
-from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, command_of, run_here
 from tests.tools.object_stores import Bucket
 from tests.tools.origins import list_documents
@@ -18,11 +17,6 @@ from transforms.storage.files import list_folder, open_file, write_file
 
 # What the manifest and the files that follow from it hold besides, the tokenizer's path.
 _DESCRIBED = ("dataset.json", "README.md", "croissant.json", "_SUCCESS")
-
-
-@pytest.fixture(scope="module")
-def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
 def change(root: str, files: Sequence[str], documents: list[int], flags: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
 from tests.pipeline.test_edit_jobs import WAYS, drop, read_rows, subset
-from tests.tools.growing import Growing, halve
+from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.origins import check_provenance, list_documents
 from tests.tools.small_datasets import t5_tokenizer
@@ -26,11 +26,6 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     path.write_text(t5_tokenizer().json)
     return path
-
-
-@pytest.fixture(scope="module")
-def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
 @pytest.fixture(scope="module")
