@@ -13,18 +13,17 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.arrays.columns import Role, column_of
+from corpusmill.arrays.columns import Role
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.checksums import HashingWriter
-from corpusmill.dataset.distributions import Counts, weigh, weigh_segments
+from corpusmill.dataset.distributions import Counts, add_all, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
-from corpusmill.layout.narrow_spans import narrow_schema
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from corpusmill.layout.sorting import add_keys, keyed_schema
+from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from transforms.coders import NamedOutputs
@@ -34,7 +33,7 @@ from transforms.provenance import ProvenanceOptions, ShardProvenance
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.sort import RowSorter
-from transforms.spill import join_small, load_segment
+from transforms.spill import load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 from transforms.work_log import run_once
@@ -42,13 +41,12 @@ from transforms.work_log import run_once
 SHARDS = "shards"
 
 # Size of the rows that are sorted in memory; a shard of the default size fits.
-SORT_BYTES = 256 * 2**20
+SORT_BYTES = 320 * 2**20
 
-# Documents that are built at once have at least this size, if there are as many: a call takes about
-# two milliseconds beside its examples.
-BUILT_BYTES = 2 * 2**20
-# Examples are built from these; facts of documents do not make more calls.
-_BUILT_COLUMNS = ("document", "sentences")
+# Documents are built in batches that reach one of these numbers, as a call takes about two
+# milliseconds beside its examples. A batch depends on the documents of its home alone, and so does
+# a group of rows of provenance, which is made of batches.
+_BUILT_DOCUMENTS, _BUILT_TOKENS = 2**14, 2**20
 
 
 @dataclass(frozen=True)
@@ -81,14 +79,21 @@ class ShardDoFn(beam.DoFn):
     def __init__(self, options: ShardOptions) -> None:
         self._options, self._shared = options, Shared()
         self._objective, self._layout = options.objective, options.layout
+        # Where the rows that are built are those of the shard, their keys tell where they stand,
+        # and spans need not be sorted with them.
+        self._sorts_spans = (
+            self._objective.combines_rows
+            or bool(self._layout.firsts)
+            or options.output.bin_size is not None
+        )
 
     def setup(self) -> None:
         """Open the journal, and make the buffer that all shards use."""
         self._journal = Journal(self._options.place)
         columns = self._objective.built_columns
-        spans, schema = column_of(columns, Role.SPANS), keyed_schema(columns)
-        self._spans = spans.name if spans else None
-        self._rows = RowBuffer(narrow_schema(schema, self._spans) if self._spans else schema)
+        if not self._sorts_spans:
+            columns = tuple(column for column in columns if column.role is not Role.SPANS)
+        self._rows = RowBuffer(keyed_schema(columns))
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -106,13 +111,14 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard)
+        provenance = ShardProvenance(self._options.provenance, shard, not self._sorts_spans)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, SORT_BYTES, self._spans)
+                rows = RowSorter(self._rows, scratch, SORT_BYTES)
                 for batch in examples:
                     rows.add(batch)
+                provenance.end_group()
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
         yield from (("", file) for file in provenance.written())
@@ -137,16 +143,19 @@ class ShardDoFn(beam.DoFn):
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
+                if not self._sorts_spans:
+                    provenance.add_rows(0, examples)
+                    examples = examples.select(self._rows.schema.names[1:])
                 yield add_keys(examples, seed)
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield (home, its documents), in the order of the corpus, many small tasks at once."""
+        """Yield (home, its documents), in the order of the corpus."""
         load = partial(load_segment, schema=self._options.documents_schema)
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
         for home, own in groupby(ordered, attrgetter("bucket")):
             loaded = (load(segment) for segment in own if segment.rows)
-            joined = join_small(loaded, BUILT_BYTES, _BUILT_COLUMNS)
-            yield from ((home, documents) for documents in joined)
+            batches = cut_into_groups(loaded, "sentences", _BUILT_DOCUMENTS, _BUILT_TOKENS)
+            yield from ((home, documents) for documents in batches)
 
     def _choose(self, documents: pa.RecordBatch, copy: int) -> pa.RecordBatch:
         """Return the documents that are taken from their source once more than `copy` times."""
@@ -170,7 +179,7 @@ class ShardDoFn(beam.DoFn):
         suffixes = FORMATS[output.output_format].suffixes(output)
         folder = self._options.place.temp_folder
         names = [new_path(folder, f"shard-{shard}-{number}") for number in range(len(bins))]
-        rows, tokens = [0] * len(bins), [0] * len(bins)
+        rows, tokens, distributions = [0] * len(bins), [0] * len(bins), dict[str, Counts]()
         with ExitStack() as files:
             sinks = [
                 [HashingWriter(files.enter_context(create_file(name + end))) for end in suffixes]
@@ -178,19 +187,21 @@ class ShardDoFn(beam.DoFn):
             ]
             written = write_shard(self._objective, output, sinks, examples)
             for group in written:
-                provenance.add_rows(group.bin, group.rows)
+                if self._sorts_spans:
+                    provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
                 rows[group.bin] += group.rows.num_rows
-                tokens[group.bin] += self._count(shard, group.distributions)
+                tokens[group.bin] += weigh(group.distributions["length"])
+                add_all(distributions, group.distributions)
+        self._count(shard, distributions)
         for number, name in enumerate(names):
             for part, (suffix, sink) in enumerate(zip(suffixes, sinks[number], strict=True)):
                 content = (0, 0) if part else (rows[number], tokens[number])
                 path = name + suffix
                 yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
 
-    def _count(self, shard: int, distributions: Mapping[str, Counts]) -> int:
-        """Count the distributions of some rows, and return their tokens."""
+    def _count(self, shard: int, distributions: Mapping[str, Counts]) -> None:
         split = SPLIT_NAMES[self._layout.split_of(shard)]
         for name, counts in distributions.items():
             for value in np.flatnonzero(counts).tolist():
@@ -199,7 +210,6 @@ class ShardDoFn(beam.DoFn):
             self._tally.add("write.pieces", weigh(distributions["pieces"]))
         if tokens := weigh_segments(distributions):
             self._tally.add("write.segment_tokens", tokens)
-        return weigh(distributions["length"])
 
 
 class BuildShards(beam.PTransform):

@@ -145,7 +145,7 @@ class _Editor:
                 sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
                 shard = unit.shard.file
                 removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
-                writer = RowsWriter(sinks[-1], self._manifest.seed)
+                writer = RowsWriter(sinks[-1], self._manifest.seed, origins.by_key)
                 copy_rows(origins, writer, kept)
                 writer.close()
         self._count(unit.split, removed, int((~kept).sum()))

@@ -38,10 +38,12 @@ class ShardProvenance:
     Args:
         options: how it is written; None writes nothing.
         shard: number of the shard.
+        by_key: whether rows are added in any order, and are those of the shard in the order of
+            their keys.
     """
 
-    def __init__(self, options: ProvenanceOptions | None, shard: int) -> None:
-        self._options, self._shard = options, shard
+    def __init__(self, options: ProvenanceOptions | None, shard: int, by_key: bool = False) -> None:
+        self._options, self._shard, self._by_key = options, shard, by_key
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
         self._rows, self._documents = list[RowsWriter](), list[DocumentsWriter]()
 
@@ -57,7 +59,7 @@ class ShardProvenance:
     def _open_all(self, options: ProvenanceOptions) -> None:
         for number in range(options.bins):
             sink = self._open(options.temp_folder, ROWS, number)
-            self._rows.append(RowsWriter(sink, options.layout.seed))
+            self._rows.append(RowsWriter(sink, options.layout.seed, self._by_key))
         sink = self._open(options.temp_folder, DOCUMENTS, 0)
         self._documents.append(DocumentsWriter(sink, options.keep_fields))
 
@@ -86,6 +88,11 @@ class ShardProvenance:
         """Add the next rows of a bin, with their identity."""
         if self._rows:
             self._rows[number].add(rows)
+
+    def end_group(self) -> None:
+        """Write the rows that wait."""
+        for writer in self._rows:
+            writer.end_group()
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:

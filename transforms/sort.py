@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.row_buffer import RowBuffer
-from corpusmill.layout.narrow_spans import narrow_rows, widen_rows
 from corpusmill.layout.sorting import order_by_bucket, sort_rows
 from transforms.elements import Segment
 from transforms.spill import load_segment, write_segments
@@ -30,34 +29,22 @@ class RowSorter:
         rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
             removed.
         temp_folder: folder of the files.
-        memory_bytes: size of the rows that are kept in memory. Spans are not counted, so that a
-            shard that fits does so with provenance, too; files would double the time of sorting.
-        spans: the name of the column of spans, which the buffer keeps narrow
-            (`corpusmill.layout.narrow_spans`); None if there is none.
+        memory_bytes: size of the rows that are kept in memory.
     """
 
-    def __init__(
-        self, rows: RowBuffer, temp_folder: str, memory_bytes: int, spans: str | None = None
-    ) -> None:
+    def __init__(self, rows: RowBuffer, temp_folder: str, memory_bytes: int) -> None:
         self._rows, self._temp_folder, self._memory_bytes = rows, temp_folder, memory_bytes
-        self._spans = spans
         self._segments: list[Segment] = []
         rows.clear()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows."""
-        spans = self._spans
-        self._rows.add(narrow_rows(rows, spans) if spans else rows)
-        uncounted = self._rows.size_of(spans) if spans else 0
-        if self._rows.nbytes - uncounted >= self._memory_bytes:
+        self._rows.add(rows)
+        if self._rows.nbytes >= self._memory_bytes:
             self._write()
 
     def drain(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield all rows in ascending order, at most `rows` at a time."""
-        for batch in self._drain(rows):
-            yield widen_rows(batch, self._spans) if self._spans else batch
-
-    def _drain(self, rows: int) -> Iterator[pa.RecordBatch]:
         if self._segments:
             self._write()
             yield from self._merge(rows)

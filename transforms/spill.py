@@ -1,6 +1,6 @@
 """Write rows to temporary files ordered by bucket, and read them: the core of shuffle and sort."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
@@ -106,21 +106,18 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
     return joined
 
 
-def join_small(
-    batches: Iterable[pa.RecordBatch], small: int, columns: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
+def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in the same order, with small batches joined into larger ones.
 
     Args:
         batches: batches of one schema.
         small: size in bytes from which a batch is left as it is.
-        columns: the columns whose size counts; empty for all.
     """
     waiting: list[pa.RecordBatch] = []
     num_bytes = 0
     for batch in batches:
         waiting.append(batch)
-        num_bytes += (batch.select(columns) if columns else batch).nbytes
+        num_bytes += batch.nbytes
         if num_bytes >= small:
             yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting, num_bytes = [], 0

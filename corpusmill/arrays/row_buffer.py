@@ -30,11 +30,6 @@ class RowBuffer:
         """The size of the rows."""
         return sum(column.nbytes for column in self._columns)
 
-    def size_of(self, column: str) -> int:
-        """Return the size of a column, in bytes."""
-        place: int = self.schema.get_field_index(column)
-        return self._columns[place].nbytes
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows.
 

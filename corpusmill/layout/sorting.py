@@ -90,14 +90,14 @@ def cut_into_groups(
 
     Args:
         batches: rows.
-        column: the name of the list column of their tokens.
+        column: the name of the column of their tokens: lists, or lists of lists.
         rows: of each group but the last and those that reach `tokens` before.
         tokens: a group ends with the row that makes it reach this number of tokens.
     """
     waiting: list[pa.RecordBatch] = []
     missing_rows, missing_tokens = rows, tokens
     for batch in batches:
-        _, offsets = ragged.from_arrow(batch.column(column))
+        offsets = _token_offsets(batch.column(column))
         begin = 0
         while begin < batch.num_rows:
             enough = int(np.searchsorted(offsets, int(offsets[begin]) + missing_tokens))
@@ -111,6 +111,15 @@ def cut_into_groups(
                 waiting, missing_rows, missing_tokens = [], rows, tokens
     if waiting:
         yield _join(waiting)
+
+
+def _token_offsets(column: pa.Array) -> np.ndarray:
+    """Return integers[rows + 1], where the tokens of each row begin."""
+    values, offsets = ragged.from_arrow(column)
+    if pa.types.is_list(column.type.value_type):
+        _, inner_offsets = ragged.from_arrow(values)
+        offsets = inner_offsets[offsets]
+    return offsets
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -103,8 +103,9 @@ class Objective(ABC):
 
         They leave out what `finish` can derive from other columns. An objective may end them with
         `corpusmill.objectives.columns.SPANS`, which says of which tokens of which documents a row
-        is made (`corpusmill.objectives.examples.spans`); `pack` must then combine or cut spans as
-        it does rows. Without it, rows are traced to their documents only.
+        is made (`corpusmill.objectives.examples.spans`). A `pack` that combines rows must then
+        combine or cut spans as it does rows; otherwise spans are taken off before rows are sorted.
+        Without the column, rows are traced to their documents only.
         """
         return self.columns
 
@@ -157,8 +158,8 @@ class Objective(ABC):
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine the built rows of a shard, which are in their final order, into those written.
 
-        Most objectives write the rows that they build. If several built rows become one, `measure`
-        counts them as "pieces".
+        Most objectives write the rows that they build, and return `rows` itself. If several built
+        rows become one, `measure` counts them as "pieces".
 
         Args:
             rows: batches of `corpusmill.layout.sorting.keyed_schema`, of a few thousand rows each;
@@ -167,6 +168,12 @@ class Objective(ABC):
                 more can be drawn: `derive_keys(0, keys, 0, purpose_of("my-package.joins"))`.
         """
         return rows
+
+    @property
+    def combines_rows(self) -> bool:
+        """Whether `pack` does more than return the rows that it is given."""
+        rows: Iterator[pa.RecordBatch] = iter(())
+        return self.pack(rows) is not rows
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """Return the rows as they are written: `columns` from `built_columns`, padded if asked.
@@ -198,6 +205,8 @@ class Objective(ABC):
         """
         rows = {}
         for column in self.built_columns:
+            if column.role is Role.SPANS:
+                continue
             array = examples.column(column.name)
             match column.role:
                 case Role.TOKEN_IDS:

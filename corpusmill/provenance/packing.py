@@ -1,6 +1,6 @@
 """Rows as the numbers that are stored of them: what their neighbors tell is left out.
 
-The columns of a group of rows are lists of unequal length:
+The columns of a group of rows are arrays of unequal length:
 
     documents     the ids of all documents that its rows name, ascending, each less the one before
     is_next       of each row: whether its document and repeat are those of the row before, and its
@@ -38,19 +38,20 @@ from corpusmill.provenance.spans import Ids, Integers
 
 DOCUMENTS = "documents"
 _ROWS_AHEAD = 16
-TYPES: Mapping[str, pa.DataType] = {
-    DOCUMENTS: pa.uint64(),
-    "is_next": pa.bool_(),
-    "own": pa.uint32(),
-    "repeat": pa.uint16(),
-    "index": pa.uint32(),
-    "spans": pa.uint32(),
-    "tokens": pa.uint32(),
-    "is_own": pa.bool_(),
-    "span_tokens": pa.uint32(),
-    "gap": pa.int32(),
-    "other": pa.uint32(),
-    "other_first": pa.uint32(),
+# The types of columns; those that are smaller than those of `pack` hold numbers modulo their size.
+TYPES: Mapping[str, np.dtype] = {
+    DOCUMENTS: np.dtype(np.uint64),
+    "is_next": np.dtype(np.bool_),
+    "own": np.dtype(np.uint32),
+    "repeat": np.dtype(np.uint16),
+    "index": np.dtype(np.uint32),
+    "spans": np.dtype(np.uint32),
+    "tokens": np.dtype(np.uint32),
+    "is_own": np.dtype(np.bool_),
+    "span_tokens": np.dtype(np.uint32),
+    "gap": np.dtype(np.int32),
+    "other": np.dtype(np.uint32),
+    "other_first": np.dtype(np.uint32),
 }
 
 

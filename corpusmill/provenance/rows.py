@@ -1,7 +1,7 @@
 """The rows of a shard and what they are made of: which tokens of which documents.
 
 A file of provenance stands beside each shard. Rows are stored in groups; a group is one record,
-whose columns are lists of numbers (`corpusmill.provenance.packing`), and tells
+each of whose columns is many numbers (`corpusmill.provenance.packing`), and tells
 
     document   the id of the document that each row was built from
     repeat     which of the document's passes it was
@@ -11,12 +11,15 @@ whose columns are lists of numbers (`corpusmill.provenance.packing`), and tells
 Rows follow one another at random in a shard, by a key that their document, repeat and index give
 (`corpusmill.layout.placement.draw_keys`). So a group is stored in the order of the documents, where
 neighbors are alike and take a fraction of the room, and the places of its rows in the shard are
-derived from their keys again. Rows in another order are stored as they come.
+derived from their keys again: among the rows of the group, where these came in the order of the
+shard, and otherwise among all rows of the file. Rows in another order than that of their keys are
+stored as they come.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import BinaryIO, Protocol, Self
 
 import numpy as np
@@ -26,24 +29,23 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.layout.placement import draw_keys, sort_order
+from corpusmill.provenance.byte_planes import from_planes, to_planes
 from corpusmill.provenance.packed_rows import PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
 from corpusmill.provenance.spans import Ids, Integers
 
-# Lists without nulls are read in two thirds of the time.
-_LISTS = {name: pa.list_(pa.field("element", kind, nullable=False)) for name, kind in TYPES.items()}
-SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _LISTS.items()])
+SCHEMA = pa.schema([pa.field(name, pa.binary(), nullable=False) for name in TYPES])
 
 # The column that objectives build, and the numbers of a span in it.
 SPANS = "spans"
 _NUMBERS = 3
 # A group ends with the row that makes it reach one of these; a shard of the default size fits.
-_GROUP_ROWS, _GROUP_SPANS = 2**20, 2**21
+_GROUP_ROWS, _GROUP_SPANS = 2**21, 2**22
 # The number of rows of each group, and whether it is in the order of its documents, in the file's
 # metadata.
 _GROUPS = b"corpusmill.groups"
-# Few values: their numbers in a dictionary take fewer bits than their bytes.
-_IN_DICTIONARY = "spans.list.element"
+# Whether rows came in another order than that of the shard, likewise.
+_BY_KEY = b"corpusmill.by-key"
 # The places of so many rows are counted one by one; for more all are sorted.
 _FEW_ROWS = 16
 
@@ -90,58 +92,60 @@ class RowsWriter:
     Args:
         sink: where the bytes go.
         seed: the data set's seed.
+        by_key: whether rows are added in any order, and stand in the shard in that of their keys.
     """
 
-    def __init__(self, sink: Sink, seed: int) -> None:
-        names = {f"{name}.list.element" for name, kind in TYPES.items() if kind != pa.bool_()}
+    def __init__(self, sink: Sink, seed: int, by_key: bool = False) -> None:
         self._writer = pq.ParquetWriter(
             sink,
             SCHEMA,
             compression="zstd",
-            compression_level=2,
-            use_dictionary=[_IN_DICTIONARY],
-            column_encoding=dict.fromkeys(names - {_IN_DICTIONARY}, "BYTE_STREAM_SPLIT"),
+            compression_level=3,
+            use_dictionary=False,
             write_statistics=False,
             store_schema=False,
         )
-        self._seed = seed
+        self._seed, self._by_key = seed, by_key
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._spans = 0
         self._groups: list[tuple[int, bool]] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add the rows that come next in the shard.
+        """Add rows, those that come next in the shard unless keys tell their places.
 
         Args:
-            rows: of `corpusmill.layout.sorting.keyed_schema`; without the column `spans` their
-                documents alone are kept.
+            rows: with the identity and the column `spans`, without which their documents alone are
+                kept.
         """
         names = [*IDENTITY_SCHEMA.names, *({SPANS} & {*rows.schema.names})]
         self._waiting.append(rows.select(names))
         self._rows += rows.num_rows
         self._spans += len(rows.column(SPANS).flatten()) // _NUMBERS if SPANS in names else 0
         if self._rows >= _GROUP_ROWS or self._spans >= _GROUP_SPANS:
-            self._write()
+            self.end_group()
 
-    def _write(self) -> None:
+    def end_group(self) -> None:
+        """Write the rows that wait as a group, if there are any."""
+        if not self._waiting:
+            return
         group = pa.concat_batches(self._waiting)
         self._waiting, self._rows, self._spans = [], 0, 0
         identity = [group.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
-        is_derived = _are_sorted(identity, self._seed)
+        is_derived = self._by_key or _are_sorted(identity, self._seed)
         self._groups.append((group.num_rows, is_derived))
         order = _document_order(identity) if is_derived else np.arange(group.num_rows)
         spans, offsets = np.empty(0, np.uint64), np.zeros(group.num_rows + 1, np.int32)
         if SPANS in group.schema.names:
             spans, offsets = ragged.from_arrow(group.column(SPANS))
         columns = pack(identity, spans, offsets, order)
-        lists = [_to_list(columns[name], kind) for name, kind in _LISTS.items()]
-        self._writer.write_batch(pa.record_batch(lists, schema=SCHEMA))
+        packed = [[_to_bytes(columns[name], dtype)] for name, dtype in TYPES.items()]
+        self._writer.write_batch(pa.record_batch(packed, schema=SCHEMA))
 
     def close(self) -> None:
         """Write the rows that wait, and the end of the file."""
-        if self._waiting:
-            self._write()
-        self._writer.add_key_value_metadata({_GROUPS.decode(): json.dumps(self._groups)})
+        self.end_group()
+        entries = {_GROUPS: self._groups, _BY_KEY: self._by_key}
+        self._writer.add_key_value_metadata({k.decode(): json.dumps(v) for k, v in entries.items()})
         self._writer.close()
 
     def abandon(self) -> None:
@@ -149,10 +153,17 @@ class RowsWriter:
         self._writer.is_open = False
 
 
-def _to_list(values: np.ndarray, kind: pa.ListType) -> pa.ListArray:
-    """Return a list of numbers, which their type may hold modulo its size."""
-    inner = pa.array(values, kind.value_type, safe=False)
-    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), inner, type=kind)
+def _unsigned(dtype: np.dtype) -> np.dtype:
+    """Return the unsigned type of the same size."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _to_bytes(values: np.ndarray, dtype: np.dtype) -> bytes:
+    return to_planes(values.astype(dtype, copy=False).view(_unsigned(dtype)))
+
+
+def _from_bytes(data: bytes, dtype: np.dtype) -> np.ndarray:
+    return from_planes(data, _unsigned(dtype)).view(dtype)
 
 
 def _document_order(identity: Sequence[np.ndarray]) -> Integers:
@@ -165,7 +176,7 @@ def _document_order(identity: Sequence[np.ndarray]) -> Integers:
         keys = (
             (documents << np.uint64(bits[1] + bits[2])) | (repeats << np.uint64(bits[2])) | indices
         )
-        order = np.argsort(keys)
+        order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         if (ordered[1:] != ordered[:-1]).all():
             return order
@@ -187,6 +198,10 @@ class RowsFile:
         stream: the file.
         seed: the data set's seed.
 
+    Attributes:
+        by_key: whether the rows of all groups stand in the shard in the order of their keys, as
+            `RowsWriter` has it.
+
     Raises:
         ValueError: it is not such a file.
     """
@@ -195,7 +210,9 @@ class RowsFile:
         # Arrow would read it ahead by threads, which must not outlive Python.
         self._file = pq.ParquetFile(stream, pre_buffer=False)
         metadata = self._file.metadata
-        groups = json.loads((metadata.metadata or {}).get(_GROUPS, b"null"))
+        groups, self.by_key = (
+            json.loads((metadata.metadata or {}).get(name, b"null")) for name in (_GROUPS, _BY_KEY)
+        )
         if groups is None or len(groups) != metadata.num_row_groups:
             raise ValueError("it does not hold the provenance of rows")
         self._derived = [is_derived for _, is_derived in groups]
@@ -208,9 +225,10 @@ class RowsFile:
 
     def origins(self, row: int) -> tuple[Origins, int]:
         """Return what a row is made of, among other rows perhaps, and its number among these."""
-        group = int(np.searchsorted(self._starts, row, side="right")) - 1
-        rows, number = self._read(group), row - self._starts[group]
-        if self._derived[group]:
+        stored = int(self._order[row]) if self._is_scattered else row
+        group = int(np.searchsorted(self._starts, stored, side="right")) - 1
+        rows, number = self._read(group), stored - self._starts[group]
+        if self._derived[group] and not self._is_scattered:
             number = _row_at(rows.keys(self._seed), number)
         return Origins(np.array([row]), *rows.take(np.array([number]))), 0
 
@@ -228,9 +246,10 @@ class RowsFile:
             yield Origins(places, *rows.unpack())
 
     def find_groups(self, documents: Ids) -> Iterator[Origins]:
-        """Yield the rows that were built from some documents, or hold their tokens, in order.
+        """Yield the rows that were built from some documents, or hold their tokens.
 
-        Little is read of groups without such a row.
+        Those of a group come together, in the order of the shard. Little is read of groups without
+        such a row.
 
         Args:
             documents: uint64[n], their ids.
@@ -252,14 +271,28 @@ class RowsFile:
 
     def _read_columns(self, group: int, names: Sequence[str]) -> dict[str, np.ndarray]:
         table = self._file.read_row_group(group, names, use_threads=False)
-        return {name: ragged.to_numpy(table.column(name).chunk(0).values) for name in names}
+        return {name: _from_bytes(table.column(name)[0].as_py(), TYPES[name]) for name in names}
 
     def _places(self, group: int, rows: PackedRows, numbers: Integers) -> Integers:
         """Return where some rows of a group stand in the shard."""
-        if self._derived[group]:
+        if self._derived[group] and not self._is_scattered:
             numbers = _ranks(rows.keys(self._seed), numbers)
         places: Integers = numbers + self._starts[group]
-        return places
+        return np.argsort(self._order)[places] if self._is_scattered else places
+
+    @property
+    def _is_scattered(self) -> bool:
+        """Whether the rows of each group stand anywhere in the shard."""
+        return self.by_key and len(self._derived) > 1
+
+    @cached_property
+    def _order(self) -> Integers:
+        """The rows of all groups in the order of the shard, int64[rows]."""
+        groups = [self._read(group) for group in range(len(self._derived))]
+        keys = np.concatenate([rows.keys(self._seed) for rows in groups])
+        identity = map(np.concatenate, zip(*(rows.unpack()[:3] for rows in groups), strict=True))
+        order: Integers = sort_order(keys, *identity)
+        return order
 
 
 def _ranks(keys: Ids, numbers: Integers) -> Integers:

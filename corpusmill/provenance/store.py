@@ -2,7 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from heapq import merge
+from itertools import accumulate, repeat
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -100,9 +102,12 @@ class OriginStore:
             self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
         )
         for (_, start, first_id, _), found in zip(files, groups, strict=True):
-            for origins in found:
-                for number, place in enumerate(origins.places.tolist()):
-                    yield self._describe(split, start + place, origins, number, first_id)
+            rows = (
+                zip(group.places.tolist(), range(len(group.places)), repeat(group))
+                for group in found
+            )
+            for place, number, origins in merge(*rows, key=itemgetter(0)):
+                yield self._describe(split, start + place, origins, number, first_id)
 
     def _search(self, place: tuple[str, Ids]) -> list[Origins]:
         """Return the rows of documents, by their ids in their generation, in a file."""

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
+import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.provenance import rows
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
@@ -136,6 +138,25 @@ def test_the_same_holds_for_every_format_and_order(
     spread = ("--input", corpora["text"], "--output", output, *SHARE, *jobs.SPREAD)
     jobs.run_here(objective, *spread, "--tokenizer", tokenizers[objective], *flags)
     check_provenance(output, corpora["text"])
+
+
+def test_many_groups_of_rows_depend_on_the_text_alone(
+    corpora: dict[str, Path],
+    tokenizers: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "_GROUP_ROWS", 20)
+    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
+    given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
+    for size in ("1000", "100000"):
+        spread = ("--num-shards", "1", "--range-bytes", size)
+        jobs.run_here("bert", "--output", tmp_path / size, *given, *spread)
+        check_provenance(tmp_path / size, corpora["text"])
+    assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
+    folder = UrlFolder(str(tmp_path / "1000"))
+    with folder.open("provenance/rows-train-00000-of-00001.parquet") as stream:
+        assert pq.ParquetFile(stream).metadata.num_row_groups > 2
 
 
 def test_sources_are_repeated_and_named(

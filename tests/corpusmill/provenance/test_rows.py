@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance import rows as module
+from corpusmill.provenance.copies import copy_rows
 from corpusmill.provenance.rows import Origins, RowsFile, RowsWriter
 
 SEED = 7
@@ -45,9 +46,11 @@ def in_order_of_keys(rows: list[Row]) -> list[Row]:
     return [rows[number] for number in sort_order(draw_keys(*columns, np.uint64(SEED)), *columns)]
 
 
-def write(rows: list[Row], cuts: tuple[int, ...] = (), has_spans: bool = True) -> bytes:
+def write(
+    rows: list[Row], cuts: tuple[int, ...] = (), has_spans: bool = True, by_key: bool = False
+) -> bytes:
     sink = Sink()
-    writer = RowsWriter(sink, SEED)
+    writer = RowsWriter(sink, SEED, by_key)
     for begin, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
         writer.add(batch_of(rows[begin:end], has_spans))
     writer.close()
@@ -143,6 +146,51 @@ def test_many_rows_are_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> Non
     content = write(rows, (10, 20, 30))
     assert read(content) == rows
     assert len(list(RowsFile(io.BytesIO(content), SEED).groups())) == 4
+
+
+@given(many_rows, st.integers(1, 5), documents, st.data())
+def test_rows_added_in_any_order_stand_in_that_of_their_keys(
+    rows: list[Row], group_rows: int, document: int, data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_GROUP_ROWS", group_rows)
+        content = write(rows, (cut,), by_key=True)
+    sorted_rows = in_order_of_keys(rows) if rows else rows
+    assert read(content) == sorted_rows
+    file = RowsFile(io.BytesIO(content), SEED)
+    for place, row in enumerate(sorted_rows):
+        assert row_in(*file.origins(place)) == row
+    found = {
+        int(place)
+        for origins in file.find_groups(np.array([document], np.uint64))
+        for place in origins.places
+    }
+    touched = [document in (row[0], *(span[0] for span in row[3])) for row in sorted_rows]
+    assert found == set(np.flatnonzero(touched).tolist())
+
+
+@given(many_rows, st.integers(1, 5), st.data())
+def test_copies_of_rows_stand_in_the_same_order(
+    rows: list[Row], group_rows: int, data: st.DataObject
+) -> None:
+    by_key = data.draw(st.booleans())
+    rows = in_order_of_keys(rows) if rows else rows
+    kept = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
+    cuts = tuple(range(1, len(rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_GROUP_ROWS", group_rows)
+        # In another order than that of the shard.
+        file = RowsFile(
+            io.BytesIO(write(rows[::-1] if by_key else rows, cuts, by_key=by_key)), SEED
+        )
+        sink = Sink()
+        writer = RowsWriter(sink, SEED, file.by_key)
+        copy_rows(file, writer, np.array(kept, np.bool_))
+        writer.close()
+    assert read(sink.getvalue()) == [
+        row for row, is_kept in zip(rows, kept, strict=True) if is_kept
+    ]
 
 
 def test_rows_without_spans_have_documents_alone() -> None:

@@ -1,0 +1,40 @@
+"""Numbers as bytes that compress well: the lowest byte of all numbers, then the next one of all.
+
+The upper bytes of small numbers are alike, and those that are 0 in all numbers are left out. The
+first byte is how many bytes there are of each number:
+
+    [7, 256, 258]   is   2   7 0 2   0 1 1
+
+Parquet's BYTE_STREAM_SPLIT stores numbers so, too, but Arrow takes four times as long to write
+lists of them.
+"""
+
+import numpy as np
+
+
+def to_planes(values: np.ndarray) -> bytes:
+    """Return numbers as bytes.
+
+    Args:
+        values: unsigned integers[n].
+    """
+    number = max(1, (int(values.max(initial=0)).bit_length() + 7) // 8)
+    planes = np.empty((number, len(values)), np.uint8)
+    for place in range(number):
+        planes[place] = values >> values.dtype.type(8 * place)
+    return bytes([number]) + planes.tobytes()
+
+
+def from_planes(data: bytes, dtype: np.dtype) -> np.ndarray:
+    """Return the numbers of which `to_planes` has made bytes.
+
+    Args:
+        data: the bytes.
+        dtype: an unsigned type, which can hold the numbers.
+    """
+    number = data[0]
+    planes = np.frombuffer(data, np.uint8, offset=1).reshape(number, -1)
+    values: np.ndarray = planes[0].astype(dtype)
+    for place in range(1, number):
+        values |= planes[place].astype(dtype) << dtype.type(8 * place)
+    return values
