@@ -220,10 +220,7 @@ class _SampleShard(ShardDoFn):
         provenance: ShardProvenance,
     ) -> Iterator[pa.RecordBatch]:
         for rows in super()._build(shard, segments, pool, provenance):
-            # Spans do not count towards the memory in which rows are sorted.
-            self.built_bytes += rows.nbytes - (
-                rows.column(self._spans).nbytes if self._spans else 0
-            )
+            self.built_bytes += rows.nbytes
             yield rows
 
 
