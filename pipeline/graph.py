@@ -5,8 +5,10 @@
                   spill)
 
 With --drop-duplicates each task first gets a list of the documents that it leaves out
-(`transforms.duplicates`). The corpus is tokenized once; documents travel to the shards as token
-ids, and a shard builds all of its examples itself.
+(`transforms.duplicates`). With --random-documents all, documents of the data set that text is added
+to are read again, and may enter the pool like new ones (`transforms.recall`). The corpus is
+tokenized once; documents travel to the shards as token ids, and a shard builds all of its examples
+itself.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from transforms.candidates import CANDIDATES
 from transforms.commit import CommitDataset
 from transforms.decide import CommitOptions, Decision
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
-from transforms.elements import Task
+from transforms.elements import Candidates, Task
 from transforms.known_texts import StoredDigests
 from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
@@ -34,6 +36,7 @@ from transforms.pool import POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.provenance import ProvenanceOptions
 from transforms.read import READ_RANGES, REJECTS
+from transforms.recall import Recall, RecallDocuments, RecallOptions
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import GatherShards, Routes
 from transforms.tally import COUNTS, SKETCHES, Count
@@ -60,6 +63,7 @@ class Job:
         header: the manifest without its results.
         commit: what the commit writes and expects.
         known: the documents that the data set holds already; None if they do not matter.
+        recall: documents of the data set that may enter the pool; None if new ones alone may.
     """
 
     objective: Objective
@@ -77,6 +81,7 @@ class Job:
     commit: CommitOptions
     sources: tuple[str, ...] = ()
     known: StoredDigests | None = None
+    recall: Recall | None = None
 
     @property
     def layout(self) -> Layout:
@@ -93,7 +98,16 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     counts.append(prepared[COUNTS])
     pool = None
     if pool_tokens:
-        drawn = prepared[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
+        candidates = prepared[CANDIDATES]
+        if job.recall:
+            recalled = pipeline | "RecallDocuments" >> plan_recall(job, job.recall)
+            counts.append(recalled[COUNTS])
+            # Those of the data set come before those of the new text, as their ids do.
+            candidates |= "MoveBehind" >> beam.Map(
+                _move_behind, job.recall.plan.tasks
+            ).with_output_types(Candidates)
+            candidates = (recalled[CANDIDATES], candidates) | "JoinRecalled" >> beam.Flatten()
+        drawn = candidates | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
     schema = job.tokenizing.schema
@@ -145,6 +159,8 @@ def plan_provenance(job: Job) -> ProvenanceOptions | None:
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
     """Return how tasks are prepared, with candidates for a pool unless it has no tokens."""
     limit = candidate_limit(pool_tokens, job.corpus_bytes) if pool_tokens else None
+    if limit is not None and job.recall:
+        limit = min(limit, job.recall.limit)
     return Preparation(
         job.documents,
         job.tokenizing,
@@ -166,6 +182,18 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         job.routes.validation_share,
         job.tokenizing.token_dtype,
         job.place,
-        job.plan.tasks,
+        job.plan.tasks + (job.recall.plan.tasks if job.recall else 0),
         trees.FAN_IN,
+        job.recall.provenance if job.recall else None,
     )
+
+
+def plan_recall(job: Job, recall: Recall) -> RecallDocuments:
+    """Return what reads documents of the data set again."""
+    options = RecallOptions(job.documents, job.tokenizing, job.layout.seed, recall.limit, job.place)
+    return RecallDocuments(recall.plan, options)
+
+
+def _move_behind(candidates: Candidates, tasks: int) -> Candidates:
+    """Number the task of candidates after some others."""
+    return candidates._replace(number=candidates.number + tasks)

@@ -5,8 +5,8 @@ files.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -35,12 +35,14 @@ class Plan(NamedTuple):
     sources: tuple[str, ...] = ()
 
 
-def write_plan(path: str, tasks: Iterable[list[PlannedRange]], files: Iterable[str] = ()) -> Plan:
+def write_plan(
+    path: str, tasks: Iterable[Sequence[tuple[Any, ...]]], files: Iterable[str] = ()
+) -> Plan:
     """Write a plan with a line for each task, a checksum and JSON; tasks are numbered in order.
 
     Args:
         path: path of the plan.
-        tasks: the ranges of each task.
+        tasks: the ranges of each task, or other tuples of what JSON has.
         files: paths of the input files, which the run reports as its sources.
     """
     number = ranges = 0
@@ -57,8 +59,18 @@ def read_task(task: Task) -> list[PlannedRange]:
     Raises:
         DamagedFileError: the plan is damaged.
     """
+    return [PlannedRange(*part) for part in read_line(task)]
+
+
+def read_line(task: Task) -> list[list[Any]]:
+    """Read the tuples of a task from the plan, which JSON makes lists.
+
+    Raises:
+        DamagedFileError: the plan is damaged.
+    """
     line = unseal(read_part(task.plan, task.offset, task.length), task.plan)
-    return [PlannedRange(*part) for part in json.loads(line)]
+    parts: list[list[Any]] = json.loads(line)
+    return parts
 
 
 class _ListTasks(beam.DoFn):

@@ -19,6 +19,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
+from corpusmill.dataset.provenance import Provenance
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
@@ -60,6 +61,8 @@ class PoolOptions:
         place: where the run works.
         tasks: number of tasks, each of which may have candidates.
         fan_in: the most tasks whose candidates one task joins (`transforms.trees`).
+        provenance: tells the ids by which splits were drawn, where candidates are documents of
+            data sets that were merged; None if they are those that candidates have.
     """
 
     seed: int
@@ -69,6 +72,16 @@ class PoolOptions:
     place: Workplace
     tasks: int = 1
     fan_in: int = FAN_IN
+    provenance: Provenance | None = None
+
+    def assign_splits(self, documents: np.ndarray) -> np.ndarray:
+        """Return the split of each document, uint8[n].
+
+        Args:
+            documents: uint64[n], ids.
+        """
+        own = self.provenance.own_ids(documents) if self.provenance else documents
+        return assign_splits(self.seed, own, self.validation_share)
 
 
 class PoolDoFn(beam.DoFn):
@@ -113,7 +126,7 @@ class PoolDoFn(beam.DoFn):
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
         kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
-        train = assign_splits(options.seed, ids[kept], options.validation_share) == TRAIN
+        train = options.assign_splits(ids[kept]) == TRAIN
         shape = pools.PoolShape(
             int(kept.sum()),
             int(sentences[kept].sum()),
@@ -127,8 +140,7 @@ class PoolDoFn(beam.DoFn):
         """Return the documents of a batch that are in the pool's part of a split."""
         seed, ids = self._options.seed, batch.column("document").to_numpy()
         kept = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
-        in_split = assign_splits(seed, ids, self._options.validation_share) == split
-        kept &= in_split & (limit >= 0)
+        kept &= (self._options.assign_splits(ids) == split) & (limit >= 0)
         return batch if kept.all() else batch.filter(pa.array(kept))
 
 

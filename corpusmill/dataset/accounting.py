@@ -21,12 +21,15 @@ class Expected:
         bytes: sum of the input files' sizes; -1 if files are compressed.
         shards: number of shards.
         repeats: how many times each document is built.
+        recalled: number of documents of a data set that are read again; None if it is not known,
+            or there are none.
     """
 
     ranges: int
     bytes: int
     shards: int
     repeats: int
+    recalled: int | None = None
 
 
 def find_imbalances(
@@ -70,9 +73,7 @@ def find_imbalances(
         comparisons.append(("rejects written", count("write.rejects"), "rejects found", rejects))
     if reasons := count_reasons(counts):
         comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", rejects))
-    if "pool.candidates" in counts:
-        candidates, kept = count("pool.candidates"), count("candidates.documents")
-        comparisons.append(("candidates of the pool", candidates, "candidates kept", kept))
+    comparisons += _compare_pool(counts, expected.recalled)
     if expected.bytes >= 0:
         comparisons.append(("bytes read", count("read.bytes"), "bytes of input", expected.bytes))
     return [
@@ -93,6 +94,18 @@ def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[s
         held = own + counts["build.trimmed_tokens"]
         tokens = count_copied_tokens(counts) * repeats
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
+
+
+def _compare_pool(
+    counts: Mapping[str, int], recalled: int | None
+) -> Iterator[tuple[str, int, str, int]]:
+    """Compare the documents that may enter the pool with those that came, where known."""
+    if "pool.candidates" in counts:
+        kept = counts.get("candidates.documents", 0)
+        yield "candidates of the pool", counts["pool.candidates"], "candidates kept", kept
+    if recalled is not None:
+        read = counts.get("recall.documents", 0)
+        yield "documents read again", read, "documents to read again", recalled
 
 
 def _compare_sources(

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Meta
 
 from corpusmill.corpus.batches import document_id
@@ -19,6 +21,7 @@ from corpusmill.layout.placement import Layout
 
 VERSION = 1
 Kind = Literal["rows", "documents"]
+Ids = npt.NDArray[np.uint64]
 _SUFFIX = ".parquet"
 _TAG = re.compile(r"-(more\d+)(-bin-\d+-of-\d+)?-\d{5}-of-\d{5}\.parquet\Z")
 
@@ -34,6 +37,8 @@ class Generation:
         shards: its number of shards of each split; empty where there is but one generation.
         moved_by: by how much the numbers of its files grew when data sets were merged; None for
             nothing. Its files of provenance, its layout and its draws have the ids from before.
+        random_documents: where the random documents in its rows come from: "all" for all text that
+            the data set had then; None for its own text alone, or where there are none.
     """
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
@@ -41,6 +46,7 @@ class Generation:
     tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
     moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
+    random_documents: Literal["all"] | None = None
 
     @property
     def first_id(self) -> int:
@@ -77,6 +83,44 @@ class Provenance:
         if len(self.generations) == 1 or tag is None:
             return self.generations[0]
         return next(one for one in self.generations if one.tag == tag[1])
+
+    def numbers_of(self, documents: Ids) -> npt.NDArray[np.int64]:
+        """Return the number of each document's generation, int64[n].
+
+        Args:
+            documents: uint64[n], their ids in the data set.
+        """
+        firsts = [document_id(generation.first_file, 0) for generation in self.generations]
+        ends = np.searchsorted(np.array(firsts, np.uint64), documents, side="right")
+        numbers: npt.NDArray[np.int64] = ends - 1
+        return numbers
+
+    def own_ids(self, documents: Ids) -> Ids:
+        """Return the ids, uint64[n], that documents had when they were built, before any merge.
+
+        Args:
+            documents: uint64[n], their ids in the data set.
+        """
+        moved = np.array([generation.first_id for generation in self.generations], np.uint64)
+        own: Ids = documents - moved[self.numbers_of(documents)]
+        return own
+
+    def select_held(self, generation: Generation, documents: Ids) -> Ids:
+        """Return those of some documents that rows of a generation may hold.
+
+        These are its own, and where its random documents come from all text also those that were
+        there before. What a merge has put before the data set that it belonged to is not.
+
+        Args:
+            generation: one of these generations.
+            documents: uint64[n], their ids in the data set.
+        """
+        is_held = self.numbers_of(documents) == self.generations.index(generation)
+        if generation.random_documents == "all":
+            is_held |= documents < np.uint64(document_id(generation.first_file, 0))
+            is_held &= documents >= np.uint64(generation.first_id)
+        held: Ids = documents[is_held]
+        return held
 
 
 def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:

@@ -1,7 +1,7 @@
 """The provenance of a data set, whose files are opened as they are needed."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import accumulate, repeat
 from operator import itemgetter
@@ -90,11 +90,14 @@ class OriginStore:
 
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
         starts, near = self._row_starts(split), self._files_near(documents)
-        by_tag = {generation.tag: own for generation, own in self._by_generation(documents)}
+        by_tag = {
+            generation.tag: held
+            for generation in self._provenance.generations
+            if len(held := self._provenance.select_held(generation, documents))
+        }
         files = [
             (name, start, generation.first_id, by_tag[generation.tag])
             for name, start in zip(self.names("rows", split), starts, strict=False)
-            # Rows hold documents of their own generation.
             if (generation := self._provenance.generation_of(name)).tag in by_tag
             and (name in near or self._has_random_documents)
         ]
@@ -133,16 +136,9 @@ class OriginStore:
 
     def _by_generation(self, documents: Ids) -> Iterator[tuple[Generation, Ids]]:
         """Yield the generations of documents, each with its own ones."""
-        for generation, is_own in self._are_of(documents):
-            yield generation, documents[is_own]
-
-    def _are_of(self, documents: Ids) -> Iterator[tuple[Generation, npt.NDArray[np.bool_]]]:
-        """Yield the generations of documents, each with bool[n]: which documents are its own."""
-        generations = self._provenance.generations
-        firsts = [generation.first_file << OFFSET_BITS for generation in generations]
-        numbers = np.searchsorted(np.array(firsts, np.uint64), documents, side="right") - 1
+        numbers = self._provenance.numbers_of(documents)
         for number in np.unique(numbers).tolist():
-            yield generations[number], numbers == number
+            yield self._provenance.generations[number], documents[numbers == number]
 
     def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
         own = documents - np.uint64(generation.first_id)
@@ -193,15 +189,19 @@ class OriginStore:
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
 
-    def tables(self, split: str) -> Iterator[pa.Table]:
+    def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents`).
+
+        Args:
+            split: name of the split.
+            columns: the columns to read, of which `document` is the first; None for all.
 
         Raises:
             UserError: a file of provenance is damaged.
         """
         for name in self.names("documents", split):
             with _reading(self._folder, name), self._folder.open(name) as stream:
-                for table in DocumentsTable(stream).groups():
+                for table in DocumentsTable(stream).groups(columns):
                     yield _renumber(table, self._first_id(name))
 
     def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
@@ -247,11 +247,8 @@ class OriginStore:
 
     def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:
         """Return the number of each document's split, which its id before any merge decides."""
-        share, splits = self.manifest.output.validation_share, np.empty(len(documents), np.uint8)
-        for generation, is_own in self._are_of(documents):
-            own = documents[is_own] - np.uint64(generation.first_id)
-            splits[is_own] = assign_splits(self.manifest.seed, own, share)
-        return splits
+        own = self._provenance.own_ids(documents)
+        return assign_splits(self.manifest.seed, own, self.manifest.output.validation_share)
 
     def _row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""

@@ -16,25 +16,18 @@ from tokenizers import Encoding, Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.document_facts import digests_of
-from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.corpus.decompression import is_compressed, open_decompressed
+from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.provenance.read_again import UnreadableTextError, list_ranges
 from corpusmill.provenance.records import DocumentRecord, Span
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-
-# How far before a document's place it is looked for: up to the beginning of the longest file.
-_REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
-
-
-class UnreadableTextError(Exception):
-    """The text of a document cannot be read again; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -129,25 +122,13 @@ class Texts:
             UnreadableTextError: its file is not there, or has another text now.
         """
         name = self._manifest.corpus.files[record.file_number].path
-        for part in self._ranges(name, record):
+        file = FileRange(name, record.file_number, self._options)
+        for part in list_ranges(file, record.place, record.place):
             for stream in self._inputs.open(name):
                 document = _find(open_decompressed(stream, name), part, record)
                 if document is not None:
                     return document
         raise UnreadableTextError(f"{name} is not what it was when the data set was built")
-
-    def _ranges(self, name: str, record: DocumentRecord) -> Iterator[FileRange]:
-        """Yield the ranges of a file to look for a document in, small ones first."""
-        number, place, options = record.file_number, record.place, self._options
-        # The place in a table is not a byte of a range.
-        if piece_bits(options) or is_compressed(name) or not reads_in_ranges(options):
-            yield FileRange(name, number, options)
-            return
-        # The rest of a document that was cut is read by the range of the document's beginning.
-        for begin in dict.fromkeys(max(0, place - reach) for reach in _REACHES):
-            yield FileRange(name, number, options, begin, place + 1)
-        # Places of a format of another package need not be bytes.
-        yield FileRange(name, number, options)
 
     @catch_panics("the tokenizers library")
     def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:

@@ -7,9 +7,10 @@ from typing import Any
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
+from corpusmill.provenance.read_again import UnreadableTextError
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
 from corpusmill.provenance.store import OriginStore
-from corpusmill.provenance.texts import Inputs, Texts, UnreadableTextError
+from corpusmill.provenance.texts import Inputs, Texts
 
 
 @dataclass(frozen=True)

@@ -63,16 +63,16 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     stale = _find_stale(command, console, prepare)
     if stale is None:
         return True
-    outlives = not launch.engine.reason_to_wait
-    with run_folder(output, temp_location, resume, outlives) as folder:
+    with run_folder(output, temp_location, resume, not launch.engine.reason_to_wait) as folder:
         recipe = prepare(command, folder.path, console)
         appended = Appended(output, folder) if dataset.append else None
         if appended:
             recipe = appended.adapt(recipe)
             stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
-            if resume and appended.has_added(recipe.files):
+            if resume and appended.has_added(recipe.files, dataset.random_documents):
                 console.print(_ADDED)
                 return True
+            appended.find_random_documents(recipe, dataset, folder.path)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.graph import build_dataset  # noqa: PLC0415

@@ -153,6 +153,7 @@ def describe_changes(earlier: Any, now: Any, name: str = "") -> list[str]:
     """
     if name in {"corpus.files", "columns"}:
         return []
+    earlier, now = _number_records(earlier), _number_records(now)
     if not (isinstance(earlier, dict) and isinstance(now, dict)):
         return [] if earlier == now else [f"{name} was {earlier} and is {now}"]
     changes: list[str] = []
@@ -160,3 +161,9 @@ def describe_changes(earlier: Any, now: Any, name: str = "") -> list[str]:
         below = f"{name}.{key}" if name else key
         changes += describe_changes(earlier.get(key), now.get(key), below)
     return changes
+
+
+def _number_records(value: Any) -> Any:
+    """Return a list of records as records by number, so that they are compared one by one."""
+    is_list = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return {str(number): one for number, one in enumerate(value)} if is_list and value else value

@@ -67,9 +67,13 @@ def _describe_provenance(recipe: Recipe) -> Provenance | None:
     if not isinstance(dataset, DatasetOptions) or not dataset.provenance:
         return None
     has_spans = column_of(recipe.objective.built_columns, Role.SPANS) is not None
-    return Provenance(
-        VERSION, (Generation(recipe.first_file, recipe.layout, recipe.tag),), has_spans
+    generation = Generation(
+        recipe.first_file,
+        recipe.layout,
+        recipe.tag,
+        random_documents="all" if dataset.random_documents == "all" else None,
     )
+    return Provenance(VERSION, (generation,), has_spans)
 
 
 def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:

@@ -27,7 +27,7 @@ from transforms.storage.files import open_file
 
 # Files of this size together are compared by their checksums before any work; of all others, the
 # build itself computes them.
-_MOST_COMPARED = 2**30
+MOST_COMPARED = 2**30
 _BLOCK_BYTES = 2**20
 
 
@@ -135,12 +135,12 @@ class Rebuilding:
         return recipe
 
     def _compare_checksums(self, files: Sequence[InputFile]) -> Iterator[str]:
-        left = _MOST_COMPARED
+        left = MOST_COMPARED
         for before, file in zip(self.manifest.corpus.files, files, strict=True):
             left -= file.bytes
             if left < 0:
                 return
-            if before.crc32c and is_local(file.path) and _checksum(file) != before.crc32c:
+            if before.crc32c and is_local(file.path) and checksum_of(file) != before.crc32c:
                 yield describe_checksums(file.name)
 
     def find_causes(self, again: Manifest) -> list[str]:
@@ -171,7 +171,8 @@ def describe_checksums(name: str) -> str:
     return f"the input {name} has other bytes"
 
 
-def _checksum(file: InputFile) -> str:
+def checksum_of(file: InputFile) -> str:
+    """Return the checksum of a file's bytes, as the manifest has it."""
     checksum = 0
     with open_file(file.path) as stream:
         while block := stream.read(_BLOCK_BYTES):

@@ -29,7 +29,8 @@ def drop_known(content: bytes) -> Step:
     Args:
         content: what `sort_digests` returned.
     """
-    known: npt.NDArray[np.uint64] = np.frombuffer(content, "<u8").astype(np.uint64)
+    # Every process holds them, so that they are not copied.
+    known: npt.NDArray[np.uint64] = np.frombuffer(content, "<u8").astype(np.uint64, copy=False)
 
     def drop(documents: pa.RecordBatch, _: str) -> list[str]:
         digests = digests_of(documents)

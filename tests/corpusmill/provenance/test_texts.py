@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.provenance.read_again import UnreadableTextError
 from corpusmill.provenance.records import DocumentRecord, Span
-from corpusmill.provenance.texts import Inputs, UnreadableTextError
+from corpusmill.provenance.texts import Inputs
 from tests.tools import jobs
 from tests.tools.origins import list_documents, open_texts
 

@@ -1,0 +1,162 @@
+"""Documents of a data set, read again from the files of its input and compared with their digests.
+
+A document is found by its place. Where files are read in ranges, a short range before the place is
+most often enough, and the rest of a large file is not read.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.arrays.document_facts import digests_of
+from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
+from corpusmill.corpus.decompression import is_compressed, open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+
+# How far before a document's place it is looked for: up to the beginning of the longest file.
+_REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
+# Documents with fewer bytes between them are read together, up to so many bytes of a file.
+GAP_BYTES, GROUP_BYTES = 2**16, 2**24
+
+# Opens a file as it is stored.
+Open = Callable[[], AbstractContextManager[BinaryIO]]
+Flags = npt.NDArray[np.bool_]
+
+
+class UnreadableTextError(Exception):
+    """The text of a document cannot be read again; the message says why."""
+
+
+def is_read_in_ranges(file: FileRange) -> bool:
+    """Return whether a document of a file is found without reading all that is before it."""
+    options = file.options
+    # The place in a table is not a byte of a range.
+    is_table = bool(piece_bits(options))
+    return not is_table and not is_compressed(file.file) and reads_in_ranges(options)
+
+
+def list_ranges(file: FileRange, first: int, last: int) -> Iterator[FileRange]:
+    """Yield the ranges of a file in which to look for documents, short ones first.
+
+    Args:
+        file: the whole file.
+        first: the place of the first document.
+        last: the place of the last document.
+    """
+    name, number, options = file.file, file.file_index, file.options
+    if is_read_in_ranges(file):
+        # The rest of a document that was cut is read by the range of the document's beginning.
+        for begin in dict.fromkeys(max(0, first - reach) for reach in _REACHES):
+            yield FileRange(name, number, options, begin, last + 1)
+    # Places of a format of another package need not be bytes.
+    yield FileRange(name, number, options)
+
+
+def read_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield some documents of a file with the texts that they had.
+
+    Args:
+        open_file: opens the file.
+        file: the whole file.
+        wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
+            of the table of documents (`corpusmill.provenance.documents`).
+
+    Yields:
+        Rows of TEXT_SCHEMA, ascending by id, none of them empty; together all of the documents.
+
+    Raises:
+        UnreadableTextError: a document is not there, or has another text now.
+    """
+    places = _places(wanted)
+    if not is_read_in_ranges(file):
+        yield from _read_whole(open_file, file, wanted)
+        return
+    for begin, end in _group(places, wanted.column("length").to_numpy().astype(np.int64)):
+        own = wanted.slice(begin, end - begin)
+        for part in list_ranges(file, int(places[begin]), int(places[end - 1])):
+            documents = list(_find(open_file, part, own))
+            if sum(batch.num_rows for batch in documents) == own.num_rows:
+                yield from documents
+                break
+        else:
+            raise _changed(file)
+
+
+def _read_whole(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+    missing = wanted.num_rows
+    for documents in _find(open_file, file, wanted):
+        missing -= documents.num_rows
+        yield documents
+        if not missing:
+            return
+    if missing:
+        raise _changed(file)
+
+
+def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield those of some documents that a range of a file holds with their texts."""
+    ids = wanted.column("document").to_numpy()
+    digests = wanted.column("digest").to_numpy()
+    with open_file() as stream:
+        for batch in read_corpus(open_decompressed(stream, part.file), part):
+            read = batch.documents.select(TEXT_SCHEMA.names)
+            places = np.searchsorted(ids, read.column("document").to_numpy())
+            known = ids[np.minimum(places, len(ids) - 1)] == read.column("document").to_numpy()
+            if not known.any():
+                continue
+            read, places = read.filter(pa.array(known)), places[known]
+            same: Flags = digests_of(read) == digests[places]
+            if same.any():
+                yield read if same.all() else read.filter(pa.array(same))
+
+
+def _places(documents: pa.Table) -> npt.NDArray[np.int64]:
+    """Return where documents begin in their files, int64[documents]."""
+    ids = documents.column("document").to_numpy()
+    places: npt.NDArray[np.int64] = (ids & np.uint64(2**OFFSET_BITS - 1)).astype(np.int64)
+    return places
+
+
+def _group(
+    places: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Yield the first document, and the one after the last, of those that are read together.
+
+    Args:
+        places: int64[documents], ascending, where they begin.
+        lengths: int64[documents], their bytes.
+
+    Example:
+        places [0, 100, 900,000] and lengths [90, 90, 90] give (0, 2) and (2, 3).
+    """
+    is_far = places[1:] - places[:-1] - lengths[:-1] > GAP_BYTES
+    is_next = places[1:] // GROUP_BYTES != places[:-1] // GROUP_BYTES
+    begins = [0, *(np.flatnonzero(is_far | is_next) + 1).tolist()]
+    yield from zip(begins, [*begins[1:], len(places)], strict=True)
+
+
+def measure_reading(documents: pa.Table) -> npt.NDArray[np.int64]:
+    """Return how many bytes are read for each of some documents of a file that is read in ranges.
+
+    Args:
+        documents: as `read_again` takes them, at least one.
+
+    Returns:
+        int64[documents].
+
+    Example:
+        places [0, 100, 900,000] and lengths [90, 90, 90] give [90, 100, 65,626].
+    """
+    places, lengths = _places(documents), documents.column("length").to_numpy().astype(np.int64)
+    before = np.append(0, places[1:] - places[:-1] - lengths[:-1])
+    sizes: npt.NDArray[np.int64] = np.clip(before, 0, GAP_BYTES) + lengths
+    return sizes
+
+
+def _changed(file: FileRange) -> UnreadableTextError:
+    return UnreadableTextError(f"{file.file} is not what it was when the data set was built")
