@@ -1,9 +1,13 @@
 """Text is added to a data set, and random documents in its rows come from all text."""
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.batches import OFFSET_BITS
@@ -13,6 +17,7 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.reading.data_set import DataSet
 from tests.pipeline.test_edit_jobs import drop, read_rows, subset
 from tests.pipeline.test_merge_job import merge
+from tests.tools.corpus_files import split_documents
 from tests.tools.growing import DESCRIPTIONS, SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, run_here
 from tests.tools.origins import check_provenance, list_documents, list_origins, open_store
@@ -139,6 +144,36 @@ def test_neither_workers_nor_ranges_change_a_byte(
 ) -> None:
     growing.append(halves[1], flags=(*all_of(halves[0]), *flags))
     assert growing.files() == appended.files()
+
+
+def test_a_tree_of_joins_changes_no_byte(
+    growing: Growing, appended: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.trees.FAN_IN", 2)
+    growing.append(halves[1], flags=(*all_of(halves[0]), "--range-bytes", "4000"))
+    assert growing.files() == appended.files()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "gz"])
+def test_documents_of_every_format_are_read_again(
+    kind: str, sample: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    growing, files = Growing(tmp_path / "out", tokenizer, FLAGS), list[Path]()
+    texts = ["\n".join(lines) for lines in split_documents(sample)]
+    for number, part in enumerate((texts[:60], texts[60:])):
+        file = tmp_path / f"{number}.{kind}"
+        if kind == "parquet":
+            pq.write_table(pa.table({"text": part}), file, row_group_size=10)
+        elif kind == "jsonl":
+            file.write_text("".join(json.dumps({"text": text}) + "\n" for text in part))
+        else:
+            file.write_bytes(gzip.compress("".join(f" = A = \n{text}\n" for text in part).encode()))
+        files.append(file)
+    growing.build(files[0])
+    growing.append(files[1], flags=all_of(files[0]))
+    assert problems(growing.output) == []
+    origins = check_provenance(growing.output, *files)
+    assert {number_of(other) for _, other in draws(origins, "more1")} == {0, 1}
 
 
 def test_counts_are_those_of_the_new_text(
