@@ -82,7 +82,7 @@ class Recall:
     Attributes:
         plan: lists them; its tasks hold them in the order of their ids.
         documents: their number.
-        limit: the largest priority with which any document can enter the pool.
+        limit: no document of a larger priority can enter the pool.
         provenance: the generations of the data set, and the new one.
     """
 

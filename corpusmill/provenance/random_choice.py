@@ -23,7 +23,7 @@ class Choice(NamedTuple):
 
     Attributes:
         documents: columns of `corpusmill.provenance.documents.documents_schema`, ascending by id.
-        limit: the largest priority with which any document can enter the pool.
+        limit: no document of a larger priority can enter the pool.
     """
 
     documents: pa.Table
@@ -35,8 +35,8 @@ def choose_candidates(
 ) -> Choice:
     """Choose the documents that may enter a pool, whatever other documents there are.
 
-    They are those of the lowest priorities that fit the budget, and the first that does not: it
-    ends the pool, also where a shorter one after it would fit.
+    They are those of the lowest priorities that fit the budget. The first that does not gives the
+    limit: it ends the pool, also where a shorter one after it would fit.
 
     Args:
         tables: the documents of a data set, as `documents_schema` has them, in any order; their
@@ -47,7 +47,7 @@ def choose_candidates(
 
     Example:
         Of documents with the priorities [5, 1, 3, 9] and the tokens [40, 50, 30, 10], a budget of
-        100 fits those of 1 and 3; they and that of 5 are chosen, and the limit is 5.
+        100 fits those of 1 and 3, and the limit is 5.
     """
     schema = documents_schema()
     limit, chosen = 2**64 - 1, schema.empty_table()
@@ -72,4 +72,4 @@ def _cut(documents: pa.Table, seed: int, pool_tokens: int, limit: int) -> Choice
     fitting = int(np.searchsorted(np.cumsum(tokens[order]), pool_tokens, side="right"))
     if fitting < len(order):
         limit = int(priorities(seed, ids[order[fitting : fitting + 1]])[0])
-    return Choice(documents.take(pa.array(order[: fitting + 1])), limit)
+    return Choice(documents.take(pa.array(order[:fitting])), limit)
