@@ -1,12 +1,14 @@
 r"""What it takes to add 1 % of text to a data set, beside the build of the data set.
 
     python -m benchmarks.job.appending --text books.txt [--document-rule blank-lines] \
-        [--tokenizer wordpiece.json] [--objective bert] [--bytes 100000000] [--rounds 3]
+        [--tokenizer wordpiece.json] [--objective bert] [--bytes 100000000] [--from-all] \
+        [--rounds 3]
 
 The data set is built of the first bytes of the text, and a hundredth of them, from the text's end,
-is added to it. The start of the command is told apart: it is what takes as long if a few documents
-are added. At most 3 % of the time of the build are allowed; the processor time is that of all
-processes of a command.
+is added to it. With --from-all it is added once more with random documents from all text; for this
+text of the data set is read again, as much as the pool holds. The start of the command is told
+apart: it is what takes as long if a few documents are added. At most 3 % of the time of the build
+are allowed; the processor time is that of all processes of a command.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from benchmarks.console import make_parser, print_table, verdict
 from benchmarks.measure import Measurement, measure, median_ratio, take_turns
 
 _BUILD, _APPEND, _START = "build", "add 1 %", "add a few documents"
+_FROM_ALL = "add 1 %, random documents from all text"
 _BAR, _SHARE = 0.03, 100
 _UNITS = {"seconds": "the clock's time", "processor_seconds": "the processors' time"}
 
@@ -53,21 +56,25 @@ def list_calls(arguments: argparse.Namespace) -> Mapping[str, Callable[[], Measu
     command, output = ("pipeline", objective), folder / "output"
     flags = ("--document-rule", arguments.document_rule) if arguments.document_rule else ()
 
-    def append(text: Path) -> Measurement:
+    def append(text: Path, *random: str | Path) -> Measurement:
         copy = folder / "copy"
         remove(copy)
         # No file of a data set is written in place.
         shutil.copytree(output, copy, copy_function=os.link)
         files = ("--input", text, "--tokenizer", tokenizer, "--output", copy)
         # The same books may have been read already.
-        return measure(*command, *files, *flags, "--append", "--existing", "allow")
+        return measure(*command, *files, *flags, "--append", "--existing", "allow", *random)
 
     build(command, SAMPLE, tokenizer, output, *flags)  # compiles kernels
-    return {
+    calls = {
         _BUILD: lambda: build(command, first, tokenizer, output, *flags),
         _APPEND: lambda: append(more),
         _START: lambda: append(few),
     }
+    if arguments.from_all:
+        random = ("--random-documents", "all", "--earlier-input", first)
+        calls[_FROM_ALL] = lambda: append(more, *random)
+    return calls
 
 
 def list_cells(runs: Runs) -> Iterator[tuple[str, ...]]:
@@ -107,6 +114,9 @@ def main() -> None:
     parser.add_argument("--document-rule", help="as builds take it; by default the objective's")
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json; by default it is trained")
     parser.add_argument("--objective", default="bert")
+    parser.add_argument(
+        "--from-all", action="store_true", help="add it with random documents from all text, too"
+    )
     parser.add_argument("--bytes", type=int, default=100 * MEGABYTE, help="of the data set's text")
     arguments = parser.parse_args()
     runs = take_turns(list_calls(arguments), arguments.rounds)
