@@ -1,5 +1,6 @@
 """What keeps random documents from being drawn from all text, and runs that are stopped."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,15 @@ def test_a_file_is_found_where_it_was_moved_among_others_of_its_name(
         (moved / name).mkdir(parents=True)
         (moved / name / "text").write_bytes(content)
     growing.append(halves[1], flags=all_of(moved))
+    assert growing.files() == appended.files()
+
+
+def test_the_options_may_stand_in_a_file(
+    growing: Growing, appended: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    options = {"random_documents": "all", "earlier_input": [str(halves[0])]}
+    (tmp_path / "append.yaml").write_text(json.dumps(options))  # which is YAML
+    growing.append(halves[1], flags=("--config", tmp_path / "append.yaml"))
     assert growing.files() == appended.files()
 
 
