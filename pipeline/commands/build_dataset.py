@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from corpusmill.commands.command import Call
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_parts
+from pipeline.commands.submission import describe_submission
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.preparation.appending import Appended
@@ -21,7 +22,6 @@ from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished
-from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
     from corpusmill.inspection.figures import Report
@@ -95,7 +95,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
             folder.check_committed()
     is_there = submitted.done and not submitted.dry
     if not is_there:
-        console.print(_describe_submission(output, submitted.dry, dataset.append))
+        change = "the text has been added" if dataset.append else ""
+        console.print(describe_submission(output, submitted, change))
     return is_there
 
 
@@ -103,16 +104,6 @@ def _describe_begin(folder: str) -> str:
     """Say what a run that is resumed has finished in its folder."""
     done = count_finished(folder)
     return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
-
-
-def _describe_submission(output: str, is_dry: bool, appends: bool) -> str:
-    """Say how one will know that a job which nobody waits for has ended."""
-    if is_dry:
-        return "a dry run: the job was translated and checked, and nothing was submitted"
-    success = join_path(output, SUCCESS)
-    if appends:
-        return f"submitted; the text has been added once {success} changes"
-    return f"submitted; the data set is complete once {success} exists"
 
 
 def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str, ...] | None:

@@ -1,18 +1,19 @@
 """Rows are removed from a data set, or copied to another one, by the documents that they hold."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from corpusmill.commands.command import Call
-from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import UserError
 from pipeline.commands.drop import Drop
+from pipeline.commands.merge import Merge
+from pipeline.commands.submission import describe_submission
 from pipeline.commands.subset import Subset
 from pipeline.console.progress import Work
-from pipeline.options import RunOptions
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.editing import (
     check_editable,
@@ -22,16 +23,36 @@ from pipeline.preparation.editing import (
     record_of,
 )
 from pipeline.preparation.inputs import absolute
+from pipeline.preparation.merging import Opened
 from pipeline.preparation.output import check_output
-from pipeline.preparation.run_folder import RunFolder, run_folder
+from pipeline.preparation.run_folder import run_folder
 from pipeline.runners.launch import Launch, prepare_launch
-from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from pipeline.preparation.edit_files import Edit
     from transforms.edit_decision import EditDecision
+
+# Returns what is edited, from the folder of the run.
+Plan = Callable[[str], "Edit"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The folder that a command which edits data sets writes into.
+
+    Attributes:
+        output: the folder.
+        value: what the user gave, for those who find the run stopped.
+        stale: names of the files of an earlier data set, which is replaced.
+        changed: the manifest of the data set that is changed; None for a new one.
+    """
+
+    output: str
+    value: str
+    stale: Sequence[str] = ()
+    changed: Manifest | None = None
 
 
 def drop(command: Drop, call: Call) -> int:
@@ -53,21 +74,20 @@ def drop(command: Drop, call: Call) -> int:
     if not choice.table.num_rows:
         call.console.print(f"no document matches, and {output} stays as it is")
         return 0
-    with open_run(launch, call, output, run) as opened:
+    target = Target(output, f"drop {output}", changed=manifest)
+
+    def plan(run_folder: str) -> "Edit":
         from pipeline.preparation import edit_files  # noqa: PLC0415  imports Beam
 
-        source = edit_files.Source(folder, manifest, choice, f"drop {output}")
-        opened.claim(record_of(source.value), (), manifest)
-        edit = edit_files.plan_removal(source, opened.path)
-        done = run_edit(launch, opened, edit)
-    if not done:
-        call.console.print(describe_submission(output))
-        return 0
-    removal = read_manifest(BeamFolder(output)).removals[-1]
-    call.console.print(
-        f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows with "
-        f"{removal.tokens:,} tokens that held any of their text"
-    )
+        source = edit_files.Source(folder, manifest, choice, target.value)
+        return edit_files.plan_removal(source, run_folder)
+
+    if run_edit(launch, call, target, plan):
+        removal = read_manifest(BeamFolder(output)).removals[-1]
+        call.console.print(
+            f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
+            f"with {removal.tokens:,} tokens that held any of their text"
+        )
     return 0
 
 
@@ -77,65 +97,94 @@ def subset(command: Subset, call: Call) -> int:
     Raises:
         UserError: the data set has no such document, or the folder cannot be written to.
     """
-    output, run = command.output, command.run
     describe_choice(command.where, command.document)
-    if absolute(command.data_set).rstrip("/") == absolute(output).rstrip("/"):
-        cause, cure = "it is the data set itself", "Give another folder, or use `corpusmill drop`"
-        raise UserError(f"--output {output}", cause, cure)
-    places = [("subset", command.data_set), ("--output", output)]
-    launch = prepare_launch(run, call.engine_arguments, places, call.console, command.log)
-    folder, manifest = open_data_set(call.files.open_folder(command.data_set))
-    check_editable(manifest, command.data_set)
-    stale = check_output(
-        output, command.replace, manifest.output.options.shard_name, False, run.temp_location, False
-    )
+    launch, [(name, folder, manifest)] = open_sources(command, call, [command.data_set])
+    check_editable(manifest, name)
+    target = check_new(command, manifest, f"subset {name}")
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
-    with open_run(launch, call, output, run) as opened:
+
+    def plan(run_folder: str) -> "Edit":
         from pipeline.preparation import edit_files  # noqa: PLC0415  imports Beam
 
-        source = edit_files.Source(folder, manifest, choice, f"subset {command.data_set}")
-        opened.claim(record_of(source.value), stale)
-        edit = edit_files.plan_subset(source, opened.path, stale)
-        done = run_edit(launch, opened, edit)
-    if not done:
-        call.console.print(describe_submission(output))
-        return 0
-    made = read_manifest(BeamFolder(output))
-    call.console.print(
-        f"the data set is in {output}: {made.rows:,} of {manifest.rows:,} rows, which hold text of "
-        f"the {choice.table.num_rows:,} chosen documents alone"
-    )
+        source = edit_files.Source(folder, manifest, choice, target.value)
+        return edit_files.plan_subset(source, run_folder, target.stale)
+
+    if run_edit(launch, call, target, plan):
+        made = read_manifest(BeamFolder(target.output))
+        call.console.print(
+            f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
+            f"hold text of the {choice.table.num_rows:,} chosen documents alone"
+        )
     return 0
 
 
-def describe_submission(output: str) -> str:
-    """Say how one will know that a job which nobody waits for has ended."""
-    return f"submitted; the data set is complete once {join_path(output, SUCCESS)} changes"
+def open_sources(
+    command: Subset | Merge, call: Call, data_sets: Sequence[str]
+) -> tuple[Launch, list[Opened]]:
+    """Set up the engine of a command that makes a data set of others, and open these.
+
+    Raises:
+        UserError: the new data set would take the place of one of them, or one cannot be read.
+    """
+    output, kind = command.output, type(command).__name__.lower()
+    if absolute(output).rstrip("/") in {absolute(one).rstrip("/") for one in data_sets}:
+        cause = "it is the folder of a data set that is read"
+        cure = "Give another folder; `corpusmill drop` changes a data set where it is"
+        raise UserError(f"--output {output}", cause, cure)
+    places = [*((kind, one) for one in data_sets), ("--output", output)]
+    launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
+    return launch, [(one, *open_data_set(call.files.open_folder(one))) for one in data_sets]
 
 
-@contextmanager
-def open_run(launch: Launch, call: Call, output: str, options: RunOptions) -> Iterator[RunFolder]:
-    """Open the folder of a run, and import what the job needs."""
-    outlives = not launch.engine.reason_to_wait
-    with run_folder(output, options.temp_location, False, outlives, resumable=False) as folder:
+def check_new(command: Subset | Merge, source: Manifest, value: str) -> Target:
+    """Check the folder of a data set that is made of others.
+
+    Args:
+        command: the command.
+        source: the manifest of the first of the others.
+        value: what the user gave.
+
+    Raises:
+        UserError: the folder is in use.
+    """
+    pattern, temp_location = source.output.options.shard_name, command.run.temp_location
+    stale = check_output(command.output, command.replace, pattern, False, temp_location, False)
+    return Target(command.output, value, stale)
+
+
+def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
+    """Run the job of a command that edits data sets.
+
+    Args:
+        launch: the engine.
+        call: how the command was called.
+        target: the folder that the job writes into.
+        plan: returns what is edited.
+
+    Returns:
+        Whether the result is there; False if the job was only submitted or translated.
+    """
+    options, outlives = launch.engine.options, not launch.engine.reason_to_wait
+    with run_folder(target.output, options.temp_location, False, outlives, False) as run:
         with call.importing(launch.engine.unused_packages):
             import pipeline.preparation.edit_files  # noqa: F401, PLC0415
 
             launch.engine.load()
-        yield folder
-
-
-def run_edit(launch: Launch, run: RunFolder, edit: "Edit") -> bool:
-    """Run the job, and return whether its result is there; False if it was only submitted."""
-    build = partial(_add_stages, edit=edit, decision=edit.decide(run, launch.engine.options.wait))
-    work = Work(edit.bytes, repeats=0, tasks=edit.units)
-    submitted = launch.run(build, work, edit.bytes, run.path)
-    run.handed_over = not (submitted.done or submitted.dry)
-    if submitted.done:
-        run.check_committed()
-    return submitted.done and not submitted.dry
+        run.claim(record_of(target.value), target.stale, target.changed)
+        edit = plan(run.path)
+        build = partial(_add_stages, edit=edit, decision=edit.decide(run, options.wait))
+        work = Work(edit.bytes, repeats=0, tasks=edit.units)
+        submitted = launch.run(build, work, edit.bytes, run.path)
+        run.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done:
+            run.check_committed()
+    is_there = submitted.done and not submitted.dry
+    if not is_there:
+        change = "the documents have been removed" if target.changed else ""
+        call.console.print(describe_submission(target.output, submitted, change))
+    return is_there
 
 
 def _add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision") -> None:

@@ -1,18 +1,18 @@
 """Data sets are joined to one."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from corpusmill.commands.command import Call
-from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import UserError
-from pipeline.commands.dataset_editing import describe_submission, open_run, run_edit
+from corpusmill.dataset.shards import read_manifest
+from pipeline.commands.dataset_editing import check_new, open_sources, run_edit
 from pipeline.commands.merge import Merge
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.editing import record_of
-from pipeline.preparation.inputs import absolute
 from pipeline.preparation.merging import check_mergeable, find_known, refuse_known
-from pipeline.preparation.output import check_output
-from pipeline.runners.launch import prepare_launch
+
+if TYPE_CHECKING:
+    from pipeline.preparation.edit_files import Edit
 
 
 def merge(command: Merge, call: Call) -> int:
@@ -21,36 +21,27 @@ def merge(command: Merge, call: Call) -> int:
     Raises:
         UserError: the data sets cannot be joined, or the folder cannot be written to.
     """
-    output, run = command.output, command.run
-    if absolute(output).rstrip("/") in {absolute(one).rstrip("/") for one in command.data_sets}:
-        cause = "it is one of the data sets that are joined"
-        raise UserError(f"--output {output}", cause, "Give another folder")
-    places = [*(("merge", one) for one in command.data_sets), ("--output", output)]
-    launch = prepare_launch(run, call.engine_arguments, places, call.console, command.log)
-    opened = [(one, *open_data_set(call.files.open_folder(one))) for one in command.data_sets]
+    launch, opened = open_sources(command, call, command.data_sets)
     check_mergeable(opened)
-    pattern = opened[0][2].output.options.shard_name
-    stale = check_output(output, command.replace, pattern, False, run.temp_location, False)
-    found = [np.zeros(0, np.uint64)] * len(opened)
+    target = check_new(command, opened[0][2], f"merge {' '.join(command.data_sets)}")
+    known = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
-        found = find_known(opened)
+        known = find_known(opened)
     if command.existing == "refuse":
-        refuse_known(opened, found)
-    with open_run(launch, call, output, run) as folder:
+        refuse_known(opened, known)
+
+    def plan(run_folder: str) -> "Edit":
         from pipeline.preparation import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
-            edit_files.Part(place, manifest, left_out)
-            for (_, place, manifest), left_out in zip(opened, found, strict=True)
+            edit_files.Part(folder, manifest, left_out)
+            for (_, folder, manifest), left_out in zip(opened, known, strict=True)
         ]
-        folder.claim(record_of(f"merge {' '.join(command.data_sets)}"), stale)
-        edit = edit_files.plan_merge(parts, folder.path, stale)
-        done = run_edit(launch, folder, edit)
-    if not done:
-        call.console.print(describe_submission(output))
-        return 0
-    manifest = read_manifest(BeamFolder(output))
-    skipped = sum(map(len, found))
-    left_out = f"; {skipped:,} documents were left out" if skipped else ""
-    call.console.print(f"the data set is in {output}: {manifest.rows:,} rows{left_out}")
+        return edit_files.plan_merge(parts, run_folder, target.stale)
+
+    if run_edit(launch, call, target, plan):
+        manifest = read_manifest(BeamFolder(target.output))
+        skipped = sum(map(len, known))
+        left_out = f"; {skipped:,} documents were left out" if skipped else ""
+        call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
     return 0

@@ -247,7 +247,7 @@ def test_mistakes_are_refused_before_any_work(
     drop(whole.output, [99], refused=("--document 99", "no such document", "corpusmill trace"))
     drop(whole.output, [2**64], refused=("no document has this id",))
     drop(tmp_path / "none", [1], refused=("there is no such folder",))
-    subset(whole.output, [0], whole.output, refused=("it is the data set itself",))
+    subset(whole.output, [0], whole.output, refused=("it is the folder of a data set",))
     subset(whole.output, [0], tmp_path / "t", "--workers", "0", refused=("--workers",))
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "mine").write_text("")

@@ -172,7 +172,7 @@ def test_mistakes_are_refused_before_any_work(
 ) -> None:
     first, second = parts
     merge(first, output=tmp_path / "out", refused=("1 data set given", "two or more"))
-    merge(first, second, output=second.output, refused=("one of the data sets",))
+    merge(first, second, output=second.output, refused=("it is the folder of a data set",))
     merge(first, tmp_path / "none", output=tmp_path / "out", refused=("no such folder",))
     other = Growing(tmp_path / "other", tokenizer, (*_SHARE, "--seed", "2"))
     other.build(halves[1])

@@ -10,8 +10,11 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.provenance.store import OriginStore
 from deploy.dataflow import launch
 from pipeline.options import RunOptions
+from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
 from tests.tools.jobs import Outcome, last_wins, run_here
@@ -162,6 +165,26 @@ def test_a_dry_run_says_so_and_leaves_nothing() -> None:
     assert "nothing was submitted" in outcome.output
     assert "complete once" not in outcome.output
     assert listing(BUCKET) == before
+
+
+def test_a_dry_run_changes_no_data_set() -> None:
+    made, other, text = f"{BUCKET}/made", f"{BUCKET}/other", f"{BUCKET}/in/*"
+    build = ("--tokenizer", TOKENIZER, "--num-shards", "3", "--input", text)
+    run_here("bert", *build, "--output", made, "--", "--no_auth")
+    store = OriginStore(BeamFolder(made), read_manifest(BeamFolder(made)))
+    document = ("--document", str(store.origin("train", 0).document))
+    before = listing(made)
+    for command in (
+        ("bert", *build, "--output", made, "--append", "--existing", "allow"),
+        ("drop", made, *document),
+        ("subset", made, *document, "--output", other),
+        ("merge", made, made, "--existing", "allow", "--output", other),
+    ):
+        outcome = run_here(*command, "--runner", "DataflowRunner", "--", *SERVICE, DRY_RUN)
+        assert "nothing was submitted" in outcome.output, command
+        assert "submitted;" not in outcome.output
+        assert listing(made) == before
+        assert listing(other) == {}
 
 
 def test_the_launcher_of_the_template_writes_the_job_and_submits_nothing() -> None:
