@@ -6,6 +6,7 @@ from tokenizers import Tokenizer
 from tests.tools.buckets import bucket
 from tests.tools.growing import halve
 from tests.tools.running_job import LONG
+from tests.tools.small_datasets import t5_tokenizer
 
 __all__ = ["bucket", "long_text", "output"]
 
@@ -22,6 +23,14 @@ def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
     tokenizer.add_special_tokens(["<|endoftext|>"])
     path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
     tokenizer.save(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def wordpiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A WordPiece tokenizer that suits every objective."""
+    path = tmp_path_factory.mktemp("wordpiece") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
     return path
 
 

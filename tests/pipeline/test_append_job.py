@@ -19,7 +19,6 @@ from corpusmill.reading.make_batches import make_batches
 from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.origins import check_provenance
-from tests.tools.small_datasets import t5_tokenizer
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
 WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -40,19 +39,11 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer that suits every objective."""
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
-
-
-@pytest.fixture(scope="module")
 def first(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Growing:
     """A data set of the first half."""
-    growing = Growing(tmp_path_factory.mktemp("first") / "out", tokenizer)
+    growing = Growing(tmp_path_factory.mktemp("first") / "out", wordpiece)
     growing.build(halves[0])
     return growing
 
@@ -81,10 +72,10 @@ def problems(growing: Growing) -> list[Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_objective_grows_and_its_earlier_files_stay(
-    way: str, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
-    growing = Growing(tmp_path / "out", tokenizer, (*SHARE, *flags), objective)
+    growing = Growing(tmp_path / "out", wordpiece, (*SHARE, *flags), objective)
     growing.build(halves[0])
     earlier, files = growing.manifest(), growing.files()
     growing.append(halves[1])
@@ -112,9 +103,9 @@ def test_every_objective_grows_and_its_earlier_files_stay(
 
 
 def test_together_they_have_the_text_of_one_build(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    both, whole = (Growing(tmp_path / name, tokenizer, (), "gpt") for name in ("both", "whole"))
+    both, whole = (Growing(tmp_path / name, wordpiece, (), "gpt") for name in ("both", "whole"))
     both.build(halves[0])
     both.append(halves[1])
     whole.build(*halves)
@@ -232,9 +223,9 @@ def test_known_documents_are_added_once_more(growing: Growing, halves: tuple[Pat
 
 
 def test_known_documents_among_repeated_ones(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, ("--drop-duplicates",))
+    growing = Growing(tmp_path / "out", wordpiece, ("--drop-duplicates",))
     growing.build(halves[0])
     known = growing.manifest().counts["read.documents"]
     twice = tmp_path / "twice"
@@ -248,8 +239,8 @@ def test_known_documents_among_repeated_ones(
     assert problems(growing) == []
 
 
-def test_kept_fields_of_both_parts(tokenizer: Path, tmp_path: Path) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, ("--keep-fields", "url"))
+def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "out", wordpiece, ("--keep-fields", "url"))
     for number in range(2):
         file = tmp_path / f"{number}.jsonl"
         texts = ("The lighthouse keeper wrote a letter . " * 9, "The lamp was lit . " * 20)
@@ -264,9 +255,9 @@ def test_kept_fields_of_both_parts(tokenizer: Path, tmp_path: Path) -> None:
 
 
 def test_a_bin_is_read_from_both_parts(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, ("--bin-size", "32"))
+    growing = Growing(tmp_path / "out", wordpiece, ("--bin-size", "32"))
     growing.build(halves[0])
     growing.append(halves[1])
     front = (growing.output / "README.md").read_text().split("---")[1]
@@ -311,29 +302,29 @@ def test_another_tokenizer_and_sources_are_refused(
 
 
 def test_data_sets_to_which_nothing_can_be_added(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     kinds: dict[str, tuple[str, tuple[str, ...], str]] = {
         "joined": ("gpt", ("--output-format", "nanogpt"), "all shards of a split are one file"),
         "untraced": ("bert", ("--no-provenance",), "built without provenance"),
     }
     for name, (objective, flags, cause) in kinds.items():
-        growing = Growing(tmp_path / name, tokenizer, flags, objective)
+        growing = Growing(tmp_path / name, wordpiece, flags, objective)
         growing.build(halves[0])
         files = growing.files()
         again = tuple(flag for flag in flags if flag != "--no-provenance")
-        Growing(tmp_path / name, tokenizer, again, objective).append(
+        Growing(tmp_path / name, wordpiece, again, objective).append(
             halves[1], refused=(f"--append {growing.output}", "nothing can be added", cause)
         )
         assert growing.files() == files
-    sources = ("--source", f"books={halves[0]}", "--tokenizer", tokenizer)
+    sources = ("--source", f"books={halves[0]}", "--tokenizer", wordpiece)
     run_here("bert", *sources, "--output", tmp_path / "sources")
-    named = Growing(tmp_path / "sources", tokenizer)
+    named = Growing(tmp_path / "sources", wordpiece)
     named.append(halves[1], refused=("nothing can be added", "sources with names"))
-    empty = Growing(tmp_path / "empty", tokenizer)
+    empty = Growing(tmp_path / "empty", wordpiece)
     empty.append(halves[1], refused=("--append", "no complete data set", "Leave --append out"))
     assert not empty.output.exists()
-    build([halves[0]], tokenizer, empty.output, "--existing", "skip", refused=("Add --append",))
+    build([halves[0]], wordpiece, empty.output, "--existing", "skip", refused=("Add --append",))
 
 
 def test_a_data_set_that_grew_is_not_built_again_by_one_command(

@@ -20,7 +20,6 @@ from corpusmill.reading.make_batches import make_batches
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.origins import check_provenance, list_documents, list_origins
-from tests.tools.small_datasets import t5_tokenizer
 
 _SHARE = ("--validation-share", "0.2")
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
@@ -45,17 +44,9 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer that suits every objective."""
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
-
-
-@pytest.fixture(scope="module")
-def whole(sample: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Growing:
+def whole(sample: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Growing:
     """A data set."""
-    growing = Growing(tmp_path_factory.mktemp("whole") / "out", tokenizer, _SHARE)
+    growing = Growing(tmp_path_factory.mktemp("whole") / "out", wordpiece, _SHARE)
     growing.build(sample)
     return growing
 
@@ -99,10 +90,10 @@ def read_rows(output: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_that_hold_a_document_are_removed_and_no_other(
-    way: str, sample: Path, tokenizer: Path, tmp_path: Path
+    way: str, sample: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
-    growing = Growing(tmp_path / "out", tokenizer, (*_SHARE, *flags), objective)
+    growing = Growing(tmp_path / "out", wordpiece, (*_SHARE, *flags), objective)
     growing.build(sample)
     output, before, files = growing.output, growing.manifest(), growing.files()
     rows, origins = read_rows(output), list_origins(output)
@@ -135,9 +126,9 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
 
 
 def test_only_shards_with_such_rows_are_written_again(
-    sample: Path, tokenizer: Path, tmp_path: Path
+    sample: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, ("--num-shards", "9"), "t5")
+    growing = Growing(tmp_path / "out", wordpiece, ("--num-shards", "9"), "t5")
     growing.build(sample)
     times = {path: path.stat().st_mtime_ns for path in growing.output.rglob("*.parquet")}
     document = choose(growing.output)[0]
@@ -188,9 +179,9 @@ def test_what_was_removed_is_recorded_and_not_added_again(
 
 
 def test_documents_of_all_generations(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, _SHARE)
+    growing = Growing(tmp_path / "out", wordpiece, _SHARE)
     growing.build(halves[0])
     growing.append(halves[1])
     documents = choose(growing.output)
@@ -203,7 +194,7 @@ def test_documents_of_all_generations(
     check_provenance(tmp_path / "half", *halves)
     # Both may grow.
     for output in (growing.output, tmp_path / "half"):
-        Growing(output, tokenizer, _SHARE).append(halves[1], flags=("--existing", "allow"))
+        Growing(output, wordpiece, _SHARE).append(halves[1], flags=("--existing", "allow"))
         assert problems(output) == []
 
 
@@ -238,7 +229,7 @@ def test_conditions_of_sql(copied: Growing, tmp_path: Path) -> None:
 
 
 def test_mistakes_are_refused_before_any_work(
-    whole: Growing, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    whole: Growing, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     files = whole.files()
     run_here("drop", whole.output, refused=("--where --document", "Give one of them"))
@@ -253,10 +244,10 @@ def test_mistakes_are_refused_before_any_work(
     (tmp_path / "used" / "mine").write_text("")
     subset(whole.output, [0], tmp_path / "used", refused=("it is not empty",))
     assert whole.files() == files
-    untraced = Growing(tmp_path / "untraced", tokenizer, ("--no-provenance",))
+    untraced = Growing(tmp_path / "untraced", wordpiece, ("--no-provenance",))
     untraced.build(halves[0])
     drop(untraced.output, [0], refused=("built without provenance",))
-    joined = Growing(tmp_path / "joined", tokenizer, ("--output-format", "nanogpt"), "gpt")
+    joined = Growing(tmp_path / "joined", wordpiece, ("--output-format", "nanogpt"), "gpt")
     joined.build(halves[0])
     drop(joined.output, [0], refused=("all shards of a split are one file",))
     again = ("--input", halves[0], "--output", tmp_path / "again")

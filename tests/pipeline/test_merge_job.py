@@ -15,26 +15,17 @@ from tests.pipeline.test_edit_jobs import WAYS, drop, read_rows, subset
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.origins import check_provenance, list_documents
-from tests.tools.small_datasets import t5_tokenizer
 
 _SHARE = ("--validation-share", "0.2")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer that suits every objective."""
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
-
-
-@pytest.fixture(scope="module")
 def parts(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Growing, Growing]:
     """A data set of each half."""
     made = [
-        Growing(tmp_path_factory.mktemp(name) / "out", tokenizer, _SHARE)
+        Growing(tmp_path_factory.mktemp(name) / "out", wordpiece, _SHARE)
         for name in ("first", "second")
     ]
     for growing, half in zip(made, halves, strict=True):
@@ -53,12 +44,12 @@ def problems(output: Path) -> list[Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_objective_and_format(
-    way: str, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
     parts = []
     for number, half in enumerate(halves):
-        part = Growing(tmp_path / str(number), tokenizer, (*_SHARE, *flags), objective)
+        part = Growing(tmp_path / str(number), wordpiece, (*_SHARE, *flags), objective)
         part.build(half)
         parts.append(part)
     files = [part.files() for part in parts]
@@ -67,7 +58,7 @@ def test_every_objective_and_format(
     assert [part.files() for part in parts] == files
     assert problems(output) == []
     check_provenance(output, *halves)
-    joined = Growing(output, tokenizer).manifest()
+    joined = Growing(output, wordpiece).manifest()
     for split in joined.splits:
         sizes = [part.manifest().splits[split].rows for part in parts]
         assert joined.splits[split].rows == sum(sizes)
@@ -99,9 +90,9 @@ def test_parts_are_read_as_before(parts: tuple[Growing, Growing], tmp_path: Path
 
 
 def test_several_with_several_generations_and_removals(
-    parts: tuple[Growing, Growing], halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    parts: tuple[Growing, Growing], halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    grown = Growing(tmp_path / "grown", tokenizer, _SHARE)
+    grown = Growing(tmp_path / "grown", wordpiece, _SHARE)
     shutil.copytree(parts[0].output, grown.output)
     grown.append(halves[1])
     drop(grown.output, [one.document for one in list_documents(grown.output)][::9])
@@ -109,7 +100,7 @@ def test_several_with_several_generations_and_removals(
     merge(parts[1], grown, parts[0], output=output, flags=("--existing", "allow"))
     assert problems(output) == []
     check_provenance(output, halves[1], *halves, halves[0])
-    generations = Growing(output, tokenizer).manifest().provenance
+    generations = Growing(output, wordpiece).manifest().provenance
     assert generations is not None
     assert [one.tag for one in generations.generations] == ["", "more1", "more2", "more3"]
     # The result can be changed as any other.
@@ -122,7 +113,7 @@ def test_several_with_several_generations_and_removals(
     subset(output, left[::2], tmp_path / "half")
     assert problems(tmp_path / "half") == []
     assert [one.document for one in list_documents(tmp_path / "half")] == left[::2]
-    Growing(output, tokenizer, _SHARE).append(*halves, flags=("--existing", "allow"))
+    Growing(output, wordpiece, _SHARE).append(*halves, flags=("--existing", "allow"))
     assert problems(output) == []
     check_provenance(output, halves[1], *halves, halves[0], *halves)
     merge(output, tmp_path / "half", output=tmp_path / "all", flags=("--existing", "allow"))
@@ -131,9 +122,9 @@ def test_several_with_several_generations_and_removals(
 
 
 def test_documents_that_an_earlier_part_holds(
-    parts: tuple[Growing, Growing], halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    parts: tuple[Growing, Growing], halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    both = Growing(tmp_path / "both", tokenizer, _SHARE)
+    both = Growing(tmp_path / "both", wordpiece, _SHARE)
     both.build(*halves)
     known = len(list_documents(parts[0].output))
     output = tmp_path / "out"
@@ -144,7 +135,7 @@ def test_documents_that_an_earlier_part_holds(
     assert f"{known} documents were left out" in printed
     assert problems(output) == []
     check_provenance(output, halves[0], *halves)
-    manifest = Growing(output, tokenizer).manifest()
+    manifest = Growing(output, wordpiece).manifest()
     [removal] = manifest.removals
     assert (removal.documents, removal.is_listed) == (known, False)
     digest = [record.digest for record in list_documents(output)]
@@ -168,17 +159,17 @@ def test_neither_workers_nor_rounds_change_a_byte(
 
 
 def test_mistakes_are_refused_before_any_work(
-    parts: tuple[Growing, Growing], halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    parts: tuple[Growing, Growing], halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     first, second = parts
     merge(first, output=tmp_path / "out", refused=("1 data set given", "two or more"))
     merge(first, second, output=second.output, refused=("it is the folder of a data set",))
     merge(first, tmp_path / "none", output=tmp_path / "out", refused=("no such folder",))
-    other = Growing(tmp_path / "other", tokenizer, (*_SHARE, "--seed", "2"))
+    other = Growing(tmp_path / "other", wordpiece, (*_SHARE, "--seed", "2"))
     other.build(halves[1])
     parts_of_message = ("built otherwise than", "seed was 1 and is 2", "corpusmill.mix")
     merge(first, other, output=tmp_path / "out", refused=parts_of_message)
-    untraced = Growing(tmp_path / "untraced", tokenizer, (*_SHARE, "--no-provenance"))
+    untraced = Growing(tmp_path / "untraced", wordpiece, (*_SHARE, "--no-provenance"))
     untraced.build(halves[1])
     merge(first, untraced, output=tmp_path / "out", refused=("built without provenance",))
     assert not (tmp_path / "out").exists()

@@ -25,7 +25,6 @@ from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, split_documents
 from tests.tools.damage import damage_file
 from tests.tools.origins import check_provenance, list_documents, open_store
-from tests.tools.small_datasets import t5_tokenizer
 from tests.tools.tokenizer_samples import byte_level
 
 SHARE = ("--validation-share", "0.2")
@@ -67,17 +66,13 @@ WAYS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def tokenizers(wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One of words for all objectives but gpt, whose characters may be cut into several tokens."""
-    folder = tmp_path_factory.mktemp("tokenizers")
+    path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
     spelling = Tokenizer.from_str(byte_level())
     spelling.add_special_tokens(sorted({names[0] for names in FIM_TOKENS.values()}))
-    spelling.save(str(folder / "gpt.json"))
-    (folder / "words.json").write_text(t5_tokenizer().json)
-    return {
-        name: folder / ("gpt.json" if name == "gpt" else "words.json")
-        for name in ("bert", "electra", "ernie", "gpt", "t5")
-    }
+    spelling.save(str(path))
+    return {**dict.fromkeys(("bert", "electra", "ernie", "t5"), wordpiece), "gpt": path}
 
 
 @pytest.fixture(scope="module")

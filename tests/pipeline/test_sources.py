@@ -16,7 +16,6 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
-from tests.tools.small_datasets import t5_tokenizer
 
 SPREAD = ("--num-shards", "5", "--validation-share", "0.2", "--seed", "3")
 FACTORS = {"books": 2.0, "web": 0.5, "wiki": 1.5}
@@ -32,13 +31,6 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name / "text.txt").write_bytes(b"".join(lines[start:end]))
     (folder / "books" / "more.txt").write_bytes(b"Not \xff text .\n\nA document .\n")
     return folder
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
 
 
 def name_sources(corpus: Path) -> list[str]:
@@ -57,9 +49,9 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def data_set(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_set(corpus: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "out"
-    build(corpus, tokenizer, folder, "--drop-duplicates")
+    build(corpus, wordpiece, folder, "--drop-duplicates")
     return folder
 
 
@@ -99,18 +91,18 @@ def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_se
 
 @pytest.mark.parametrize("flags", [TWO_WORKERS, ("--range-bytes", "3000")])
 def test_the_bytes_are_the_same_in_any_number_of_processes(
-    flags: tuple[str, ...], corpus: Path, tokenizer: Path, data_set: Path, tmp_path: Path
+    flags: tuple[str, ...], corpus: Path, wordpiece: Path, data_set: Path, tmp_path: Path
 ) -> None:
-    build(corpus, tokenizer, tmp_path / "out", "--drop-duplicates", *flags)
+    build(corpus, wordpiece, tmp_path / "out", "--drop-duplicates", *flags)
     assert digests(tmp_path / "out") == digests(data_set)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.names)
 def test_every_objective_is_built_from_sources_and_built_again(
-    objective: str, corpus: Path, tokenizer: Path, tmp_path: Path
+    objective: str, corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
-    build(corpus, tokenizer, first, objective=objective)
+    build(corpus, wordpiece, first, objective=objective)
     assert verify(UrlFolder(str(first))) == []
     sources = [text.partition("@")[0] for text in name_sources(corpus)]
     outcome = run_here("rebuild", first, "--source", *sources, "--output", again)
@@ -120,12 +112,12 @@ def test_every_objective_is_built_from_sources_and_built_again(
 
 
 def test_a_complete_data_set_is_resumed_with_its_own_sources_alone(
-    corpus: Path, tokenizer: Path, data_set: Path
+    corpus: Path, wordpiece: Path, data_set: Path
 ) -> None:
     flags = ("--drop-duplicates", "--resume")
-    assert "nothing is left to do" in build(corpus, tokenizer, data_set, *flags).output
+    assert "nothing is left to do" in build(corpus, wordpiece, data_set, *flags).output
     others = ("--source", *(text.replace("@2", "@3") for text in name_sources(corpus)))
-    placed = ("--tokenizer", tokenizer, "--output", data_set, *SPREAD, "--max-seq-length", "64")
+    placed = ("--tokenizer", wordpiece, "--output", data_set, *SPREAD, "--max-seq-length", "64")
     parts = ["it is not the one that this command builds", "corpus.sources"]
     run_here("bert", *others, *placed, "--duplicates", "2", *flags, refused=parts)
 
@@ -157,11 +149,11 @@ def test_sources_are_read_by_themselves_and_mixed(data_set: Path) -> None:
         mix(whole, {"wikipedia": 3, "books": 1, "web": 0})
 
 
-def test_megatron_gets_a_blend(corpus: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_megatron_gets_a_blend(corpus: Path, wordpiece: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     build(
         corpus,
-        tokenizer,
+        wordpiece,
         folder,
         "--mode",
         "stream",
@@ -180,17 +172,17 @@ def test_megatron_gets_a_blend(corpus: Path, tokenizer: Path, tmp_path: Path) ->
 
 
 def test_a_format_of_joined_files_has_one_for_each_source(
-    corpus: Path, tokenizer: Path, tmp_path: Path
+    corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
     flags = ("--mode", "stream", "--output-format", "nanogpt")
-    build(corpus, tokenizer, folder, *flags, objective="gpt")
+    build(corpus, wordpiece, folder, *flags, objective="gpt")
     assert {"train-books.bin", "train-web.bin", "val-wiki.lengths"} <= set(digests(folder))
-    build(corpus, tokenizer, folder, *flags, "--replace", objective="gpt")
+    build(corpus, wordpiece, folder, *flags, "--replace", objective="gpt")
 
 
-def test_mistakes(corpus: Path, tokenizer: Path, data_set: Path, tmp_path: Path) -> None:
-    placed = ("--tokenizer", tokenizer, "--output", tmp_path / "out")
+def test_mistakes(corpus: Path, wordpiece: Path, data_set: Path, tmp_path: Path) -> None:
+    placed = ("--tokenizer", wordpiece, "--output", tmp_path / "out")
     cases: list[tuple[list[Any], list[str]]] = [
         (["--source", "wiki"], ["--source wiki", "not of the form NAME=PATH"]),
         (["--source", "a-b=x"], ["Begin the name with a letter"]),

@@ -13,17 +13,9 @@ from corpusmill.dataset.verify import verify
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools import jobs
 from tests.tools.jobs import TWO_WORKERS, digests
-from tests.tools.small_datasets import t5_tokenizer
 
 # Rows of 70 tokens, a fifth of the documents in validation.
 ROWS = ("--max-seq-length", "64", "--validation-share", "0.2", "--duplicates", "1")
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("t5") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
 
 
 def build(sample: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) -> jobs.Outcome:
@@ -67,11 +59,11 @@ def _unpad(tokens: list[int]) -> list[int]:
     ids=["dynamic", "tfrecord", "ul2"],
 )
 def test_the_same_bytes_however_it_is_run(
-    flags: tuple[str, ...], sample: Path, tokenizer: Path, tmp_path: Path
+    flags: tuple[str, ...], sample: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     results = []
     for number, way in enumerate([("--workers", "1"), TWO_WORKERS]):
-        build(sample, tokenizer, tmp_path / str(number), *flags, *way)
+        build(sample, wordpiece, tmp_path / str(number), *flags, *way)
         results.append(digests(tmp_path / str(number)))
     assert results[0] == results[1]
     assert verify(tmp_path / "0") == []
@@ -80,9 +72,9 @@ def test_the_same_bytes_however_it_is_run(
     assert counts["build.kept_tokens"] == counts["tokenize.tokens"] == tokens > 10_000
 
 
-def test_rows_are_stretches_of_the_text(sample: Path, tokenizer: Path, output: Path) -> None:
-    build(sample, tokenizer, output, "--no-merge-documents", "--output-format", "avro")
-    encoder = Tokenizer.from_file(str(tokenizer))
+def test_rows_are_stretches_of_the_text(sample: Path, wordpiece: Path, output: Path) -> None:
+    build(sample, wordpiece, output, "--no-merge-documents", "--output-format", "avro")
+    encoder = Tokenizer.from_file(str(wordpiece))
     text = encoder.decode(encoder.encode(sample.read_text(), add_special_tokens=False).ids)
     rows = [encoder.decode(row) for row in texts_of(output)]
     assert len(rows) > 200
@@ -90,8 +82,8 @@ def test_rows_are_stretches_of_the_text(sample: Path, tokenizer: Path, output: P
     assert all(row.partition(" ")[2].rpartition(" ")[0] in text for row in rows)
 
 
-def test_tfrecord_has_the_names_of_t5(sample: Path, tokenizer: Path, output: Path) -> None:
-    build(sample, tokenizer, output, "--output-format", "tfrecord")
+def test_tfrecord_has_the_names_of_t5(sample: Path, wordpiece: Path, output: Path) -> None:
+    build(sample, wordpiece, output, "--output-format", "tfrecord")
     card = (output / "README.md").read_text()
     assert '"inputs"' in card
     assert '"targets"' in card
@@ -100,9 +92,9 @@ def test_tfrecord_has_the_names_of_t5(sample: Path, tokenizer: Path, output: Pat
 
 
 def test_examples_are_shown_with_their_targets(
-    sample: Path, tokenizer: Path, output: Path, tmp_path: Path
+    sample: Path, wordpiece: Path, output: Path, tmp_path: Path
 ) -> None:
-    build(sample, tokenizer, output)
+    build(sample, wordpiece, output)
     page = tmp_path / "report.html"
     shown = jobs.run_here("inspect", output, "--html", page).output
     assert "  target  <extra_id_0> " in shown
@@ -120,8 +112,8 @@ def test_examples_are_shown_with_their_targets(
     ],
 )
 def test_what_cannot_be_built_is_refused_before_any_work(
-    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer: Path, output: Path
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, wordpiece: Path, output: Path
 ) -> None:
     flags = tuple(map(str, jobs.last_wins(*ROWS, *flags)))
-    jobs.build([sample], tokenizer, output, *flags, objective="t5", refused=parts)
+    jobs.build([sample], wordpiece, output, *flags, objective="t5", refused=parts)
     assert not output.exists()

@@ -12,7 +12,6 @@ import pytest
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.objectives.registry import OBJECTIVES
 from tests.tools.jobs import build, digests, run_here
-from tests.tools.small_datasets import t5_tokenizer
 
 FLAGS = ("--validation-share", "0.2")
 
@@ -28,17 +27,9 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer that suits every objective."""
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
-
-
-@pytest.fixture(scope="module")
-def data_set(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_set(corpus: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "out"
-    build([corpus], tokenizer, folder)
+    build([corpus], wordpiece, folder)
     return folder
 
 
@@ -59,10 +50,10 @@ def altered(data_set: Path, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.mark.parametrize("objective", OBJECTIVES.names)
 def test_every_objective_gives_the_same_bytes_again(
-    objective: str, corpus: Path, tokenizer: Path, tmp_path: Path
+    objective: str, corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
-    build([corpus], tokenizer, first, *FLAGS, objective=objective)
+    build([corpus], wordpiece, first, *FLAGS, objective=objective)
     moved = shutil.copytree(corpus, tmp_path / "moved")
     arguments = ("--input", moved, "--output", again, "--range-bytes", "9999")
     outcome = run_here("rebuild", first / "dataset.json", *arguments)
@@ -72,20 +63,20 @@ def test_every_objective_gives_the_same_bytes_again(
 
 
 def test_a_joined_and_filtered_data_set_and_one_from_its_printed_options(
-    corpus: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, wordpiece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     first, again = tmp_path / "first", tmp_path / "again"
     compared = ("--drop-overlap-with", corpus / "a.txt")
     flags = ("--mode", "stream", "--output-format", "nanogpt", "--num-shards", "4")
-    build([corpus], tokenizer, first, *flags, "--drop-duplicates", *compared, objective="gpt")
+    build([corpus], wordpiece, first, *flags, "--drop-duplicates", *compared, objective="gpt")
     arguments = ("rebuild", first, "--input", corpus, "--output", again)
     run_here(*arguments, refused=["--drop-overlap-with", "which the manifest does not hold"])
     outcome = run_here(*arguments, *compared)
     assert "the manifests are equal" in outcome.output
     file = tmp_path / "build.yaml"
     file.write_text(run_here("config", "first").output)
-    placed = ("--input", corpus, "--tokenizer", tokenizer, "--output", tmp_path / "third")
+    placed = ("--input", corpus, "--tokenizer", wordpiece, "--output", tmp_path / "third")
     run_here("gpt", "--config", file, *placed, *compared)
     assert digests(tmp_path / "third") == digests(first)
 
