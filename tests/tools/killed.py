@@ -1,55 +1,80 @@
-"""A command that is killed when it is about to change a file for the nth time.
-
-    python -m tests.tools.killed N corpusmill's arguments
-
-Nothing is cleaned up then, as after `kill -9`. It ends with KILLED if that came to pass, and prints
-the number of changes otherwise.
-"""
+"""What a command would leave behind if it were killed when it is about to change a file."""
 
 import os
 import shutil
-import sys
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Container
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
-from pipeline.command_line import main
+import pytest
 
-KILLED = 9
+_CHANGES = (
+    (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "rmdir"),
+    (shutil, "rmtree"),
+)  # fmt: skip
 
 
-def _kill_at(number: int) -> Callable[[], int]:
-    """Watch all changes of files; return what tells how many there were."""
-    changes = count()
-    seen = [0]
+class Snapshots:
+    """Copies a folder before some of the changes that a command in this process makes to files.
 
-    def watch(owner: Any, name: str, is_change: Callable[..., bool]) -> None:
+    Each copy is what `kill -9` would leave at that moment, as nothing has been cleaned up yet.
+
+    Args:
+        monkeypatch: undoes it.
+        folder: the folder.
+        place: where the copies are kept; one that is restored has the path of the folder again.
+        moments: the numbers of the changes, from 0, before which the folder is copied.
+
+    Attributes:
+        changes: the number of changes so far.
+    """
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        folder: Path,
+        place: Path,
+        moments: Container[int] = (),
+    ) -> None:
+        self.changes, self._folder, self._place, self._moments = 0, folder, place, moments
+        self._is_copying, self._lock = False, RLock()
+        self._watch(monkeypatch, Path, "open", _creates)
+        for owner, name in _CHANGES:
+            self._watch(monkeypatch, owner, name, lambda *_, **__: True)
+
+    def _watch(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        owner: Any,
+        name: str,
+        is_change: Callable[..., bool],
+    ) -> None:
         real = getattr(owner, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            if is_change(*arguments, **named):
-                seen[0] = next(changes)
-                if seen[0] == number:
-                    os._exit(KILLED)
-            return real(*arguments, **named)
+            if self._is_copying or not is_change(*arguments, **named):
+                return real(*arguments, **named)
+            with self._lock:  # no other thread changes what is copied
+                self._look()
+                return real(*arguments, **named)
 
-        setattr(owner, name, call)
+        monkeypatch.setattr(owner, name, call)
 
-    def creates(_: Path, mode: str = "r", *__: Any, **___: Any) -> bool:
-        return mode == "wb"
+    def _look(self) -> None:
+        if self.changes in self._moments:
+            self._is_copying = True
+            shutil.copytree(self._folder, self._place / str(self.changes))
+            self._is_copying = False
+        self.changes += 1
 
-    watch(Path, "open", creates)
-    for owner, name in (
-        (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "rmdir"),
-        (shutil, "rmtree"),
-    ):  # fmt: skip
-        watch(owner, name, lambda *_, **__: True)
-    return lambda: seen[0] + 1
+    def restore(self, number: int) -> None:
+        """Let the folder be what it was before a change."""
+        self._is_copying = True
+        shutil.rmtree(self._folder)
+        shutil.copytree(self._place / str(number), self._folder)
+        self._is_copying = False
 
 
-if __name__ == "__main__":
-    count_changes = _kill_at(int(sys.argv[1]))
-    status = main(sys.argv[2:])
-    print(f"{count_changes()} changes")
-    sys.exit(status)
+def _creates(_: Path, mode: str = "r", *__: Any, **___: Any) -> bool:
+    return mode == "wb"
