@@ -1,5 +1,6 @@
 """The provenance of a data set compared with its rows, and with the text that was its input."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -12,12 +13,12 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, records_of
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Inputs, Texts
 from corpusmill.testing.spans import check_spans
 
-# Of so many rows one is looked up by itself, as that reads a file for each.
+# Of so many rows and documents one is looked up by itself, as that reads files for each.
 _EVERY = 7
 # The columns of text that `spell` returns are compared with the document's without white space.
 Pieces = Mapping[int, list[str]]
@@ -79,10 +80,13 @@ def check_provenance(folder: Path, *inputs: Path) -> list[RowOrigin]:
     read = {record.document: texts.read(record) for record in records}
     pieces = {document: texts.pieces(batch) for document, batch in read.items()}
     _check_rows(folder, manifest, origins, _tokenize(texts, pieces))
+    spans = defaultdict[int, list[Span]](list)
+    for span in chain.from_iterable(row.spans for row in origins):
+        spans[span.document].append(span)
     for record in records:
         document = read[record.document]
-        own = [span for row in origins for span in row.spans if span.document == record.document]
-        _check_spelled(texts.spell(document, own), document)
+        _check_spelled(texts.spell(document, spans[record.document]), document)
+    for record in records[::_EVERY]:
         ids = np.array([record.document], np.uint64)
         holding = [row for row in origins if record.document in (row.document, *row.documents)]
         assert list(store.rows_of(ids)) == holding
