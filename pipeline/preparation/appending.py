@@ -12,12 +12,12 @@ from corpusmill.corpus.filters.known_texts import sort_digests
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.provenance import list_provenance
-from corpusmill.dataset.removal import removal_name
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.provenance.documents import DocumentsTable
+from corpusmill.provenance.removed_documents import read_removed
 from pipeline.options import DatasetOptions
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.changes import compare_files, describe_changes
@@ -209,13 +209,12 @@ def list_digests(folder: Folder, manifest: Manifest) -> Iterator[pa.UInt64Array]
     names: list[str] = []
     for split in manifest.splits:
         names += list_provenance(entries, "documents", split)
-    # What was removed must not come back with the next crawl.
-    removals = enumerate(manifest.removals)
-    names += [removal_name(number) for number, one in removals if one.is_listed]
     for name in names:
         with folder.open(name) as stream:
             for table in DocumentsTable(stream).groups(["digest"]):
                 yield table.column("digest").combine_chunks()
+    # What was removed must not come back with the next crawl.
+    yield from read_removed(folder, manifest, "digest")
 
 
 def _entries(manifest: Manifest) -> Any:

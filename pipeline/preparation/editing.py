@@ -7,16 +7,17 @@ it was; if it is stopped later, the next command that changes the data set first
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
-from corpusmill.dataset.removal import removal_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.provenance.documents import DocumentsTable, documents_schema
+from corpusmill.provenance.documents import documents_schema
+from corpusmill.provenance.removed_documents import read_removed
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.spans import Ids
 from corpusmill.provenance.store import OriginStore
@@ -87,7 +88,11 @@ def choose_documents(
     found = [table.select(schema.names).cast(schema) for table in tables]
     table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
     missing = set(documents) - {*table.column("document").to_pylist()} if documents else set()
-    for number in sorted(missing - _list_removed(folder, manifest) if missing else ()):
+    if missing:
+        # A command that is given again may name them.
+        removed = read_removed(folder, manifest, "document")
+        missing -= {*chain.from_iterable(ids.to_pylist() for ids in removed)}
+    for number in sorted(missing):
         cause = "the data set holds no such document"
         raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
     return Choice(table, reason)
@@ -98,17 +103,6 @@ def _find(store: OriginStore, documents: Sequence[int]) -> Iterator[pa.Table]:
     for split in store.manifest.splits:
         for table in store.tables(split):
             yield table.filter(pa.array(np.isin(table.column("document").to_numpy(), wanted)))
-
-
-def _list_removed(folder: Folder, manifest: Manifest) -> set[int]:
-    """List the documents that were removed before, as by a command that is given again."""
-    removed: set[int] = set()
-    for number, removal in enumerate(manifest.removals):
-        if removal.is_listed:
-            with folder.open(removal_name(number)) as stream:
-                for table in DocumentsTable(stream).groups(["document"]):
-                    removed.update(table.column("document").to_pylist())
-    return removed
 
 
 def check_editable(manifest: Manifest, value: str) -> None:
