@@ -127,12 +127,16 @@ def plan_merge(parts: Sequence[Part], folder: str, stale: Sequence[str]) -> Edit
         stale: names of the files of an earlier data set, which is replaced.
     """
     manifest, *later = (part.manifest for part in parts)
-    files = [unit.files for unit in list_units(manifest)]
-    for added in later:
+    units = [list_units(part.manifest) for part in parts]
+    files = [unit.files for unit in units[0]]
+    for added, own in zip(later, units[1:], strict=True):
         renamed, names = follow(added, manifest)
         manifest = join_manifests(manifest, renamed)
-        files += [tuple(names[file] for file in unit.files) for unit in list_units(added)]
-    edited = [_store_source(part, number, folder) for number, part in enumerate(parts)]
+        files += [tuple(names[file] for file in unit.files) for unit in own]
+    edited = [
+        _store_source(part, number, len(own), folder)
+        for number, (part, own) in enumerate(zip(parts, units, strict=True))
+    ]
     is_less = any(len(part.left_out) for part in parts)
     plan = EditPlan(
         manifest,
@@ -154,14 +158,14 @@ def _plan(
 ) -> Edit:
     manifest, keeps = source.manifest, listed is None
     part = Part(source.folder, manifest, source.choice.ids)
-    edited = replace(_store_source(part, 0, folder, keeps), is_copied=keeps)
     files = [unit.files for unit in list_units(manifest)]
+    edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)
     tokenizer = _store_tokenizer(source.folder, manifest, folder)
     plan = EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale)
     return Edit([edited], plan, _sum_bytes(manifest))
 
 
-def _store_source(part: Part, number: int, folder: str, keeps: bool = False) -> Edited:
+def _store_source(part: Part, number: int, units: int, folder: str, keeps: bool = False) -> Edited:
     """Copy the manifest of a data set, and write what is removed, where all workers can read it."""
     content = part.folder.read(MANIFEST)
     copy = join_path(folder, f"source-{number}.json")
@@ -173,7 +177,7 @@ def _store_source(part: Part, number: int, folder: str, keeps: bool = False) -> 
         ids, path = stream.getvalue(), join_path(folder, f"documents-{number}.npy")
         write_file(path, ids)
         selection = StoredSelection(path, hashlib.sha256(ids).hexdigest(), keeps)
-    digest, units = hashlib.sha256(content).hexdigest(), len(list_units(part.manifest))
+    digest = hashlib.sha256(content).hexdigest()
     return Edited(part.folder, copy, digest, units, selection, is_copied=True)
 
 
