@@ -1,14 +1,14 @@
-r"""What it takes to add 1 % of text to a data set, beside the build of the data set.
+r"""The time to add 1 % of text to a data set, compared with the time to build the data set.
 
     python -m benchmarks.job.appending --text books.txt [--document-rule blank-lines] \
         [--tokenizer wordpiece.json] [--objective bert] [--bytes 100000000] [--from-all] \
         [--rounds 3]
 
 The data set is built of the first bytes of the text, and a hundredth of them, from the text's end,
-is added to it. With --from-all it is added once more with random documents from all text; for this
-text of the data set is read again, as much as the pool holds. The start of the command is told
-apart: it is what takes as long if a few documents are added. At most 3 % of the time of the build
-are allowed; the processor time is that of all processes of a command.
+is added to it. With --from-all it is added once more with random documents from all text; for these
+as much text of the data set is read again as the pool holds. How long the command takes to start is
+measured by adding a few documents only. Adding 1 % may take 3 % of the time of the build at most.
+The processor time is that of all processes of a command.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from benchmarks.measure import Measurement, measure, median_ratio, take_turns
 _BUILD, _APPEND, _START = "build", "add 1 %", "add a few documents"
 _FROM_ALL = "add 1 %, random documents from all text"
 _BAR, _SHARE = 0.03, 100
-_UNITS = {"seconds": "the clock's time", "processor_seconds": "the processors' time"}
+_UNITS = {"seconds": "the elapsed time", "processor_seconds": "the processor time"}
 
 Runs = Mapping[str, Sequence[Measurement]]
 
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=100 * MEGABYTE, help="of the data set's text")
     arguments = parser.parse_args()
     runs = take_turns(list_calls(arguments), arguments.rounds)
-    headings = ("", "seconds", "of the build", "of processors", "of the build")
+    headings = ("", "seconds", "of the build", "processor seconds", "of the build")
     print_table(headings, list_cells(runs), f"{arguments.objective}, {arguments.text.name}")
     print_table(("bar", "measured", ""), judge(runs))
 

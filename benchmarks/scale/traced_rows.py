@@ -2,9 +2,10 @@
 
     python -m benchmarks.scale.traced_rows [--rows 100000000] [--shards 400] [--rounds 3]
 
-The data set is that of a small build of BERT whose manifest and provenance claim all these rows, in
-ten passes over each document; every second row ends with text of a random document. Without
---random none does, as for all other objectives. There are no shards of such a size, and no text.
+A small data set of BERT is built, and its manifest and provenance are replaced by ones that claim
+all these rows, in ten passes over each document. With --random every second row ends with text of
+a random document; without it no row does, as for objectives that draw none. The shards themselves
+stay small, and the claimed rows have no text.
 """
 
 import time
@@ -48,7 +49,7 @@ def make_data_set(folder: Path, rows: int, shards: int, *, has_random: bool) -> 
 
 
 def _claim(folder: Path, rows: int, *, has_random: bool) -> None:
-    """Write provenance, and a manifest that has so many rows in each shard."""
+    """Write provenance, and a manifest with this number of rows in each shard."""
     manifest = read_manifest(UrlFolder(str(folder)))
     assert manifest.provenance is not None
     layout = manifest.provenance.generations[0].layout

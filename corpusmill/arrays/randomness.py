@@ -26,7 +26,7 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ONE = np.uint64(1)
 _TWO_TO_MINUS_53 = 2.0**-53
-# The keys of so many documents are derived without numba, which need not be imported for them.
+# The keys of up to this many documents are derived without numba, so that it need not be imported.
 _FEW = 1024
 
 

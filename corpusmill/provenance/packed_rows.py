@@ -18,7 +18,8 @@ from corpusmill.provenance.spans import Ids, Integers, Rows, add_up, join
 Flags = npt.NDArray[np.bool_]
 
 _MASK = 2**32 - 1
-# So many documents are looked up one by one, and so many runs unpacked; with more all are.
+# Up to `_FEW` documents are looked up one by one, and up to `_FEW` runs are unpacked; if there are
+# more, everything is unpacked. A document is searched for in blocks of `_BLOCK`.
 _FEW, _BLOCK = 16, 512
 
 
