@@ -33,12 +33,12 @@ from corpusmill.provenance.copies import copy_documents, copy_rows
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.rows import RowsFile, RowsWriter
 from corpusmill.provenance.selection import Selection, find_kept
-from transforms.checksums import read_blocks
 from transforms.coders import NamedOutputs
 from transforms.elements import WrittenFile
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.storage.files import create_file, new_path
+from transforms.stored_files import StoredFile
 from transforms.tally import COUNTS, Count, Tally
 from transforms.work_log import run_once
 
@@ -51,13 +51,11 @@ class StoredSelection:
     """A selection of documents, in a file that every worker can read.
 
     Attributes:
-        path: the ids, uint64[n] as NumPy stores arrays.
-        sha256: hexadecimal digest of the file.
+        ids: uint64[n] as NumPy stores arrays.
         keeps: as `Selection` has it.
     """
 
-    path: str
-    sha256: str
+    ids: StoredFile
     keeps: bool = False
 
     def load(self) -> Selection:
@@ -66,8 +64,7 @@ class StoredSelection:
         Raises:
             DamagedFileError: the file is damaged.
         """
-        content = b"".join(read_blocks(self.path, self.sha256))
-        return Selection(np.load(io.BytesIO(content)), self.keeps)
+        return Selection(np.load(io.BytesIO(self.ids.read())), self.keeps)
 
 
 @dataclass(frozen=True)
@@ -76,16 +73,14 @@ class Edited:
 
     Attributes:
         folder: the folder with the files that the manifest lists; workers get a copy.
-        manifest: path of a copy of the manifest, which stays when that of the folder changes.
-        digest: hexadecimal SHA-256 of the manifest.
+        manifest: a copy of the manifest, which stays when that of the folder changes.
         units: how many units it has (`list_units`).
         selection: the documents that are removed; None for none.
         is_copied: whether files that stay as they are are copied, for a data set in another folder.
     """
 
     folder: Folder
-    manifest: str
-    digest: str
+    manifest: StoredFile
     units: int
     selection: StoredSelection | None = None
     is_copied: bool = False
@@ -238,8 +233,7 @@ class _Edit(beam.DoFn):
 
 
 def _load(edited: Edited) -> _Loaded:
-    content = b"".join(read_blocks(edited.manifest, edited.digest))
-    manifest = decode(content, edited.folder.url)
+    manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
     return _Loaded(manifest, list_units(manifest), selection)
 

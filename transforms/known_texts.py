@@ -1,23 +1,12 @@
 """The digests of the documents that a data set has, which all workers look up."""
 
-from dataclasses import dataclass
-
 from corpusmill.corpus.filters.dropping import Step
 from corpusmill.corpus.filters.known_texts import drop_known
-from transforms.checksums import read_blocks
+from transforms.stored_files import StoredFile
 
 
-@dataclass(frozen=True)
-class StoredDigests:
-    """A file with the digests of documents (`corpusmill.corpus.filters.known_texts`).
-
-    Attributes:
-        path: the file, which every worker can read.
-        sha256: its hexadecimal digest.
-    """
-
-    path: str
-    sha256: str
+class StoredDigests(StoredFile):
+    """A file with the digests of documents (`corpusmill.corpus.filters.known_texts`)."""
 
     def load(self) -> Step:
         """Make the step that drops documents with these digests.
@@ -25,4 +14,4 @@ class StoredDigests:
         Raises:
             DamagedFileError: the file is damaged.
         """
-        return drop_known(b"".join(read_blocks(self.path, self.sha256)))
+        return drop_known(self.read())

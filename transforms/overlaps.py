@@ -1,23 +1,12 @@
 """The runs of words of an evaluation set, which all workers look up."""
 
-from dataclasses import dataclass
-
 from corpusmill.corpus.filters.dropping import Step
 from corpusmill.corpus.filters.overlaps import load_overlaps
-from transforms.checksums import read_blocks
+from transforms.stored_files import StoredFile
 
 
-@dataclass(frozen=True)
-class StoredPassages:
-    """A file with the passages of an evaluation set (`corpusmill.corpus.filters.overlaps`).
-
-    Attributes:
-        path: the file, which every worker can read.
-        sha256: its hexadecimal digest.
-    """
-
-    path: str
-    sha256: str
+class StoredPassages(StoredFile):
+    """A file with the passages of an evaluation set (`corpusmill.corpus.filters.overlaps`)."""
 
     def load(self) -> Step:
         """Make the step that drops documents that overlap with it.
@@ -25,4 +14,4 @@ class StoredPassages:
         Raises:
             DamagedFileError: the file is damaged.
         """
-        return load_overlaps(b"".join(read_blocks(self.path, self.sha256)))
+        return load_overlaps(self.read())

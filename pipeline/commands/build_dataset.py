@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # Makes the recipe of a build, with a folder for temporary files.
 Prepare = Callable[[Build, str, Console], Recipe]
-_ADDED = "resuming: nothing is left to do, as the text has been added"
+_CHANGE = "the text has been added"
+_ADDED = f"resuming: nothing is left to do, as {_CHANGE}"
 
 
 def build(command: Build, call: Call) -> int:
@@ -95,8 +96,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
             folder.check_committed()
     is_there = submitted.done and not submitted.dry
     if not is_there:
-        change = "the text has been added" if dataset.append else ""
-        console.print(describe_submission(output, submitted, change))
+        console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
     return is_there
 
 

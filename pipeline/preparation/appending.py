@@ -1,6 +1,5 @@
 """A data set to which a generation is added: what it must be, and what it holds already."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +28,6 @@ from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from transforms.known_texts import StoredDigests
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import write_file
 
 if TYPE_CHECKING:
     from pipeline.graph import Job
@@ -172,9 +170,7 @@ class Appended:
     def _store_digests(self, folder: str) -> StoredDigests:
         """Write the digests of all documents that the data set has or had to a file in a folder."""
         digests = list_digests(self._folder, self.manifest)
-        path, content = join_path(folder, "known-texts"), sort_digests(digests)
-        write_file(path, content)
-        return StoredDigests(path, hashlib.sha256(content).hexdigest())
+        return StoredDigests.write(join_path(folder, "known-texts"), sort_digests(digests))
 
 
 def why_alone(manifest: Manifest) -> str:

@@ -1,6 +1,5 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -120,10 +119,7 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
 def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
     if recipe.evaluation is None:
         return None
-    content = recipe.evaluation[0].encode()
-    path = join_path(folder, "evaluation")
-    write_file(path, content)
-    return StoredPassages(path, hashlib.sha256(content).hexdigest())
+    return StoredPassages.write(join_path(folder, "evaluation"), recipe.evaluation[0].encode())
 
 
 def _plan_commit(

@@ -1,6 +1,5 @@
 """The files that the workers of a run need which edits data sets."""
 
-import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from transforms.edit_decision import EditDecision, EditPlan
 from transforms.elements import WrittenFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, write_file
+from transforms.stored_files import StoredFile
 
 
 @dataclass(frozen=True)
@@ -167,18 +167,15 @@ def _plan(
 
 def _store_source(part: Part, number: int, units: int, folder: str, keeps: bool = False) -> Edited:
     """Copy the manifest of a data set, and write what is removed, where all workers can read it."""
-    content = part.folder.read(MANIFEST)
     copy = join_path(folder, f"source-{number}.json")
-    write_file(copy, content)
+    manifest = StoredFile.write(copy, part.folder.read(MANIFEST))
     selection = None
     if len(part.left_out) or keeps:
         stream = io.BytesIO()
         np.save(stream, part.left_out)
-        ids, path = stream.getvalue(), join_path(folder, f"documents-{number}.npy")
-        write_file(path, ids)
-        selection = StoredSelection(path, hashlib.sha256(ids).hexdigest(), keeps)
-    digest = hashlib.sha256(content).hexdigest()
-    return Edited(part.folder, copy, digest, units, selection, is_copied=True)
+        path = join_path(folder, f"documents-{number}.npy")
+        selection = StoredSelection(StoredFile.write(path, stream.getvalue()), keeps)
+    return Edited(part.folder, manifest, units, selection, is_copied=True)
 
 
 def _store_tokenizer(folder: Folder, manifest: Manifest, run_folder: str) -> str:
