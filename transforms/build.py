@@ -26,6 +26,7 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
+from corpusmill.provenance.rows import ORIGIN_SCHEMA
 from transforms.coders import NamedOutputs
 from transforms.elements import Segment, WrittenFile
 from transforms.pool import map_pool
@@ -41,7 +42,7 @@ from transforms.work_log import run_once
 SHARDS = "shards"
 
 # Size of the rows that are sorted in memory; a shard of the default size fits.
-SORT_BYTES = 320 * 2**20
+SORT_BYTES = 288 * 2**20
 
 # Documents are built in batches that reach one of these numbers, as a call takes about two
 # milliseconds beside its examples. A batch depends on the documents of its home alone, and so does
@@ -88,12 +89,13 @@ class ShardDoFn(beam.DoFn):
         )
 
     def setup(self) -> None:
-        """Open the journal, and make the buffer that all shards use."""
+        """Open the journal, and make the buffers that all shards use."""
         self._journal = Journal(self._options.place)
         columns = self._objective.built_columns
         if not self._sorts_spans:
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
         self._rows = RowBuffer(keyed_schema(columns))
+        self._origins = None if self._sorts_spans else RowBuffer(ORIGIN_SCHEMA)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -111,7 +113,7 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard, not self._sorts_spans)
+        provenance = ShardProvenance(self._options.provenance, shard, self._origins)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:

@@ -7,6 +7,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.layout.placement import Layout
 from corpusmill.provenance.documents import DocumentsWriter
@@ -38,12 +39,14 @@ class ShardProvenance:
     Args:
         options: how it is written; None writes nothing.
         shard: number of the shard.
-        by_key: whether rows are added in any order, and are those of the shard in the order of
-            their keys.
+        unsorted: a buffer for rows that are added in any order, and are those of the shard in the
+            order of their keys; None if they are added as they stand in the shard.
     """
 
-    def __init__(self, options: ProvenanceOptions | None, shard: int, by_key: bool = False) -> None:
-        self._options, self._shard, self._by_key = options, shard, by_key
+    def __init__(
+        self, options: ProvenanceOptions | None, shard: int, unsorted: RowBuffer | None = None
+    ) -> None:
+        self._options, self._shard, self._unsorted = options, shard, unsorted
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
         self._rows, self._documents = list[RowsWriter](), list[DocumentsWriter]()
 
@@ -59,7 +62,8 @@ class ShardProvenance:
     def _open_all(self, options: ProvenanceOptions) -> None:
         for number in range(options.bins):
             sink = self._open(options.temp_folder, ROWS, number)
-            self._rows.append(RowsWriter(sink, options.layout.seed, self._by_key))
+            by_key, seed = self._unsorted is not None, options.layout.seed
+            self._rows.append(RowsWriter(sink, seed, by_key, self._unsorted))
         sink = self._open(options.temp_folder, DOCUMENTS, 0)
         self._documents.append(DocumentsWriter(sink, options.keep_fields))
 

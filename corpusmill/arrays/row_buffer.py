@@ -5,7 +5,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 
-_FIRST_SIZE = 2**16
+# The system gives memory when it is first written, so that a large array costs nothing before it is
+# filled; one that grows is copied instead, and leaves holes that are too small for others.
+_FIRST_BYTES = 2**28
 
 
 class RowBuffer:
@@ -54,7 +56,7 @@ class RowBuffer:
 
 class _Numbers:
     def __init__(self, dtype: np.dtype) -> None:
-        self._values, self.size = np.empty(_FIRST_SIZE, dtype), 0
+        self._values, self.size = np.empty(_FIRST_BYTES // dtype.itemsize, dtype), 0
 
     @property
     def nbytes(self) -> int:

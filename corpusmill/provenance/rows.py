@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
+from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance.byte_planes import from_planes, to_planes
 from corpusmill.provenance.packed_rows import PackedRows, holds_any
@@ -39,6 +40,9 @@ SCHEMA = pa.schema([pa.field(name, pa.binary(), nullable=False) for name in TYPE
 # The column that objectives build, and the numbers of a span in it.
 SPANS = "spans"
 _NUMBERS = 3
+_LISTS = pa.list_(pa.uint64())
+# What rows are made of, as they come.
+ORIGIN_SCHEMA = pa.schema([*IDENTITY_SCHEMA, pa.field(SPANS, _LISTS, nullable=False)])
 # A group ends with the row that makes it reach one of these; a shard of the default size fits.
 _GROUP_ROWS, _GROUP_SPANS = 2**21, 2**22
 # The number of rows of each group, and whether it is in the order of its documents, in the file's
@@ -93,9 +97,13 @@ class RowsWriter:
         sink: where the bytes go.
         seed: the data set's seed.
         by_key: whether rows are added in any order, and stand in the shard in that of their keys.
+        waiting: keeps the rows of a group, of `ORIGIN_SCHEMA`, in memory that one writer after the
+            other can use; by default its own.
     """
 
-    def __init__(self, sink: Sink, seed: int, by_key: bool = False) -> None:
+    def __init__(
+        self, sink: Sink, seed: int, by_key: bool = False, waiting: RowBuffer | None = None
+    ) -> None:
         self._writer = pq.ParquetWriter(
             sink,
             SCHEMA,
@@ -106,7 +114,8 @@ class RowsWriter:
             store_schema=False,
         )
         self._seed, self._by_key = seed, by_key
-        self._waiting: list[pa.RecordBatch] = []
+        self._waiting = waiting or RowBuffer(ORIGIN_SCHEMA)
+        self._waiting.clear()
         self._rows = self._spans = 0
         self._groups: list[tuple[int, bool]] = []
 
@@ -117,27 +126,26 @@ class RowsWriter:
             rows: with the identity and the column `spans`, without which their documents alone are
                 kept.
         """
-        names = [*IDENTITY_SCHEMA.names, *({SPANS} & {*rows.schema.names})]
-        self._waiting.append(rows.select(names))
+        if SPANS not in rows.schema.names:
+            nothing = ragged.to_arrow(np.empty(0, np.uint64), np.zeros(rows.num_rows + 1, np.int32))
+            rows = rows.append_column(SPANS, nothing)
+        self._waiting.add(rows.select(ORIGIN_SCHEMA.names))
         self._rows += rows.num_rows
-        self._spans += len(rows.column(SPANS).flatten()) // _NUMBERS if SPANS in names else 0
+        self._spans += len(rows.column(SPANS).flatten()) // _NUMBERS
         if self._rows >= _GROUP_ROWS or self._spans >= _GROUP_SPANS:
             self.end_group()
 
     def end_group(self) -> None:
         """Write the rows that wait as a group, if there are any."""
-        if not self._waiting:
+        if not self._rows:
             return
-        group = pa.concat_batches(self._waiting)
-        self._waiting, self._rows, self._spans = [], 0, 0
+        group, self._rows, self._spans = self._waiting.rows(), 0, 0
         identity = [group.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
         is_derived = self._by_key or _are_sorted(identity, self._seed)
         self._groups.append((group.num_rows, is_derived))
         order = _document_order(identity) if is_derived else np.arange(group.num_rows)
-        spans, offsets = np.empty(0, np.uint64), np.zeros(group.num_rows + 1, np.int32)
-        if SPANS in group.schema.names:
-            spans, offsets = ragged.from_arrow(group.column(SPANS))
-        columns = pack(identity, spans, offsets, order)
+        columns = pack(identity, *ragged.from_arrow(group.column(SPANS)), order)
+        self._waiting.clear()
         packed = [[_to_bytes(columns[name], dtype)] for name, dtype in TYPES.items()]
         self._writer.write_batch(pa.record_batch(packed, schema=SCHEMA))
 
