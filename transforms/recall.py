@@ -10,7 +10,6 @@ when they were built, and count neither as input nor as documents of the new par
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -23,7 +22,6 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.provenance import Provenance
 from corpusmill.errors import UserError
 from corpusmill.objectives.random_documents import measure_documents
-from corpusmill.provenance.documents import documents_schema
 from corpusmill.provenance.read_again import UnreadableTextError, read_again
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -31,6 +29,7 @@ from transforms.candidates import CANDIDATES, CandidateFile
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, Task
 from transforms.plan import Plan, PlanTasks, read_line
+from transforms.recalled_parts import CURE, RecalledPart
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.spill import join_small
@@ -41,38 +40,6 @@ from transforms.work_log import run_once
 
 # Documents are tokenized together up to this size.
 _BATCH_BYTES = 2**19
-CURE = "Give the files as they were, or --random-documents new"
-
-
-class RecalledPart(NamedTuple):
-    """Documents of a file that are read again, a part of a line of the plan.
-
-    Attributes:
-        path: the file.
-        name: its name in the manifest.
-        file_number: its number among the files of the corpus when the documents were built.
-        first_id: what is added to the ids of that time, so that they are those of the data set.
-        documents: the ids of that time, ascending.
-        lengths: as the table of documents has them.
-        tokens: likewise.
-        digests: likewise.
-    """
-
-    path: str
-    name: str
-    file_number: int
-    first_id: int
-    documents: list[int]
-    lengths: list[int]
-    tokens: list[int]
-    digests: list[int]
-
-    @property
-    def table(self) -> pa.Table:
-        """The documents as the table of documents has them."""
-        columns = (self.documents, self.lengths, self.tokens, self.digests)
-        schema = documents_schema()
-        return pa.table(dict(zip(schema.names, columns, strict=True)), schema)
 
 
 @dataclass(frozen=True)

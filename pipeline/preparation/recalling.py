@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +28,13 @@ from corpusmill.provenance.read_again import (
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.inputs import InputFile, is_local, list_inputs
 from pipeline.preparation.rebuilding import MOST_COMPARED, checksum_of
-from transforms.plan import write_plan
 from transforms.ranges import FILE_BYTES
-from transforms.recall import CURE, Recall, RecalledPart
+from transforms.recalled_parts import CURE, RecalledPart
 from transforms.storage.files import open_file
 from transforms.storage.parallel import map_ahead
+
+if TYPE_CHECKING:
+    from transforms.recall import Recall
 
 _FLAG = "--earlier-input"
 # The documents of a task; a line of the plan lists them.
@@ -109,7 +112,7 @@ class Recalling:
         except UnreadableTextError:
             return False
 
-    def plan(self, path: str, added: Generation, task_bytes: int) -> Recall:
+    def plan(self, path: str, added: Generation, task_bytes: int) -> "Recall":
         """Write the plan by which the documents are read, once their files are found.
 
         Args:
@@ -117,6 +120,10 @@ class Recalling:
             added: the generation that is added to the data set.
             task_bytes: largest size of a task that has more than one part.
         """
+        # These need Beam, and mistakes are found without it.
+        from transforms.plan import write_plan  # noqa: PLC0415
+        from transforms.recall import Recall  # noqa: PLC0415
+
         files = [file.path for file in self._found.values()]
         plan = write_plan(path, _group(self._cut(task_bytes), task_bytes), files)
         generations = (*self._provenance.generations, added)
