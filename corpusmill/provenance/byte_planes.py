@@ -6,7 +6,8 @@ first byte is how many bytes there are of each number:
     [7, 256, 258]   is   2   7 0 2   0 1 1
 
 Parquet's BYTE_STREAM_SPLIT stores numbers so, too, but Arrow takes four times as long to write
-lists of them.
+lists of them. Of flags there are eight in a byte, after a byte that says how many of the last one
+are none.
 """
 
 import numpy as np
@@ -38,3 +39,21 @@ def from_planes(data: bytes, dtype: np.dtype) -> np.ndarray:
     for place in range(1, number):
         values |= planes[place].astype(dtype) << dtype.type(8 * place)
     return values
+
+
+def to_bits(flags: np.ndarray) -> bytes:
+    """Return flags as bytes.
+
+    Args:
+        flags: bool[n].
+
+    Example:
+        [True, False, True] gives the bytes 5 and 0b10100000.
+    """
+    return bytes([-len(flags) % 8]) + np.packbits(flags).tobytes()
+
+
+def from_bits(data: bytes) -> np.ndarray:
+    """Return the flags of which `to_bits` has made bytes: bool[n]."""
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, offset=1))
+    return bits[: len(bits) - data[0]].view(np.bool_)

@@ -30,7 +30,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
-from corpusmill.provenance.byte_planes import from_planes, to_planes
+from corpusmill.provenance.byte_planes import from_bits, from_planes, to_bits, to_planes
 from corpusmill.provenance.packed_rows import PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
 from corpusmill.provenance.spans import Ids, Integers
@@ -167,10 +167,14 @@ def _unsigned(dtype: np.dtype) -> np.dtype:
 
 
 def _to_bytes(values: np.ndarray, dtype: np.dtype) -> bytes:
+    if dtype == np.bool_:
+        return to_bits(values)
     return to_planes(values.astype(dtype, copy=False).view(_unsigned(dtype)))
 
 
 def _from_bytes(data: bytes, dtype: np.dtype) -> np.ndarray:
+    if dtype == np.bool_:
+        return from_bits(data)
     return from_planes(data, _unsigned(dtype)).view(dtype)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.provenance.byte_planes import from_planes, to_planes
+from corpusmill.provenance.byte_planes import from_bits, from_planes, to_bits, to_planes
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
@@ -21,3 +21,10 @@ def test_numbers_come_back(dtype: type[np.unsignedinteger], data: st.DataObject)
 def test_bytes_that_are_zero_in_all_numbers_are_left_out() -> None:
     assert to_planes(np.array([7, 256, 258], np.uint64)) == bytes([2, 7, 0, 2, 0, 1, 1])
     assert to_planes(np.zeros(3, np.uint64)) == bytes([1, 0, 0, 0])
+
+
+@given(st.lists(st.booleans()))
+def test_flags_come_back(flags: list[bool]) -> None:
+    data = to_bits(np.array(flags, np.bool_))
+    assert len(data) == 1 + (len(flags) + 7) // 8
+    assert from_bits(data).tolist() == flags
