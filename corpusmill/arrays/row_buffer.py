@@ -7,7 +7,7 @@ from corpusmill.arrays import ragged
 
 # The system gives memory when it is first written, so that a large array costs nothing before it is
 # filled; one that grows is copied instead, and leaves holes that are too small for others.
-_FIRST_BYTES = 2**28
+_RESERVED_BYTES = 2**28
 
 
 class RowBuffer:
@@ -18,14 +18,16 @@ class RowBuffer:
 
     Args:
         schema: of all batches.
+        reserved_bytes: the size that a column has before it grows. Many buffers at a time need a
+            small one, as some systems count what is reserved.
 
     Attributes:
         schema: likewise.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, reserved_bytes: int = _RESERVED_BYTES) -> None:
         self.schema = schema
-        self._columns = [_column_of(field.type) for field in schema]
+        self._columns = [_column_of(field.type, reserved_bytes) for field in schema]
 
     @property
     def nbytes(self) -> int:
@@ -55,8 +57,8 @@ class RowBuffer:
 
 
 class _Numbers:
-    def __init__(self, dtype: np.dtype) -> None:
-        self._values, self.size = np.empty(_FIRST_BYTES // dtype.itemsize, dtype), 0
+    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
+        self._values, self.size = np.empty(reserved_bytes // dtype.itemsize, dtype), 0
 
     @property
     def nbytes(self) -> int:
@@ -82,8 +84,9 @@ class _Numbers:
 
 
 class _Lists:
-    def __init__(self, dtype: np.dtype) -> None:
-        self._values, self._ends = _Numbers(dtype), _Numbers(np.dtype(np.int32))
+    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
+        self._values = _Numbers(dtype, reserved_bytes)
+        self._ends = _Numbers(np.dtype(np.int32), reserved_bytes)
         self.clear()
 
     @property
@@ -106,10 +109,10 @@ class _Lists:
         self._ends.append(np.zeros(1, np.int32))
 
 
-def _column_of(kind: pa.DataType) -> _Numbers | _Lists:
+def _column_of(kind: pa.DataType, reserved_bytes: int) -> _Numbers | _Lists:
     if pa.types.is_list(kind):
-        return _Lists(_dtype_of(kind.value_type))
-    return _Numbers(_dtype_of(kind))
+        return _Lists(_dtype_of(kind.value_type), reserved_bytes)
+    return _Numbers(_dtype_of(kind), reserved_bytes)
 
 
 def _dtype_of(kind: pa.DataType) -> np.dtype:

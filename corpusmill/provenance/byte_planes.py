@@ -13,6 +13,35 @@ are none.
 import numpy as np
 
 
+def to_bytes(values: np.ndarray, dtype: np.dtype) -> bytes:
+    """Return numbers or flags as bytes.
+
+    Args:
+        values: integers[n] or bool[n].
+        dtype: the type of which they are kept; of a smaller one than theirs, modulo its size.
+    """
+    if dtype == np.bool_:
+        return to_bits(values)
+    return to_planes(values.astype(dtype, copy=False).view(_unsigned(dtype)))
+
+
+def from_bytes(data: bytes, dtype: np.dtype) -> np.ndarray:
+    """Return what `to_bytes` has made bytes of.
+
+    Args:
+        data: the bytes.
+        dtype: the type of the numbers.
+    """
+    if dtype == np.bool_:
+        return from_bits(data)
+    return from_planes(data, _unsigned(dtype)).view(dtype)
+
+
+def _unsigned(dtype: np.dtype) -> np.dtype:
+    """Return the unsigned type of the same size."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
 def to_planes(values: np.ndarray) -> bytes:
     """Return numbers as bytes.
 

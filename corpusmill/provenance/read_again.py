@@ -20,7 +20,8 @@ from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ra
 
 # How far before a document's place it is looked for: up to the beginning of the longest file.
 _REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
-# Documents with fewer bytes between them are read together, up to so many bytes of a file.
+# Documents are read together if fewer than `GAP_BYTES` lie between them, at most `GROUP_BYTES` of a
+# file at a time.
 GAP_BYTES, GROUP_BYTES = 2**16, 2**24
 
 # Opens a file as it is stored.

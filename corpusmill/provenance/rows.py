@@ -30,7 +30,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
-from corpusmill.provenance.byte_planes import from_bits, from_planes, to_bits, to_planes
+from corpusmill.provenance.byte_planes import from_bytes, to_bytes
 from corpusmill.provenance.packed_rows import PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
 from corpusmill.provenance.spans import Ids, Integers
@@ -50,6 +50,8 @@ _GROUP_ROWS, _GROUP_SPANS = 2**21, 2**22
 _GROUPS = b"corpusmill.groups"
 # Whether rows came in another order than that of the shard, likewise.
 _BY_KEY = b"corpusmill.by-key"
+# There may be a writer for each of a hundred length bins.
+_SMALL_BYTES = 2**16
 # The places of so many rows are counted one by one; for more all are sorted.
 _FEW_ROWS = 16
 
@@ -114,7 +116,7 @@ class RowsWriter:
             store_schema=False,
         )
         self._seed, self._by_key = seed, by_key
-        self._waiting = waiting or RowBuffer(ORIGIN_SCHEMA)
+        self._waiting = waiting or RowBuffer(ORIGIN_SCHEMA, _SMALL_BYTES)
         self._waiting.clear()
         self._rows = self._spans = 0
         self._groups: list[tuple[int, bool]] = []
@@ -146,7 +148,7 @@ class RowsWriter:
         order = _document_order(identity) if is_derived else np.arange(group.num_rows)
         columns = pack(identity, *ragged.from_arrow(group.column(SPANS)), order)
         self._waiting.clear()
-        packed = [[_to_bytes(columns[name], dtype)] for name, dtype in TYPES.items()]
+        packed = [[to_bytes(columns[name], dtype)] for name, dtype in TYPES.items()]
         self._writer.write_batch(pa.record_batch(packed, schema=SCHEMA))
 
     def close(self) -> None:
@@ -159,23 +161,6 @@ class RowsWriter:
     def abandon(self) -> None:
         """Write nothing more: the file is of no use."""
         self._writer.is_open = False
-
-
-def _unsigned(dtype: np.dtype) -> np.dtype:
-    """Return the unsigned type of the same size."""
-    return np.dtype(f"u{dtype.itemsize}")
-
-
-def _to_bytes(values: np.ndarray, dtype: np.dtype) -> bytes:
-    if dtype == np.bool_:
-        return to_bits(values)
-    return to_planes(values.astype(dtype, copy=False).view(_unsigned(dtype)))
-
-
-def _from_bytes(data: bytes, dtype: np.dtype) -> np.ndarray:
-    if dtype == np.bool_:
-        return from_bits(data)
-    return from_planes(data, _unsigned(dtype)).view(dtype)
 
 
 def _document_order(identity: Sequence[np.ndarray]) -> Integers:
@@ -283,14 +268,14 @@ class RowsFile:
 
     def _read_columns(self, group: int, names: Sequence[str]) -> dict[str, np.ndarray]:
         table = self._file.read_row_group(group, names, use_threads=False)
-        return {name: _from_bytes(table.column(name)[0].as_py(), TYPES[name]) for name in names}
+        return {name: from_bytes(table.column(name)[0].as_py(), TYPES[name]) for name in names}
 
     def _places(self, group: int, rows: PackedRows, numbers: Integers) -> Integers:
         """Return where some rows of a group stand in the shard."""
         if self._derived[group] and not self._is_scattered:
             numbers = _ranks(rows.keys(self._seed), numbers)
         places: Integers = numbers + self._starts[group]
-        return np.argsort(self._order)[places] if self._is_scattered else places
+        return self._ranks_in_file[places] if self._is_scattered else places
 
     @property
     def _is_scattered(self) -> bool:
@@ -305,6 +290,11 @@ class RowsFile:
         identity = map(np.concatenate, zip(*(rows.unpack()[:3] for rows in groups), strict=True))
         order: Integers = sort_order(keys, *identity)
         return order
+
+    @cached_property
+    def _ranks_in_file(self) -> Integers:
+        """The place in the shard of each row, in the order of the groups, int64[rows]."""
+        return np.argsort(self._order)
 
 
 def _ranks(keys: Ids, numbers: Integers) -> Integers:

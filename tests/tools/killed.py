@@ -1,4 +1,4 @@
-"""What a command would leave behind if it were killed when it is about to change a file."""
+"""What a command leaves behind when it is killed just before it changes a file."""
 
 import os
 import shutil

@@ -18,7 +18,7 @@ from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Inputs, Texts
 from corpusmill.testing.spans import check_spans
 
-# Of so many rows and documents one is looked up by itself, as that reads files for each.
+# One of this many rows and documents is looked up by itself: looking each up reads files anew.
 _EVERY = 7
 # The columns of text that `spell` returns are compared with the document's without white space.
 Pieces = Mapping[int, list[str]]
