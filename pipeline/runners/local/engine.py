@@ -1,11 +1,12 @@
 """The local engine, which needs nothing but Python; worker_watch.py watches its workers.
 
-It is Beam's FnApiRunner, in this process or with worker processes. It cures three faults that were
+It is Beam's FnApiRunner, in this process or with worker processes. It cures four faults that were
 measured (Beam 2.77):
 
 - the timed flush of its data plane silently loses elements: it is switched off;
 - a worker process that dies makes the job hang for ever: a watch on each worker ends the job;
-- it gives worker processes empty options: they get ours.
+- it gives worker processes empty options: they get ours;
+- a bundle waits up to 200 ms for the thread that samples its stages: the samples are 10 ms apart.
 """
 
 from pipeline.runners.engine import Engine, Reach, Run, Submitted

@@ -17,6 +17,7 @@ from pipeline.console.progress import Counters, repeat
 from pipeline.runners.engine import Run
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.dealing import DealtBundles
+from pipeline.runners.local.worker import end_bundles_at_once
 from pipeline.runners.local.worker_watch import WorkerWatch
 from transforms.tally import shown_here
 
@@ -34,6 +35,7 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
         WorkerDiedError: a worker process died.
     """
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
+    end_bundles_at_once()
     # FnApiRunner has no hooks for these, but looks the names up in its module while a job runs.
     fn_runner.ProgressRequester = _observe(run.counters)
     counters = {"counters": run.counters}
