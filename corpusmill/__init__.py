@@ -8,6 +8,9 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     build               a data set from files, texts or tables
     train_tokenizer     a tokenizer from the same
     inspect_corpus      what is in a corpus, and what a build of it would give
+    drop                documents removed from a data set, with every row that holds their text
+    subset              a data set of some documents of another one
+    merge               data sets joined to one
 
 What a trainer needs, and what `build` returns:
 
@@ -31,7 +34,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corpusmill.dataset.verify import verify as verify
     from corpusmill.job import build as build
+    from corpusmill.job import drop as drop
     from corpusmill.job import inspect_corpus as inspect_corpus
+    from corpusmill.job import merge as merge
+    from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
     from corpusmill.publishing.push import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
@@ -59,10 +65,13 @@ _MODULES = {
     "build": "corpusmill.job",
     "collator_for": "corpusmill.reading.collate.collators",
     "curriculum": "corpusmill.reading.order.curriculum",
+    "drop": "corpusmill.job",
     "inspect_corpus": "corpusmill.job",
     "make_batches": "corpusmill.reading.make_batches",
+    "merge": "corpusmill.job",
     "mix": "corpusmill.reading.order.mixture",
     "push": "corpusmill.publishing.push",
+    "subset": "corpusmill.job",
     "train_tokenizer": "corpusmill.job",
     "verify": "corpusmill.dataset.verify",
 }

@@ -7,6 +7,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from corpusmill.commands.command import Job
 from corpusmill.commands.table import JOB_PACKAGE, find_job
 from corpusmill.console.shown_reports import CorpusReport
@@ -72,14 +74,12 @@ def build(
         dataset = corpusmill.build("bert", texts, "tokenizer.json", "out", max_seq_length=128)
     """
     run = _find("build")
-    folder = UrlFolder(fspath(output), dict(storage_options or {}))  # known before any work
+    UrlFolder(fspath(output), dict(storage_options or {}))  # they are checked before any work
     given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
     if preset is not None:
         given["preset"] = preset
     run(objective, {**given, "beam_options": beam_options})
-    _, manifest = open_data_set(folder)
-    split = "train" if "train" in manifest.splits else next(iter(manifest.splits))
-    return DataSet(fspath(output), split, storage_options=storage_options)
+    return _open(output, storage_options)
 
 
 def inspect_corpus(
@@ -142,6 +142,122 @@ def train_tokenizer(
     run = _find("train_tokenizer")
     described = run({"input": input, "output": output, "model": model, **options})
     return TrainedTokenizer(fspath(output), model, tuple(described))
+
+
+def drop(
+    data_set: Path_,
+    *,
+    where: str | None = None,
+    document: int | Sequence[int] | np.ndarray = (),
+    beam_options: Sequence[str] = (),
+    **options: Any,
+) -> DataSet:
+    """Remove documents from a data set, and every row that holds any of their text.
+
+    Args:
+        data_set: its folder: a path or a URL. Readers that have it open must open it again.
+        where: remove the documents for which this condition of SQL is true, over document, file,
+            source, split, place, length, tokens, digest and the kept fields.
+        document: remove the documents with these ids, uint64[n], as `DataSet.trace` tells them.
+        beam_options: as for `build`.
+        options: runner, workers, progress and the other options of the command `corpusmill drop`.
+
+    Returns:
+        The data set as it is now, whose `manifest.removals` ends with what was removed, unless no
+        document matches.
+
+    Raises:
+        UserError: as for `build`; the data set cannot be changed, or has no such document.
+        Exception: the job failed; the same call finishes what it began.
+
+    Example:
+        corpusmill.drop("out", where="url LIKE '%example.com%'").manifest.removals[-1].rows
+    """
+    given = {"data_set": data_set, "document": document, **_choice(where), **options}
+    _find("drop")({**given, "beam_options": beam_options})
+    return _open(data_set)
+
+
+def subset(
+    data_set: Path_,
+    output: Path_,
+    *,
+    where: str | None = None,
+    document: int | Sequence[int] | np.ndarray = (),
+    beam_options: Sequence[str] = (),
+    **options: Any,
+) -> DataSet:
+    """Make a data set of the rows that hold text of chosen documents only.
+
+    Args:
+        data_set: the folder of the data set, which stays as it is: a path or a URL.
+        output: the folder of the new data set.
+        where: chooses documents, as for `drop`.
+        document: chooses documents, as for `drop`.
+        beam_options: as for `build`.
+        options: replace, runner, workers, progress and the other options of the command
+            `corpusmill subset`.
+
+    Returns:
+        The new data set.
+
+    Raises:
+        UserError: as for `build`; the data set has no such document.
+        Exception: the job failed.
+
+    Example:
+        corpusmill.subset("out", "long", where="tokens > 1000")
+    """
+    given = {"data_set": data_set, "output": output, "document": document, **_choice(where)}
+    _find("subset")({**given, **options, "beam_options": beam_options})
+    return _open(output)
+
+
+def merge(
+    data_sets: Sequence[Path_],
+    output: Path_,
+    *,
+    existing: str = "refuse",
+    beam_options: Sequence[str] = (),
+    **options: Any,
+) -> DataSet:
+    """Join data sets that were built with the same options, seed and tokenizer to one.
+
+    Args:
+        data_sets: their folders, two or more, in their order: paths or URLs.
+        output: the folder of the new data set.
+        existing: what becomes of documents whose text an earlier one of the data sets holds:
+            nothing is joined ("refuse"), they are left out with every row that holds any of their
+            text ("skip"), or they stay ("allow").
+        beam_options: as for `build`.
+        options: replace, runner, workers, progress and the other options of the command
+            `corpusmill merge`.
+
+    Returns:
+        The new data set.
+
+    Raises:
+        UserError: as for `build`; the data sets cannot be joined.
+        Exception: the job failed.
+
+    Example:
+        corpusmill.merge(["monday", "tuesday"], "both", existing="skip")
+    """
+    given = {"data_sets": data_sets, "output": output, "existing": existing, **options}
+    _find("merge")({**given, "beam_options": beam_options})
+    return _open(output)
+
+
+def _choice(where: str | None) -> dict[str, str]:
+    """Return the condition as an option, if there is one."""
+    return {} if where is None else {"where": where}
+
+
+def _open(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
+    """Open a data set: the split "train", or the only one."""
+    _, manifest = open_data_set(UrlFolder(fspath(folder), dict(storage_options or {})))
+    split = "train" if "train" in manifest.splits else next(iter(manifest.splits))
+    return DataSet(fspath(folder), split, storage_options=storage_options)
 
 
 def _find(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What `corpusmill.build`, `corpusmill.inspect_corpus` and `corpusmill.train_tokenizer` call.
+"""What `corpusmill.build`, `corpusmill.train_tokenizer` and the other functions of the job call.
 
 They run in somebody else's process: they raise what the command line prints, leave signals,
 collector and standard streams as they find them, and may be called any number of times.
@@ -6,7 +6,7 @@ collector and standard streams as they find them, and may be called any number o
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,12 @@ from pipeline.calls.keywords import CallOptions, fill_objective, kind_of
 from pipeline.calls.messages import Keywords, in_python
 from pipeline.commands.build_dataset import log_end, run_build
 from pipeline.commands.corpus_inspection import measure_corpus
+from pipeline.commands.dataset_editing import run_drop, run_subset
+from pipeline.commands.dataset_merging import run_merge
+from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
+from pipeline.commands.merge import Merge
+from pipeline.commands.subset import Subset
 from pipeline.commands.tokenizer_training import run_training
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
@@ -51,12 +56,7 @@ def build(objective: str | ObjectiveOptions, options: Mapping[str, Any]) -> None
         JobCancelledError: somebody else cancelled the job.
     """
     with _prepare(Build, options, objective) as given:
-        if not given.command.run.wait:
-            cause = "the data set is returned, which is there once the job has ended"
-            raise UserError("wait=False", cause, "Leave it out, or use the command corpusmill")
-        if not run_build(given.command, given.call, partial(prepare, records=given.records)):
-            cause = "the job was translated and checked, and has built no data set"
-            raise UserError("beam_options --dry_run", cause, "Leave it out")
+        _finish(given, partial(run_build, prepare=partial(prepare, records=given.records)))
         _, report = log_end(given.command.dataset.output)
         for finding in report.findings:
             given.call.console.print(f"finding: {given.keywords.translate_text(str(finding))}")
@@ -96,6 +96,32 @@ def train_tokenizer(options: Mapping[str, Any]) -> list[str]:
         return run_training(given.command, given.call, given.records)
 
 
+def drop(options: Mapping[str, Any]) -> None:
+    """Remove documents from a data set.
+
+    Args:
+        options: all arguments of `corpusmill.drop`, by name.
+
+    Raises:
+        UserError: a mistake of the user's.
+        Exception: as for `build`.
+    """
+    with _prepare(Drop, options) as given:
+        _finish(given, run_drop)
+
+
+def subset(options: Mapping[str, Any]) -> None:
+    """Make a data set of some documents of another one; as `drop`."""
+    with _prepare(Subset, options) as given:
+        _finish(given, run_subset)
+
+
+def merge(options: Mapping[str, Any]) -> None:
+    """Join data sets to one; as `drop`."""
+    with _prepare(Merge, options) as given:
+        _finish(given, run_merge)
+
+
 @dataclass(frozen=True)
 class _Given:
     """What a program gives to a function.
@@ -113,6 +139,24 @@ class _Given:
     call: Call
 
 
+def _finish(given: _Given, run: Callable[[Any, Call], bool]) -> None:
+    """Run a job to its end.
+
+    Args:
+        given: the command, and how it is called.
+        run: runs it, and returns whether the data set is there.
+
+    Raises:
+        UserError: the job is not to be waited for, or only to be translated.
+    """
+    if not given.command.run.wait:
+        cause = "the data set is returned, which is there once the job has ended"
+        raise UserError("wait=False", cause, "Leave it out, or use the command corpusmill")
+    if not run(given.command, given.call):
+        cause = "the job was translated and checked, and has made no data set"
+        raise UserError("beam_options --dry_run", cause, "Leave it out")
+
+
 @contextmanager
 def _prepare(
     kind: type[Any], options: Mapping[str, Any], objective: str | ObjectiveOptions | None = None
@@ -124,14 +168,16 @@ def _prepare(
     keywords = Keywords(filled.types, given)
     with _RUNNING, in_python(keywords):
         beam_arguments = _read_beam_options(options.get("beam_options", ()))
-        paths, records = read_input(given["input"])
+        values, records = dict(given), None
+        if "input" in given:
+            values["input"], records = read_input(given["input"])
         if records is not None and given.get("source"):
             cause = "either all text belongs to sources with names, or none does"
             raise UserError("input and source", cause, "Give input=None, or leave source out")
         parts: dict[str, Any] = {}
         if objective is not None:
             parts["objective"] = fill_objective(objective, given.get("preset"), given)
-        command = filled.fill({**given, "input": paths}, **parts)
+        command = filled.fill(values, **parts)
         use_beam_options(beam_arguments)
         # Rich would render for a notebook what goes to a stream here.
         console = Terminal(stderr=True, force_jupyter=False)

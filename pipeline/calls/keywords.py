@@ -1,6 +1,7 @@
 """Keyword arguments to the options of a command: the same dataclasses, checked in the same way."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -16,9 +17,10 @@ from corpusmill.objectives.registry import OBJECTIVES
 
 _IN_WORDS = {
     int: "a whole number", float: "a number", str: "a string", bool: "True or False",
-    NoneType: "None", tuple: "a sequence of strings",
+    NoneType: "None",
 }  # fmt: skip
 
+_CAPITAL = re.compile(r"(?<=.)(?=[A-Z])")
 _LONGEST_SHOWN = 200
 
 
@@ -91,7 +93,8 @@ class CallOptions:
             return UserError(f"{name}=", cause, "Leave it out")
         close = get_close_matches(name, [*self.types, *self._groups], 3)
         cure = f"Did you mean {' or '.join(close)}? " if close else ""
-        cure += "help(corpusmill.build) explains all options"
+        function = _CAPITAL.sub("_", self._command.__name__).lower()
+        cure += f"help(corpusmill.{function}) explains all options"
         return UserError(f"{name}=", "there is no such option", cure)
 
 
@@ -150,7 +153,9 @@ def convert(name: str, value: Any, hint: Any) -> Any:
     if isinstance(plain, os.PathLike):
         plain = os.fspath(plain)
     takes_many = any(get_origin(one) is tuple for one in _members(hint))
-    if takes_many and isinstance(plain, str):
+    if takes_many and isinstance(plain, np.ndarray):
+        plain = tuple(plain.tolist())
+    if takes_many and isinstance(plain, str | int):
         plain = (plain,)
     elif takes_many and isinstance(plain, list | tuple):
         plain = tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in plain)
@@ -180,6 +185,12 @@ def _option_types(group: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(group)}
 
 
+def choices(hint: Any) -> list[str]:
+    """Return the values that a type allows by name; none for a type that is no choice."""
+    literals = (one for one in _members(hint) if get_origin(one) is Literal)
+    return [str(value) for literal in literals for value in get_args(literal)]
+
+
 def _members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
 
@@ -189,13 +200,13 @@ def _in_words(hint: Any) -> Iterator[str]:
     for one in sorted(_members(hint), key=lambda member: member is NoneType):
         if get_origin(one) is Literal:
             yield f"one of {', '.join(map(repr, get_args(one)))}"
+        elif get_origin(one) is tuple:
+            yield f"a sequence of {'whole numbers' if int in get_args(one) else 'strings'}"
         else:
             origin = get_origin(one) or one
             yield _IN_WORDS.get(origin, str(getattr(origin, "__name__", origin)))
 
 
 def _suggest(value: Any, hint: Any, expected: str) -> str:
-    literals = (one for one in _members(hint) if get_origin(one) is Literal)
-    choices = [str(name) for literal in literals for name in get_args(literal)]
-    close = get_close_matches(str(value), choices, 1)
+    close = get_close_matches(str(value), choices(hint), 1)
     return f"{close[0]!r}, perhaps, or {expected}" if close else expected

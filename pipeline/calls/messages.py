@@ -9,6 +9,7 @@ from typing import Any
 
 from corpusmill.console.outcomes import blame_system
 from corpusmill.errors import UserError
+from pipeline.calls.keywords import choices
 from pipeline.outcomes import find_system_error
 from pipeline.runners.failures import WorkerDiedError
 
@@ -81,6 +82,7 @@ class Keywords:
 
         Example:
             "Add --sentence-rule split" becomes "Add sentence_rule='split'".
+            "Leave them out with --existing skip" becomes "Leave them out with existing='skip'".
         """
 
         def pair(match: re.Match[str]) -> str:
@@ -89,6 +91,10 @@ class Keywords:
             if self.types.get(name, bool) is bool:
                 return match[0]
             return f"{name}={match[2] if match[2].isdigit() else repr(match[2])}"
+
+        def choice(match: re.Match[str]) -> str:
+            allowed = choices(self.types.get(match[1].replace("-", "_")))
+            return pair(match) if match[2] in allowed else match[0]
 
         def add(match: re.Match[str]) -> str:
             return _PAIR.sub(pair, match[0]).replace(" --", ", --").replace("' ", "', ")
@@ -99,7 +105,7 @@ class Keywords:
                 return match[0]
             return f"{option}={not match[1]}" if self.types[option] is bool else option
 
-        return _FLAG.sub(name, _ADDED.sub(add, text))
+        return _FLAG.sub(name, _PAIR.sub(choice, _ADDED.sub(add, text)))
 
 
 @contextmanager

@@ -56,7 +56,16 @@ class Target:
 
 
 def drop(command: Drop, call: Call) -> int:
+    """Remove documents from a data set, and say what was removed."""
+    run_drop(command, call)
+    return 0
+
+
+def run_drop(command: Drop, call: Call) -> bool:
     """Remove documents from a data set, and say what was removed.
+
+    Returns:
+        Whether it is done; False if the job was only submitted or translated.
 
     Raises:
         UserError: the data set cannot be changed, or has no such document.
@@ -73,7 +82,7 @@ def drop(command: Drop, call: Call) -> int:
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         call.console.print(f"no document matches, and {output} stays as it is")
-        return 0
+        return True
     target = Target(output, f"drop {output}", changed=manifest)
 
     def plan(run_folder: str) -> "Edit":
@@ -82,17 +91,27 @@ def drop(command: Drop, call: Call) -> int:
         source = edit_files.Source(folder, manifest, choice, target.value)
         return edit_files.plan_removal(source, run_folder)
 
-    if run_edit(launch, call, target, plan):
+    is_done = run_edit(launch, call, target, plan)
+    if is_done:
         removal = read_manifest(BeamFolder(output)).removals[-1]
         call.console.print(
             f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
             f"with {removal.tokens:,} tokens that held any of their text"
         )
-    return 0
+    return is_done
 
 
 def subset(command: Subset, call: Call) -> int:
+    """Make a data set of some documents of another one, and say what is in it."""
+    run_subset(command, call)
+    return 0
+
+
+def run_subset(command: Subset, call: Call) -> bool:
     """Make a data set of some documents of another one, and say what is in it.
+
+    Returns:
+        Whether it is there; False if the job was only submitted or translated.
 
     Raises:
         UserError: the data set has no such document, or the folder cannot be written to.
@@ -111,13 +130,14 @@ def subset(command: Subset, call: Call) -> int:
         source = edit_files.Source(folder, manifest, choice, target.value)
         return edit_files.plan_subset(source, run_folder, target.stale)
 
-    if run_edit(launch, call, target, plan):
+    is_there = run_edit(launch, call, target, plan)
+    if is_there:
         made = read_manifest(BeamFolder(target.output))
         call.console.print(
             f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
             f"hold text of the {choice.table.num_rows:,} chosen documents alone"
         )
-    return 0
+    return is_there
 
 
 def open_sources(

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 
 def merge(command: Merge, call: Call) -> int:
+    """Join data sets, and say what the result holds."""
+    run_merge(command, call)
+    return 0
+
+
+def run_merge(command: Merge, call: Call) -> bool:
     """Join data sets, and say what the result holds.
+
+    Returns:
+        Whether it is there; False if the job was only submitted or translated.
 
     Raises:
         UserError: the data sets cannot be joined, or the folder cannot be written to.
@@ -39,9 +48,10 @@ def merge(command: Merge, call: Call) -> int:
         ]
         return edit_files.plan_merge(parts, run_folder, target.stale)
 
-    if run_edit(launch, call, target, plan):
+    is_there = run_edit(launch, call, target, plan)
+    if is_there:
         manifest = read_manifest(BeamFolder(target.output))
         skipped = sum(map(len, known))
         left_out = f"; {skipped:,} documents were left out" if skipped else ""
         call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
-    return 0
+    return is_there
