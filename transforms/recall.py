@@ -22,7 +22,8 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.provenance import Provenance
 from corpusmill.errors import UserError
 from corpusmill.objectives.random_documents import measure_documents
-from corpusmill.provenance.read_again import UnreadableTextError, read_again
+from corpusmill.provenance.read_again import read_again
+from corpusmill.provenance.records import UnreadableTextError
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from transforms.candidates import CANDIDATES, CandidateFile

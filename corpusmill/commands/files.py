@@ -5,7 +5,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from uuid import uuid4
 
 from corpusmill.dataset.storage import Folder, UrlFolder, is_url
 from corpusmill.errors import UserError, first_line
@@ -89,7 +88,7 @@ def replace_file(path: str, content: bytes) -> None:
         OSError: it cannot be written; an earlier file of this name stays.
     """
     place = Path(os.path.realpath(absolute_path(path)))
-    new = Path(f"{place}.{uuid4().hex[:8]}")
+    new = Path(f"{place}.{os.urandom(4).hex()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         new.write_bytes(content)

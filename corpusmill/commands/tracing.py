@@ -14,9 +14,9 @@ from corpusmill.commands.trace import Trace
 from corpusmill.console.traces import print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
+from corpusmill.provenance.inputs import Inputs
 from corpusmill.provenance.records import DocumentRecord
 from corpusmill.provenance.search import search_documents
-from corpusmill.provenance.texts import Inputs
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.order import Order

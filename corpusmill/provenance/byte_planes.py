@@ -64,10 +64,12 @@ def from_planes(data: bytes, dtype: np.dtype) -> np.ndarray:
     """
     number = data[0]
     planes = np.frombuffer(data, np.uint8, offset=1).reshape(number, -1)
-    values: np.ndarray = planes[0].astype(dtype)
+    # The smallest type that holds them, as memory takes most of the time.
+    small = np.dtype(f"u{1 << (number - 1).bit_length()}")
+    values: np.ndarray = planes[0].astype(small)
     for place in range(1, number):
-        values |= planes[place].astype(dtype) << dtype.type(8 * place)
-    return values
+        values |= planes[place].astype(small) << small.type(8 * place)
+    return values.astype(dtype, copy=False)
 
 
 def to_bits(flags: np.ndarray) -> bytes:

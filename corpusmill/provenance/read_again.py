@@ -17,6 +17,7 @@ from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+from corpusmill.provenance.records import UnreadableTextError
 
 # How far before a document's place it is looked for: up to the beginning of the longest file.
 _REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
@@ -27,10 +28,6 @@ GAP_BYTES, GROUP_BYTES = 2**16, 2**24
 # Opens a file as it is stored.
 Open = Callable[[], AbstractContextManager[BinaryIO]]
 Flags = npt.NDArray[np.bool_]
-
-
-class UnreadableTextError(Exception):
-    """The text of a document cannot be read again; the message says why."""
 
 
 def is_read_in_ranges(file: FileRange) -> bool:

@@ -9,6 +9,10 @@ from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 
 
+class UnreadableTextError(Exception):
+    """The text of a document cannot be read again; the message says why."""
+
+
 @dataclass(frozen=True)
 class DocumentRecord:
     """What a data set keeps of a document.

@@ -1,12 +1,10 @@
 """The text of documents and of spans, read again from the input of a data set."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import msgspec
@@ -21,68 +19,13 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.provenance.read_again import UnreadableTextError, list_ranges
-from corpusmill.provenance.records import DocumentRecord, Span
+from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.read_again import list_ranges
+from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Where the files of a corpus are.
-
-    Attributes:
-        places: files, folders and URLs of folders, as a build takes them.
-    """
-
-    places: Sequence[str] = ()
-
-    def open(self, name: str) -> Iterator[BinaryIO]:
-        """Open each file that may be the one of a name in the manifest, the likeliest first.
-
-        Several have the same name where folders were given, or generations have one each.
-
-        Raises:
-            UnreadableTextError: there is none.
-        """
-        seen = set[tuple[str, str]]()
-        for folder, known in self._candidates(name):
-            if (place := (folder.url, known)) in seen:
-                continue
-            with suppress(OSError), folder.open(known) as stream:
-                seen.add(place)
-                yield stream
-        if not seen:
-            where = ", ".join(self.places) or "the present folder"
-            raise UnreadableTextError(f"{name} was not found in {where}")
-
-    def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
-        # Folders that all files have in common are not part of the name, but a source is.
-        ends = list(dict.fromkeys([name, name.partition("/")[2] or name]))
-        for file in self._files:
-            if file.name == PurePosixPath(name).name:
-                yield UrlFolder(str(file.parent)), file.name
-        for folder in self._folders:
-            yield folder, name
-        for folder, files in self._listed:
-            yield from ((folder, file) for end in ends for file in files
-                        if file != name and (file.endswith(f"/{end}") or file == end))  # fmt: skip
-
-    @property
-    def _files(self) -> Iterator[Path]:
-        return (Path(place) for place in self.places if Path(place).is_file())
-
-    @property
-    def _folders(self) -> Iterator[Folder]:
-        return (UrlFolder(place) for place in self.places or (".",) if not Path(place).is_file())
-
-    @cached_property
-    def _listed(self) -> list[tuple[Folder, list[str]]]:
-        """The files of each folder, which are listed if a file is not where its name says."""
-        return [(folder, list(folder.list())) for folder in self._folders]
 
 
 class Texts:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
-from corpusmill.provenance.read_again import UnreadableTextError
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
+from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, UnreadableTextError
 from corpusmill.provenance.store import OriginStore
-from corpusmill.provenance.texts import Inputs, Texts
+
+if TYPE_CHECKING:
+    from corpusmill.provenance.texts import Texts
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,7 @@ class Tracer:
 
     def __init__(self, folder: Folder, manifest: Manifest, inputs: Inputs | None = None) -> None:
         self.store, self._manifest = OriginStore(folder, manifest), manifest
-        self._texts: Texts | None = None
-        if inputs is not None:
-            tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(folder, manifest))
-            self._texts = Texts(manifest, tokenizer, inputs)
+        self._texts = None if inputs is None else _texts_of(folder, manifest, inputs)
         self._sources = {source.name for source in manifest.corpus.sources}
 
     def trace(self, split: str, rows: Iterable[int]) -> list[TracedRow]:
@@ -170,3 +169,11 @@ class Tracer:
         assert self._texts  # noqa: S101  by the caller
         document = self._texts.read(record)
         return zip(spans, self._texts.spell(document, spans), strict=True)
+
+
+def _texts_of(folder: Folder, manifest: Manifest, inputs: Inputs) -> "Texts":
+    """Return the texts of a data set's documents."""
+    from corpusmill.provenance.texts import Texts  # noqa: PLC0415  imports tokenizers
+
+    tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(folder, manifest))
+    return Texts(manifest, tokenizer, inputs)

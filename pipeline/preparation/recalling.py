@@ -19,12 +19,8 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.provenance.documents import documents_schema
 from corpusmill.provenance.random_choice import choose_candidates
-from corpusmill.provenance.read_again import (
-    UnreadableTextError,
-    is_read_in_ranges,
-    measure_reading,
-    read_again,
-)
+from corpusmill.provenance.read_again import is_read_in_ranges, measure_reading, read_again
+from corpusmill.provenance.records import UnreadableTextError
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.inputs import InputFile, is_local, list_inputs
 from pipeline.preparation.rebuilding import MOST_COMPARED, checksum_of

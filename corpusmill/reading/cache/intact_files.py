@@ -9,11 +9,11 @@ or inode is then not the one that was noted.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import google_crc32c
 import pyarrow as pa
@@ -72,6 +72,6 @@ def _read_note(folder: Path) -> Any:
 
 def _note(folder: Path, names: Mapping[str, int]) -> None:
     with suppress(OSError):  # the cache may be read-only
-        new = folder / f"{_COMPARED}.{uuid4().hex}"
+        new = folder / f"{_COMPARED}.{os.urandom(16).hex()}"
         new.write_text(json.dumps(_describe(folder, names)))
         new.replace(folder / _COMPARED)

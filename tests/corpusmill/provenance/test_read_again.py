@@ -19,7 +19,8 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.provenance import read_again as reading
-from corpusmill.provenance.read_again import UnreadableTextError, measure_reading, read_again
+from corpusmill.provenance.read_again import measure_reading, read_again
+from corpusmill.provenance.records import UnreadableTextError
 from tests.tools.corpus_files import split_documents
 
 NUMBER = 5

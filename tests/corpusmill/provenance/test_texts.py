@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.provenance.read_again import UnreadableTextError
-from corpusmill.provenance.records import DocumentRecord, Span
-from corpusmill.provenance.texts import Inputs
+from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from tests.tools import jobs
 from tests.tools.origins import list_documents, open_texts
 
