@@ -7,8 +7,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
-from corpusmill.provenance.rows import Origins, RowsFile, RowsWriter
+from corpusmill.provenance.rows import RowsFile, RowsWriter
 from corpusmill.provenance.selection import Flags, Selection
+from corpusmill.provenance.spans import Rows
 
 _SCHEMA = pa.schema([*IDENTITY_SCHEMA, *arrow_schema([SPANS])])
 
@@ -21,24 +22,17 @@ def copy_rows(file: RowsFile, writer: RowsWriter, kept: Flags) -> None:
         writer: takes that of the new shard; it is not closed.
         kept: bool[rows], which rows are kept.
     """
-    for origins in file.groups():
-        in_order = np.argsort(origins.places)
-        places = origins.places[in_order]
-        writer.add(ragged.take_rows(_unpack(origins), in_order[kept[places]]))
+    for places, rows in file.groups():
+        in_order = np.argsort(places)
+        writer.add(ragged.take_rows(_to_batch(rows), in_order[kept[places[in_order]]]))
 
 
-def _unpack(origins: Origins) -> pa.RecordBatch:
-    """Return rows as `RowsWriter` takes them, in the order of `origins`."""
-    spans = np.stack(
-        [
-            origins.span_documents,
-            origins.first_tokens.astype(np.uint64),
-            origins.tokens.astype(np.uint64),
-        ],
-        axis=1,
-    )
-    identity = [origins.documents, origins.repeats, origins.indices]
-    lists = ragged.to_arrow(spans.ravel(), origins.span_offsets * spans.shape[1])
+def _to_batch(rows: Rows) -> pa.RecordBatch:
+    """Return rows as `RowsWriter` takes them."""
+    numbers = (rows.first_tokens.astype(np.uint64), rows.tokens.astype(np.uint64))
+    spans = np.stack([rows.span_documents, *numbers], axis=1)
+    identity = [rows.documents, rows.repeats, rows.indices]
+    lists = ragged.to_arrow(spans.ravel(), rows.span_offsets * spans.shape[1])
     return ragged.to_batch([*identity, lists], _SCHEMA)
 
 

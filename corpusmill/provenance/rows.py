@@ -18,7 +18,6 @@ stored as they come.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import BinaryIO, Protocol, Self
 
@@ -33,7 +32,7 @@ from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance.byte_planes import from_bytes, to_bytes
 from corpusmill.provenance.packed_rows import PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
-from corpusmill.provenance.spans import Ids, Integers
+from corpusmill.provenance.spans import Ids, Integers, Rows
 
 SCHEMA = pa.schema([pa.field(name, pa.binary(), nullable=False) for name in TYPES])
 
@@ -65,31 +64,6 @@ class Sink(Protocol):
 
     def write(self, data: bytes, /) -> int:
         """Take bytes."""
-
-
-@dataclass(frozen=True)
-class Origins:
-    """What the rows of a group are made of, in the order in which they are stored.
-
-    Attributes:
-        places: int64[rows], where each row stands in its shard.
-        documents: uint64[rows], the ids of the documents from which they were built.
-        repeats: int64[rows], in which pass.
-        indices: int64[rows], the numbers of the rows in their passes.
-        span_offsets: int64[rows + 1] into the spans.
-        span_documents: uint64[spans], whose tokens they are.
-        first_tokens: int64[spans], the place of their first token in its document.
-        tokens: int64[spans], their numbers of tokens.
-    """
-
-    places: Integers
-    documents: Ids
-    repeats: Integers
-    indices: Integers
-    span_offsets: Integers
-    span_documents: Ids
-    first_tokens: Integers
-    tokens: Integers
 
 
 class RowsWriter:
@@ -220,14 +194,18 @@ class RowsFile:
         """Return the number of rows."""
         return int(self._starts[-1])
 
-    def origins(self, row: int) -> tuple[Origins, int]:
-        """Return what a row is made of, among other rows perhaps, and its number among these."""
+    def row(self, row: int) -> Rows:
+        """Return what a row is made of, and no other one.
+
+        Args:
+            row: its place in the shard.
+        """
         stored = int(self._order[row]) if self._is_scattered else row
         group = int(np.searchsorted(self._starts, stored, side="right")) - 1
         rows, number = self._read(group), stored - self._starts[group]
         if self._derived[group] and not self._is_scattered:
             number = _row_at(rows.keys(self._seed), number)
-        return Origins(np.array([row]), *rows.take(np.array([number]))), 0
+        return rows.take(np.array([number]))
 
     def __enter__(self) -> Self:
         return self
@@ -235,15 +213,14 @@ class RowsFile:
     def __exit__(self, *_: object) -> None:
         self._stream.close()
 
-    def groups(self) -> Iterator[Origins]:
-        """Yield all groups."""
+    def groups(self) -> Iterator[tuple[Integers, Rows]]:
+        """Yield all groups: int64[rows], where each row stands in the shard, and the rows."""
         for group in range(len(self._derived)):
             rows = self._read(group)
-            places = self._places(group, rows, np.arange(len(rows)))
-            yield Origins(places, *rows.unpack())
+            yield self._places(group, rows, np.arange(len(rows))), rows.unpack()
 
-    def find_groups(self, documents: Ids) -> Iterator[Origins]:
-        """Yield the rows that were built from some documents, or hold their tokens.
+    def find_groups(self, documents: Ids) -> Iterator[tuple[Integers, Rows]]:
+        """Yield the rows that were built from some documents, or hold their tokens, as `groups`.
 
         Those of a group come together, in the order of the shard. Little is read of groups without
         such a row.
@@ -258,7 +235,7 @@ class RowsFile:
                 numbers = rows.find(documents)
                 places = self._places(group, rows, numbers)
                 order = np.argsort(places)
-                yield Origins(places[order], *rows.take(numbers[order]))
+                yield places[order], rows.take(numbers[order])
 
     def _read(self, group: int, known: Mapping[str, np.ndarray] | None = None) -> PackedRows:
         """Read a group, of which some columns may be known."""

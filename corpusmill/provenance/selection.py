@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.provenance.rows import Origins, RowsFile
-from corpusmill.provenance.spans import Ids
+from corpusmill.provenance.rows import RowsFile
+from corpusmill.provenance.spans import Ids, Rows
 
 Flags = npt.NDArray[np.bool_]
 
@@ -53,14 +53,14 @@ def find_kept(file: RowsFile, selection: Selection) -> Flags:
         document 7 keeps [True, False, True].
     """
     kept = np.ones(len(file), np.bool_)
-    for origins in file.groups():
-        kept[origins.places[_touched(origins, selection)]] = False
+    for places, rows in file.groups():
+        kept[places[_touched(rows, selection)]] = False
     return kept
 
 
-def _touched(origins: Origins, selection: Selection) -> Flags:
+def _touched(rows: Rows, selection: Selection) -> Flags:
     """Return bool[rows]: whether each row was built from a removed document or holds its tokens."""
-    touched = selection.removes(origins.documents)
-    rows = np.repeat(np.arange(len(touched)), np.diff(origins.span_offsets))
-    touched[rows[selection.removes(origins.span_documents)]] = True
+    touched = selection.removes(rows.documents)
+    numbers = np.repeat(np.arange(len(touched)), np.diff(rows.span_offsets))
+    touched[numbers[selection.removes(rows.span_documents)]] = True
     return touched

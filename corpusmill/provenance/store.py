@@ -22,10 +22,9 @@ from corpusmill.errors import UserError, in_one_line
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.provenance.documents import DocumentsTable
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.rows import Origins, RowsFile
+from corpusmill.provenance.rows import RowsFile
+from corpusmill.provenance.spans import Ids, Integers, Rows
 from corpusmill.provenance.threads import search_in_order
-
-Ids = npt.NDArray[np.uint64]
 
 
 class OriginStore:
@@ -70,8 +69,8 @@ class OriginStore:
         names, starts = self.names("rows", split), self._row_starts(split)
         number = int(np.searchsorted(starts, row, side="right")) - 1
         with _reading(self._folder, names[number]), self._open(names[number]) as file:
-            origins, place = file.origins(row - starts[number])
-        return self._describe(split, row, origins, place, self._first_id(names[number]))
+            rows = file.row(row - starts[number])
+        return self._describe(split, row, rows, 0, self._first_id(names[number]))
 
     def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
         """Yield every row that was built from some documents or holds their tokens, in order.
@@ -105,14 +104,13 @@ class OriginStore:
             self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
         )
         for (_, start, first_id, _), found in zip(files, groups, strict=True):
-            rows = (
-                zip(group.places.tolist(), range(len(group.places)), repeat(group))
-                for group in found
+            groups_in_order = (
+                zip(places.tolist(), range(len(places)), repeat(rows)) for places, rows in found
             )
-            for place, number, origins in merge(*rows, key=itemgetter(0)):
-                yield self._describe(split, start + place, origins, number, first_id)
+            for place, number, rows in merge(*groups_in_order, key=itemgetter(0)):
+                yield self._describe(split, start + place, rows, number, first_id)
 
-    def _search(self, place: tuple[str, Ids]) -> list[Origins]:
+    def _search(self, place: tuple[str, Ids]) -> list[tuple[Integers, Rows]]:
         """Return the rows of documents, by their ids in their generation, in a file."""
         name, documents = place
         with _reading(self._folder, name), self._open(name) as file:
@@ -274,23 +272,22 @@ class OriginStore:
             self._ends[split] = list(accumulate(shard.rows for shard in shards))
         return self._ends[split]
 
-    def _describe(
-        self, split: str, row: int, origins: Origins, place: int, first_id: int
-    ) -> RowOrigin:
+    def _describe(self, split: str, row: int, rows: Rows, number: int, first_id: int) -> RowOrigin:
+        """Return the origin of a row, whose number among `rows` is known."""
         shards = self.manifest.splits[split].shards
         ends = self._shard_ends(split)
-        number = bisect_right(ends, row)
-        begin, end = origins.span_offsets[place : place + 2].tolist()
-        columns = (origins.span_documents, origins.first_tokens, origins.tokens)
+        shard = bisect_right(ends, row)
+        begin, end = rows.span_offsets[number : number + 2].tolist()
+        columns = (rows.span_documents, rows.first_tokens, rows.tokens)
         documents, firsts, tokens = (column[begin:end].tolist() for column in columns)
-        spans = zip((first_id + number for number in documents), firsts, tokens, strict=True)
+        spans = zip((first_id + document for document in documents), firsts, tokens, strict=True)
         return RowOrigin(
             split,
             row,
-            shards[number].file,
-            row - ends[number] + shards[number].rows,
-            int(origins.documents[place]) + first_id,
-            int(origins.repeats[place]),
+            shards[shard].file,
+            row - ends[shard] + shards[shard].rows,
+            int(rows.documents[number]) + first_id,
+            int(rows.repeats[number]),
             tuple(Span(*span) for span in spans),
         )
 

@@ -13,7 +13,8 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance import rows as module
 from corpusmill.provenance.copies import copy_rows
-from corpusmill.provenance.rows import Origins, RowsFile, RowsWriter
+from corpusmill.provenance.rows import RowsFile, RowsWriter
+from corpusmill.provenance.spans import Rows
 
 SEED = 7
 Spans = list[tuple[int, int, int]]
@@ -59,20 +60,20 @@ def write(
 
 def read(content: bytes) -> list[Row]:
     rows: dict[int, Row] = {}
-    for origins in RowsFile(io.BytesIO(content), SEED).groups():
-        rows |= {int(place): row_in(origins, number) for number, place in enumerate(origins.places)}
+    for places, group in RowsFile(io.BytesIO(content), SEED).groups():
+        rows |= {int(place): row_in(group, number) for number, place in enumerate(places)}
     return [rows[place] for place in range(len(rows))]
 
 
-def row_in(origins: Origins, number: int) -> Row:
-    begin, end = origins.span_offsets[number : number + 2]
+def row_in(rows: Rows, number: int = 0) -> Row:
+    begin, end = rows.span_offsets[number : number + 2]
     spans = zip(
-        origins.span_documents[begin:end].tolist(),
-        origins.first_tokens[begin:end].tolist(),
-        origins.tokens[begin:end].tolist(),
+        rows.span_documents[begin:end].tolist(),
+        rows.first_tokens[begin:end].tolist(),
+        rows.tokens[begin:end].tolist(),
         strict=True,
     )
-    identity = (origins.documents[number], origins.repeats[number], origins.indices[number])
+    identity = (rows.documents[number], rows.repeats[number], rows.indices[number])
     return (*map(int, identity), list(spans))  # type: ignore[return-value]
 
 
@@ -96,7 +97,7 @@ def test_rows_are_read_as_they_were_written_in_any_order(
     file = RowsFile(io.BytesIO(content), SEED)
     assert len(file) == len(rows)
     for place, row in enumerate(rows):
-        assert row_in(*file.origins(place)) == row
+        assert row_in(file.row(place)) == row
 
 
 @given(many_rows, documents)
@@ -106,9 +107,9 @@ def test_the_rows_of_a_document_are_found_by_their_origin_and_by_their_spans(
     rows = in_order_of_keys(rows) if rows else rows
     file = RowsFile(io.BytesIO(write(rows)), SEED)
     found = [
-        (int(place), row_in(origins, number))
-        for origins in file.find_groups(np.array([document], np.uint64))
-        for number, place in enumerate(origins.places)
+        (int(place), row_in(rows, number))
+        for places, rows in file.find_groups(np.array([document], np.uint64))
+        for number, place in enumerate(places)
     ]
     assert found == [
         (place, row)
@@ -135,7 +136,7 @@ def test_rows_are_stored_in_the_order_of_document_repeat_and_index(size: int) ->
         (n * size, repeat, 7 - index) for n in range(9) for repeat in (3, 1) for index in (0, 5)
     ]
     content = write(in_order_of_keys([(*identity, []) for identity in identities]))
-    [stored] = RowsFile(io.BytesIO(content), SEED).groups()
+    [(_, stored)] = RowsFile(io.BytesIO(content), SEED).groups()
     columns = (stored.documents, stored.repeats, stored.indices)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == sorted(identities)
 
@@ -160,11 +161,11 @@ def test_rows_added_in_any_order_stand_in_that_of_their_keys(
     assert read(content) == sorted_rows
     file = RowsFile(io.BytesIO(content), SEED)
     for place, row in enumerate(sorted_rows):
-        assert row_in(*file.origins(place)) == row
+        assert row_in(file.row(place)) == row
     found = {
         int(place)
-        for origins in file.find_groups(np.array([document], np.uint64))
-        for place in origins.places
+        for places, _ in file.find_groups(np.array([document], np.uint64))
+        for place in places
     }
     touched = [document in (row[0], *(span[0] for span in row[3])) for row in sorted_rows]
     assert found == set(np.flatnonzero(touched).tolist())
