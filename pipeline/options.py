@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.dataset.corpus_entry import MAX_REPEAT, SOURCE_NAME
+from corpusmill.dataset.corpus_entry import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.gigatoken_engine import Engine
 
@@ -44,6 +44,9 @@ def parse_source(text: str) -> NamedPath:
         cure = "Begin the name with a letter, and continue with letters, digits and _"
         raise UserError(f"--source {text}", cause, cure)
     name, path, repeat = match.groups()
+    if re.fullmatch(ADDED_TAG, name):
+        cause = f"{name} stands in the names of shards that are added to a data set"
+        raise UserError(f"--source {text}", cause, "Give the source another name")
     if repeat is not None and not 0 < float(repeat) <= MAX_REPEAT:
         cause = f"documents cannot be taken {repeat} times"
         raise UserError(f"--source {text}", cause, f"Give a number above 0, up to {MAX_REPEAT}")

@@ -9,9 +9,11 @@ from msgspec import Meta
 from corpusmill.dataset.filtering import Filtering
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
-# Of a source; names of shards and of counts hold it.
+# Of a part that is added to a data set; names of its shards hold it.
+ADDED_TAG = r"more\d+"
+# Of a source; names of shards and of counts hold it, and tags must be told from it.
 SOURCE_NAME = "[A-Za-z][A-Za-z0-9_]*"
-SourceName = Annotated[str, Meta(pattern=rf"\A{SOURCE_NAME}\Z")]
+SourceName = Annotated[str, Meta(pattern=rf"\A(?!{ADDED_TAG}\Z){SOURCE_NAME}\Z")]
 MAX_REPEAT = 1000
 _Checksum = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
 
@@ -39,7 +41,8 @@ class Source:
     Attributes:
         name: as the user named it; the names of its files begin with it and a slash.
         repeat: how often each of its documents was taken; the part after the decimal point is the
-            probability of once more.
+            probability of once more. Where parts of a data set took them differently, it is the
+            mean by bytes.
         files: number of its files.
         bytes: their size.
         counts: of its own text, as those of all stages are in the manifest.
@@ -73,3 +76,10 @@ class CorpusEntry:
     package: str | None = None
     filtering: Filtering | None = None
     sources: tuple[Source, ...] = ()
+
+    def source_of(self, file: int) -> str | None:
+        """Return the name of the source of a file, by the file's number.
+
+        None where no source has a name.
+        """
+        return self.files[file].path.partition("/")[0] if self.sources else None

@@ -1,12 +1,13 @@
 """Two manifests joined: a data set, and the generations that are added to it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 
+from corpusmill.dataset.corpus_entry import Source
 from corpusmill.dataset.editing import list_units
 from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Split
 from corpusmill.dataset.provenance import Generation, Provenance
@@ -33,14 +34,17 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         added: of the new generations alone, with provenance.
 
     Raises:
-        ValueError: one of them has no provenance.
+        ValueError: one of them has no provenance, or only one has sources with names.
     """
+    if bool(earlier.corpus.sources) != bool(added.corpus.sources):
+        raise ValueError("manifests with and without sources cannot be joined")
     if earlier.provenance is None or added.provenance is None:
         raise ValueError("manifests without provenance cannot be joined")
     corpus = replace(
         earlier.corpus,
         bytes=earlier.corpus.bytes + added.corpus.bytes,
         files=(*earlier.corpus.files, *added.corpus.files),
+        sources=_join_sources(earlier.corpus.sources, added.corpus.sources),
     )
     names = {entry.file for entry in added.files}
     return replace(
@@ -126,7 +130,8 @@ def _rename(
         for name in unit.files if unit.split else ():
             kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
             names = f"{kind}{{split}}" if kind else pattern
-            yield name, shard_names.retag(name, names, tag, tags[tag])
+            has_source = bool(manifest.corpus.sources)
+            yield name, shard_names.retag(name, names, tag, tags[tag], has_source)
     for old, new in tags.items():
         yield rejects_name(old), rejects_name(new)
     for number in range(len(manifest.removals)):
@@ -141,6 +146,23 @@ def _count_shards(manifest: Manifest) -> Iterator[Generation]:
         return
     counts = {name: len(split.shards) for name, split in manifest.splits.items()}
     yield from (replace(generation, shards=counts) for generation in generations)
+
+
+def _join_sources(earlier: Sequence[Source], added: Sequence[Source]) -> tuple[Source, ...]:
+    """Join the sources of two manifests, those with one name to one."""
+    joined = {source.name: source for source in earlier}
+    for source in added:
+        before = joined.get(source.name)
+        joined[source.name] = source if before is None else _join_source(before, source)
+    return tuple(joined[name] for name in sorted(joined))
+
+
+def _join_source(earlier: Source, added: Source) -> Source:
+    repeat, size = earlier.repeat, earlier.bytes + added.bytes
+    if added.repeat != repeat and size:
+        repeat += (added.repeat - repeat) * added.bytes / size
+    counts = _add_counts(earlier.counts, added.counts)
+    return Source(earlier.name, repeat, earlier.files + added.files, size, counts)
 
 
 def _add_counts(earlier: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:

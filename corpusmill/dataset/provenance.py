@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from corpusmill.corpus.batches import document_id
+from corpusmill.corpus.batches import OFFSET_BITS, document_id
+from corpusmill.dataset.corpus_entry import ADDED_TAG
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
@@ -23,7 +24,7 @@ VERSION = 1
 Kind = Literal["rows", "documents"]
 Ids = npt.NDArray[np.uint64]
 _SUFFIX = ".parquet"
-_TAG = re.compile(r"-(more\d+)(-bin-\d+-of-\d+)?-\d{5}-of-\d{5}\.parquet\Z")
+_TAG = re.compile(rf"-({ADDED_TAG})(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}\.parquet\Z")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Generation:
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
     layout: Layout
-    tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
+    tag: Annotated[str, Meta(pattern=rf"\A({ADDED_TAG})?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
     moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
     random_documents: Literal["all"] | None = None
@@ -52,6 +53,11 @@ class Generation:
     def first_id(self) -> int:
         """What is added to the ids that its files have, so that they are those of the data set."""
         return document_id(self.moved_by or 0, 0)
+
+    def first_file_of(self, source: int) -> int:
+        """Return the number of the first file of a source of its layout, among all files."""
+        first_document = self.layout.sources[source].first_document
+        return (first_document + self.first_id) >> OFFSET_BITS
 
     def group(self, split: str, source: str | None) -> str:
         """Return what takes the split's place in the names of shards of a split and source."""

@@ -17,6 +17,10 @@ DEFAULT = "{split}-{shard:05d}-of-{shards:05d}"
 _FLAG = "--shard-name"
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
 _NUMBER = re.compile("(0[1-9])?d?")
+_TAG = r"-[A-Za-z]\w*"
+# A regular expression of what takes the split's place in names: the names of a source and of an
+# added part follow it, and that of a length bin.
+SPLIT_GROUP = rf"(train|validation)({_TAG}){{0,2}}(-bin-\d+-of-\d+)?"
 _FORMATS = {"split": re.compile(""), "shard": _NUMBER, "shards": _NUMBER}
 
 
@@ -125,7 +129,7 @@ def _glob(pattern: str, split: str, *, opens_split: bool) -> str:
     return split.join(re.sub(r"\*.*\*", "*", part) for part in parts)
 
 
-def retag(name: str, pattern: str, old: str, new: str) -> str:
+def retag(name: str, pattern: str, old: str, new: str, has_source: bool = False) -> str:
     """Return the name that a file has in another generation.
 
     Args:
@@ -133,6 +137,7 @@ def retag(name: str, pattern: str, old: str, new: str) -> str:
         pattern: of such names, with {split}; what follows it does not matter.
         old: tag of the generation in the name; empty for none.
         new: the tag that takes its place.
+        has_source: whether the name of a source follows the split.
 
     Raises:
         ValueError: the name does not fit the pattern.
@@ -147,8 +152,8 @@ def retag(name: str, pattern: str, old: str, new: str) -> str:
         if field == "split":
             break
         texts.append(r"\d+" if field else "")
-    tag = f"-{old}" if old else ""
-    match = re.match(rf"({''.join(texts)}(?:train|validation)){tag}", name)
+    tag, source = f"-{old}" if old else "", _TAG if has_source else ""
+    match = re.match(rf"({''.join(texts)}(?:train|validation){source}){tag}", name)
     if match is None:
         raise ValueError(f"{name} is not named by {pattern}")
     return f"{match[1]}-{new}{name[match.end() :]}"
@@ -159,6 +164,6 @@ def matcher_of(pattern: str) -> re.Pattern[str]:
     texts = []
     for plain, field, form, _ in Formatter().parse(pattern):
         digits = int(re.sub(r"\D", "", form or "") or 1)
-        other = {"split": r"(train|validation)(-[A-Za-z]\w*)?(-bin-\d+-of-\d+)?", None: ""}
+        other = {"split": SPLIT_GROUP, None: ""}
         texts += [re.escape(plain), other.get(field, rf"\d{{{digits},}}")]
     return re.compile("".join(texts))

@@ -160,7 +160,9 @@ class OriginStore:
         """Return the name of a shard's split and source, their first shard and number of shards."""
         layout = generation.layout
         source = layout.source_of(shard)
-        name = None if source is None else self.manifest.corpus.sources[source].name
+        name = None
+        if source is not None:
+            name = self.manifest.corpus.source_of(generation.first_file_of(source))
         group = generation.group(SPLIT_NAMES[layout.split_of(shard)], name)
         return (group, *layout.range_around(shard))
 

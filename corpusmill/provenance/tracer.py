@@ -122,7 +122,6 @@ class Tracer:
     def __init__(self, folder: Folder, manifest: Manifest, inputs: Inputs | None = None) -> None:
         self.store, self._manifest = OriginStore(folder, manifest), manifest
         self._texts = None if inputs is None else _texts_of(folder, manifest, inputs)
-        self._sources = {source.name for source in manifest.corpus.sources}
 
     def trace(self, split: str, rows: Iterable[int]) -> list[TracedRow]:
         """Trace rows of a split.
@@ -146,10 +145,9 @@ class Tracer:
 
     def locate(self, record: DocumentRecord) -> TracedDocument:
         """Name the file and the source of a document."""
-        file = self._manifest.corpus.files[record.file_number].path
-        source = file.partition("/")[0]
+        corpus, number = self._manifest.corpus, record.file_number
         place = record.place >> self.store.piece_bits
-        return TracedDocument(record, file, place, source if source in self._sources else None)
+        return TracedDocument(record, corpus.files[number].path, place, corpus.source_of(number))
 
     def _describe(self, origin: RowOrigin, documents: dict[int, TracedDocument]) -> TracedRow:
         texts, missing = dict[Span, str](), ""

@@ -70,7 +70,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         if appended:
             recipe = appended.adapt(recipe)
             stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
-            if resume and appended.has_added(recipe.files, dataset.random_documents):
+            if resume and appended.has_added(recipe, dataset.random_documents):
                 console.print(_ADDED)
                 return True
             appended.find_random_documents(recipe, dataset, folder.path)

@@ -1,7 +1,7 @@
 """A data set to which a generation is added: what it must be, and what it holds already."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from pipeline.options import DatasetOptions
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.changes import compare_files, describe_changes
 from pipeline.preparation.header import describe
-from pipeline.preparation.inputs import InputFile
 from pipeline.preparation.output import find_files_of
 from pipeline.preparation.recalling import Recalling
 from pipeline.preparation.recipe import Recipe
@@ -36,7 +35,7 @@ _FLAG = "--append"
 # What may differ between generations, or follows from other entries.
 _FREE = (
     "counts", "splits", "files", "provenance", "removals", "corpusmill_version", "corpus.bytes",
-    "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
+    "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
 )  # fmt: skip
 
 
@@ -76,15 +75,20 @@ class Appended:
         """Return a recipe that continues the data set.
 
         Raises:
-            UserError: its options or its tokenizer are not those of the data set.
+            UserError: its options or its tokenizer are not those of the data set, or only one of
+                both has sources with names.
         """
-        if recipe.sources:
+        names = ", ".join(source.name for source in self.manifest.corpus.sources)
+        if recipe.sources and not names:
             cause = "the input has sources with names, and the data set has none"
             raise UserError(_FLAG, cause, "Give --input")
+        if names and not recipe.sources:
+            cause = f"the data set has sources with names ({names}), and the input has none"
+            raise UserError(_FLAG, cause, "Give --source NAME=PATH, with one of them or another")
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
-        recipe = replace(
-            recipe, first_file=len(self.manifest.corpus.files), tag=f"more{len(generations)}"
-        )
+        first, tag = len(self.manifest.corpus.files), f"more{len(generations)}"
+        sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
+        recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
         if changes := compare(self.manifest, describe(recipe)):
             cause = f"the data set was built otherwise: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
@@ -102,25 +106,32 @@ class Appended:
         names = (name for name in self._place.list() if name not in known)
         return tuple(find_files_of(tag, names, shard_name))
 
-    def has_added(self, files: Sequence[InputFile], random_documents: str) -> bool:
+    def has_added(self, recipe: Recipe, random_documents: str) -> bool:
         """Whether the last generation was made of some files, and they are as they were.
 
         If the run is resumed, it has not yet added them.
 
         Args:
-            files: the input.
+            recipe: of the input.
             random_documents: where they come from, as `DatasetOptions` has it.
 
         Raises:
-            UserError: it was made of them with random documents from elsewhere.
+            UserError: it was made of them with random documents from elsewhere, or with sources
+                that were taken more or less often.
         """
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         if self._is_resumed or len(generations) < 2:
             return False
         own = self.manifest.corpus.files[generations[-1].first_file :]
         last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=own))
-        if [*compare_files(last, files, self._place.written_at(SUCCESS))]:
+        if [*compare_files(last, recipe.files, self._place.written_at(SUCCESS))]:
             return False
+        repeats = [source.repeat for source in generations[-1].layout.sources]
+        if repeats != [source.repeat for source in recipe.sources]:
+            taken = ", ".join(f"@{repeat:g}" for repeat in repeats)
+            cause = f"the text has been added, with the repeats {taken}"
+            cure = "Give these, or leave --resume out to add the text once more"
+            raise UserError(f"{_FLAG} --resume", cause, cure)
         if (before := generations[-1].random_documents or "new") != random_documents:
             cause = f"the text has been added, with --random-documents {before}"
             cure = "Give that, or leave --resume out to add the text once more"
@@ -179,8 +190,6 @@ def why_alone(manifest: Manifest) -> str:
         return "it was built without provenance, which tells its documents apart from new ones"
     if manifest.output.shard_format.joined:
         return f"all shards of a split are one file in {manifest.output.format}"
-    if manifest.corpus.sources:
-        return "its corpus has sources with names"
     if not tells_parts_apart(manifest.output.options.shard_name):
         pattern = manifest.output.options.shard_name
         return f"its shards are named {pattern}, and new ones would take the place of old ones"

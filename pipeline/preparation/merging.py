@@ -30,6 +30,10 @@ def check_mergeable(opened: Sequence[Opened]) -> None:
     for name, _, manifest in opened:
         if cause := why_alone(manifest):
             raise UserError(name, f"it cannot be joined with another one, as {cause}", _CURE)
+        if bool(manifest.corpus.sources) != bool(first.corpus.sources):
+            number = "" if manifest.corpus.sources else "no "
+            cause = f"it has {number}sources with names, unlike {opened[0][0]}"
+            raise UserError(name, cause, _CURE)
         if changes := compare(first, manifest):
             raise UserError(name, f"it was built otherwise than {opened[0][0]}: {changes}", _CURE)
 

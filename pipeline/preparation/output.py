@@ -15,7 +15,7 @@ from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
-from corpusmill.formats.shard_names import matcher_of
+from corpusmill.formats.shard_names import SPLIT_GROUP, matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.settling import settle
@@ -35,12 +35,11 @@ def _our_names() -> re.Pattern[str]:
     """Match the names of the files of a data set and of a run, in any format."""
     suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, CROISSANT, TOKENIZER, REJECTS}
     joined = list[str]()
-    source = r"(-[A-Za-z]\w*)?"
     for shard_format in FORMATS.values():
         suffixes |= all_suffixes(shard_format)
-        joined += [re.escape(name) + source for name in shard_format.joined.values()]
+        joined += [re.escape(name) + r"(-[A-Za-z]\w*)?" for name in shard_format.joined.values()]
         fixed |= set(shard_format.companion_names)
-    numbered = rf"(train|validation){source}(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}"
+    numbered = rf"{SPLIT_GROUP}-\d{{5}}-of-\d{{5}}"
     return re.compile(
         rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
         rf"|{'|'.join(map(re.escape, sorted(fixed)))}"

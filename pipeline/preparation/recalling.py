@@ -55,7 +55,7 @@ class Recalling:
     ) -> None:
         if manifest.provenance is None:
             raise ValueError("the data set has no provenance")
-        self._files, self._provenance = manifest.corpus.files, manifest.provenance
+        self._files, self._provenance = _name_files(manifest), manifest.provenance
         self._options = replace(documents, keep_fields=())
         store, columns = OriginStore(folder, manifest), documents_schema().names
         tables = (table for split in manifest.splits for table in store.tables(split, columns))
@@ -150,6 +150,14 @@ class Recalling:
         """Return the number that a file had when its documents were built, before any merge."""
         first = np.array([document_id(file, 0)], np.uint64)
         return int(self._provenance.own_ids(first)[0]) >> OFFSET_BITS
+
+
+def _name_files(manifest: Manifest) -> Sequence[SourceFile]:
+    """Return the files of a data set, without the names of their sources, which are no folders."""
+    files = manifest.corpus.files
+    if not manifest.corpus.sources:
+        return files
+    return [replace(file, path=file.path.partition("/")[2]) for file in files]
 
 
 def _split_by_file(documents: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -317,10 +317,6 @@ def test_data_sets_to_which_nothing_can_be_added(
             halves[1], refused=(f"--append {growing.output}", "nothing can be added", cause)
         )
         assert growing.files() == files
-    sources = ("--source", f"books={halves[0]}", "--tokenizer", wordpiece)
-    run_here("bert", *sources, "--output", tmp_path / "sources")
-    named = Growing(tmp_path / "sources", wordpiece)
-    named.append(halves[1], refused=("nothing can be added", "sources with names"))
     empty = Growing(tmp_path / "empty", wordpiece)
     empty.append(halves[1], refused=("--append", "no complete data set", "Leave --append out"))
     assert not empty.output.exists()

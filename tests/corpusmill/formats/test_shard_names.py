@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.formats.shard_names import DEFAULT, check_parts, fill, matcher_of, shard_glob
+from corpusmill.formats.shard_names import (
+    DEFAULT,
+    check_parts,
+    fill,
+    matcher_of,
+    retag,
+    shard_glob,
+)
 from tests.tools.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
@@ -57,6 +64,21 @@ def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int
     name = fill(pattern, split, shard, shards)
     assert matcher_of(pattern).fullmatch(name)
     assert fnmatch(name, shard_glob(pattern, split, [name]))
+
+
+@pytest.mark.parametrize("pattern", [DEFAULT, "{split}.{shard}", "x-{shard}-{split}.parquet"])
+@pytest.mark.parametrize("rest", ["", "-bin-02-of-08"])
+def test_a_tag_follows_the_split_and_the_source(pattern: str, rest: str) -> None:
+    names = {
+        group: fill(pattern, group + rest, 3, 8)
+        for group in ("train", "train-more1", "train-bin", "train-bin-more1")
+    }
+    assert retag(names["train"], pattern, "", "more1") == names["train-more1"]
+    assert retag(names["train-bin"], pattern, "", "more1", True) == names["train-bin-more1"]
+    assert retag(names["train-bin-more1"], pattern, "more1", "more2", True) == fill(
+        pattern, "train-bin-more2" + rest, 3, 8
+    )
+    assert all(matcher_of(pattern).fullmatch(name) for name in names.values())
 
 
 @pytest.mark.parametrize(
