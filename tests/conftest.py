@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
 
+from corpusmill.arrays.kernel_cache import kernel_folder
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
@@ -39,7 +41,11 @@ def read_local(path: str) -> bytes | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_once() -> Iterator[None]:
+    """Compile each kernel once, also for processes and tests with a cache folder of their own."""
     with pytest.MonkeyPatch.context() as monkeypatch:
+        kernels = str(kernel_folder().parent)
+        monkeypatch.setattr(numba.config, "CACHE_DIR", kernels)
+        monkeypatch.setenv("NUMBA_CACHE_DIR", kernels)
         share_compilation(monkeypatch)
         yield
 

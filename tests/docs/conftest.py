@@ -5,11 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.arrays.kernel_cache import kernel_folder
 from corpusmill.objectives.bert import BertOptions
 from tests.conftest import CHECKOUT
 from tests.tools.real_corpora import paragraphs
@@ -59,10 +57,6 @@ def folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A copy of the prepared folder to work in, and a cache that is not the user's."""
-    # The kernels that are compiled already stay in use.
-    kernels = str(kernel_folder().parent)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", kernels)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", kernels)
     copy = tmp_path / "work"
     shutil.copytree(prepared, copy)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -26,21 +26,20 @@ from transforms.moves import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.recovery.claim import CLAIM, Claim, take_claim
 from transforms.trees import _ListBlock
 
-# The name of a case; whether an earlier data set is replaced, by one with other names or the same,
-# or added to; whether the shards of a split are joined; whether groups of files are moved by tasks
-# of their own.
+# The name of a case; whether an earlier data set is replaced or added to; whether the shards of a
+# split are joined; whether groups of files are moved by tasks of their own.
 CASES = {
     "a new data set": (None, False, False),
     "joined shards": (None, True, False),
-    "in place of one with the same names": ("same", False, False),
-    "in place of one with other names": ("other", False, False),
-    "joined, in place of one": ("same", True, False),
+    "in place of one": ("replaced", False, False),
+    "joined, in place of one": ("replaced", True, False),
     "in groups": (None, False, True),
-    "in groups, in place of one with the same names": ("same", False, True),
-    "in groups, in place of one with other names": ("other", False, True),
+    "in groups, in place of one": ("replaced", False, True),
     "added to one": ("added", False, False),
     "in groups, added to one": ("added", False, True),
 }
+# The train shards have the names that later ones have, too; the validation shard has another.
+EARLIER_NAMES = "{split}-{shard}-of-00002.parquet"
 
 
 WITH_PROVENANCE = to_json(
@@ -69,7 +68,7 @@ class Case:
         self._kept = root.parent / f"{root.name}-kept"
         shutil.copytree(root, self._kept)
 
-    def _commit_earlier(self, names: str) -> None:
+    def _commit_earlier(self, replaced: str) -> None:
         """Commit an earlier data set with other bytes of the same sizes."""
         kept = {path: path.read_bytes() for path in self.folders.temp.iterdir()}
         for path in kept:
@@ -81,7 +80,8 @@ class Case:
             ]
             for written in (self.changes["shards"], self.folders.rejects)
         )
-        pattern = "old-{shard}-of-{shards}.parquet" if names == "other" else None
+        is_joined = "joined" in self.changes
+        pattern = EARLIER_NAMES if replaced == "replaced" and not is_joined else None
         for name in ("run.json", "tokenizer.json"):
             path = self.folders.temp / name
             path.write_bytes(kept[path])
