@@ -149,20 +149,6 @@ def commit(folders: Folders, *, layout: Layout = LAYOUT, **changes: Any) -> Pipe
     return pipeline.result
 
 
-def test_the_finished_data_set_is_the_sink_of_a_run(folders: Folders) -> None:
-    for _ in range(2):  # as after a failure at its end
-        [sink] = Lineage.query(commit(folders).metrics(), Lineage.SINK)
-        assert sink == f"filesystem:localhost.{folders.output}"
-
-
-def test_the_checksum_of_a_file_is_that_of_all_its_ranges(folders: Folders) -> None:
-    commit(folders)
-    whole, part = check_entries(folders.files())["corpus"]["files"]
-    # The check value of CRC-32C in every catalogue: of the digits 1 to 9.
-    assert whole == {"path": "a", "bytes": 9, "crc32c": "e3069283"}
-    assert part == {"path": "b", "bytes": 4}
-
-
 def test_shards_of_a_split_are_joined_where_the_format_asks_for_it(folders: Folders) -> None:
     shards = [*reversed(folders.shards), *folders.write_companions()]
     for _ in range(2):  # as after a failure at its end
@@ -195,26 +181,29 @@ def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders)
     assert CONTENTS.items() <= files.items()
     assert files["rejects/rejects.jsonl"] == b'"first"\n"later"\n'
     assert files["_SUCCESS"].decode().strip() == hashlib.sha256(files["dataset.json"]).hexdigest()
-    splits = check_entries(files)["splits"]
+    manifest = check_entries(files)
+    splits, counts = manifest["splits"], manifest["counts"]
     assert splits["train"]["rows"] == 7
     assert splits["validation"]["tokens"] == 20
     assert splits["train"]["distributions"]["length"][10] == 7
-
-
-def test_the_manifest_does_not_tell_how_the_work_was_cut(folders: Folders) -> None:
-    commit(folders)
-    counts = json.loads(folders.files()["dataset.json"])["counts"]
     assert counts["read.documents"] == 3
+    # The manifest does not tell how the work was cut.
     assert not [name for name in counts if "ranges" in name]
+    # The check value of CRC-32C in every catalogue: of the digits 1 to 9.
+    whole, part = manifest["corpus"]["files"]
+    assert whole == {"path": "a", "bytes": 9, "crc32c": "e3069283"}
+    assert part == {"path": "b", "bytes": 4}
 
 
-def test_a_commit_that_is_done_again_changes_nothing(folders: Folders) -> None:
-    commit(folders)
-    before = folders.files()
-    assert not folders.temp.exists()
-    assert not (folders.output / CLAIM).exists()
-    commit(folders)
-    assert folders.files() == before
+def test_a_commit_that_is_done_again_changes_nothing_and_names_its_sink(folders: Folders) -> None:
+    states = []
+    for _ in range(2):
+        [sink] = Lineage.query(commit(folders).metrics(), Lineage.SINK)
+        assert sink == f"filesystem:localhost.{folders.output}"
+        states.append(folders.files())
+        assert not folders.temp.exists()
+        assert not (folders.output / CLAIM).exists()
+    assert states[0] == states[1]
 
 
 def test_a_run_whose_folder_another_one_took_commits_nothing(folders: Folders) -> None:
@@ -235,9 +224,8 @@ def test_a_commit_that_a_command_waits_for_leaves_folder_and_claim_to_it(folders
     assert folders.files() == before
 
 
-@pytest.mark.parametrize("moved", [1, 2, 3])
-def test_a_commit_goes_on_where_an_earlier_attempt_stopped(folders: Folders, moved: int) -> None:
-    for shard, name in list(zip(folders.shards, SHARDS, strict=True))[:moved]:
+def test_a_commit_goes_on_where_an_earlier_attempt_stopped(folders: Folders) -> None:
+    for shard, name in list(zip(folders.shards, SHARDS, strict=True))[:2]:
         Path(shard.path).rename(folders.output / name)
     commit(folders)
     files = folders.files()
@@ -252,53 +240,25 @@ def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> 
     assert "_SUCCESS" not in folders.files()
 
 
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [
-        ({"read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
-        ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
-        ({"read.lines": 10}, "9 lines and rows of all kinds, but 10 lines and rows read"),
-        ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
-        (
-            {"filter.documents": 3, "filter.dropped": 1},
-            "4 documents tokenized or dropped, but 3 documents read",
-        ),
-        ({"filter.documents": 2}, "2 documents filtered, but 3 documents read"),
-        (
-            {"read.documents": 4, "filter.documents": 4, "filter.dropped": 1},
-            "0 documents dropped for all reasons, but 1 dropped",
-        ),
-        ({"build.passes": 11}, "11 passes over documents built, but 10 passes planned"),
-        ({"build.passes": 8}, "8 passes over documents built, but 10 passes planned"),
-        ({"build.examples": 10}, "9 rows written, but 10 examples built"),
-        ({"read.rejects": 3}, "2 rejects written, but 3 rejects found"),
-        ({"pool.candidates": 1}, "1 candidates of the pool, but 2 candidates kept"),
-    ],
-)
-def test_a_count_that_does_not_agree_stops_the_commit(
-    folders: Folders, counts: dict[str, int], message: str
-) -> None:
-    with pytest.raises(Exception, match=message):
-        commit(folders, counts=counts)
+def test_a_count_that_does_not_agree_stops_the_commit(folders: Folders) -> None:
+    with pytest.raises(Exception, match="3 documents tokenized, but 4 documents read"):
+        commit(folders, counts={"read.documents": 4})
     assert not folders.files()
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_lost_shard_stops_the_commit(folders: Folders, lost: int) -> None:
+def test_a_lost_shard_stops_the_commit(folders: Folders) -> None:
     with pytest.raises(Exception, match="2 shards written, but 3 shards planned"):
-        commit(folders, shards=[shard for shard in folders.shards if shard.shard != lost])
+        commit(folders, shards=[shard for shard in folders.shards if shard.shard != 1])
     assert not folders.files()
 
 
-def test_lost_rejects_and_too_many_stop_the_commit(folders: Folders) -> None:
+def test_lost_rejects_stop_the_commit(folders: Folders) -> None:
     with pytest.raises(Exception, match="1 rejects written, but 2 rejects found"):
         commit(folders, rejects=folders.rejects[:1])
-    with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
-        commit(folders, max_rejects=1.0)
     assert not folders.files()
 
 
-def test_a_mistake_is_not_tried_again_by_an_engine_that_retries(folders: Folders) -> None:
+def test_too_many_rejects_stop_the_commit_and_no_engine_tries_it_again(folders: Folders) -> None:
     with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
         commit(folders, max_rejects=1.0)
     commit(folders, max_rejects=1.0)

@@ -39,6 +39,32 @@ def test_no_count_can_be_lost(name: str) -> None:
     assert find_imbalances(left, EXPECTED, written_rows=7, shards=2)
 
 
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
+        ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
+        ({"read.lines": 10}, "9 lines and rows of all kinds, but 10 lines and rows read"),
+        ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
+        (
+            {"filter.documents": 3, "filter.dropped": 1},
+            "4 documents tokenized or dropped, but 3 documents read",
+        ),
+        ({"filter.documents": 2}, "2 documents filtered, but 3 documents read"),
+        (
+            {"read.documents": 4, "filter.documents": 4, "filter.dropped": 1},
+            "0 documents dropped for all reasons, but 1 dropped",
+        ),
+        ({"build.passes": 7}, "7 passes over documents built, but 6 passes planned"),
+        ({"build.examples": 10}, "7 rows written, but 10 examples built"),
+        ({"read.rejects": 3}, "1 rejects written, but 3 rejects found"),
+        ({"pool.candidates": 1}, "1 candidates of the pool, but 2 candidates kept"),
+    ],
+)
+def test_a_sentence_says_which_counts_do_not_agree(counts: dict[str, int], message: str) -> None:
+    assert message in find_imbalances({**BALANCED, **counts}, EXPECTED, written_rows=7, shards=2)
+
+
 def test_rows_and_shards_are_balanced_too() -> None:
     assert find_imbalances(BALANCED, EXPECTED, written_rows=6, shards=2) == [
         "6 rows written, but 7 examples built"
