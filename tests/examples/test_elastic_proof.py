@@ -1,6 +1,7 @@
 """The elastic proof in a small form, and that it notices what it is there to notice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,19 @@ def _train(
     return train(Task(data, work, reader, rate), phases, 2 * len(DataSet(data)))
 
 
+@pytest.fixture(scope="module")
+def references(
+    data_sets: Mapping[ObjectiveOptions, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Run]:
+    """Train on a data set without interruption, once for each rate of learning."""
+
+    @cache
+    def train_whole(options: ObjectiveOptions, rate: float = 8.0) -> Run:
+        return _train(data_sets[options], tmp_path_factory.mktemp("whole"), _WHOLE, rate=rate)
+
+    return train_whole
+
+
 def _count(run: Run, data: Path) -> Counts:
     return count_samples(run.rows, len(DataSet(data)), 2)
 
@@ -72,11 +86,12 @@ def test_a_run_that_is_killed_has_the_curve_of_one_that_is_not(
     options: ObjectiveOptions,
     reader: str,
     data_sets: Mapping[ObjectiveOptions, Path],
+    references: Callable[..., Run],
     tmp_path: Path,
 ) -> None:
     data = data_sets[options]
     assert len(DataSet(data)) % 12 not in (1, 2, 3)  # a row for each of four ranks
-    reference = _train(data, tmp_path, _WHOLE)
+    reference = references(options)
     run = _train(data, tmp_path, _SAME_STEPS, reader)
     assert list(compare_steps(run, reference)) == []
     assert _count(run, data) == Counts(0, 0)
@@ -90,10 +105,10 @@ def test_a_run_that_is_killed_has_the_curve_of_one_that_is_not(
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_run_with_other_batches_reads_the_same_rows(
-    reader: str, data_sets: Mapping[ObjectiveOptions, Path], tmp_path: Path
-) -> None:
-    data = data_sets[_PACKED_DYNAMIC]
-    reference = _train(data, tmp_path, _WHOLE, rate=0.0)
+    reader: str, data_sets: Mapping[ObjectiveOptions, Path], references: Callable[..., Run],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    data, reference = data_sets[_PACKED_DYNAMIC], references(_PACKED_DYNAMIC, 0.0)
     run = _train(data, tmp_path, _OTHER_STEPS, reader, rate=0.0)
     assert list(compare_rows(run, reference)) == []
     assert _count(run, data) == Counts(0, 0)
@@ -101,10 +116,10 @@ def test_a_run_with_other_batches_reads_the_same_rows(
 
 
 def test_masks_of_another_epoch_are_noticed(
-    data_sets: Mapping[ObjectiveOptions, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = data_sets[_DYNAMIC]
-    reference = _train(data, tmp_path, _WHOLE)
+    data_sets: Mapping[ObjectiveOptions, Path], references: Callable[..., Run],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    data, reference = data_sets[_DYNAMIC], references(_DYNAMIC)
     with monkeypatch.context() as broken:
         broken.setattr(Order, "epochs", lambda _self, numbers: np.zeros_like(numbers))
         run = _train(data, tmp_path, _SAME_STEPS)
@@ -121,10 +136,10 @@ def test_masks_of_another_epoch_are_noticed(
 
 
 def test_a_wrong_position_is_noticed(
-    data_sets: Mapping[ObjectiveOptions, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = data_sets[_PACKED]
-    reference = _train(data, tmp_path, _WHOLE)
+    data_sets: Mapping[ObjectiveOptions, Path], references: Callable[..., Run],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    data, reference = data_sets[_PACKED], references(_PACKED)
     load = Batches.load_state_dict
     for shift, counts in ((1, Counts(1, 0)), (-1, Counts(0, 1))):
 

@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
 
 @pytest.mark.parametrize(
     ("moment", "sent"),
-    [("done-task-*", signal.SIGTERM), ("done-task-*", signal.SIGINT), ("shard-*", signal.SIGINT)],
+    [("done-task-*", signal.SIGTERM), ("shard-*", signal.SIGINT)],
 )
 def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path

@@ -184,8 +184,8 @@ def test_the_steps_that_read_a_document(data: Path) -> None:
     flags = ("--batch-size", "6", "--world-size", "2", "--seed", "11")
     found = trace(data, "--where", "split = 'train' AND tokens > 150", *flags)
     readings = [(row["row"], one) for row in found if "row" in row for one in row["read"]]
-    assert readings
-    for row, reading in readings:
+    assert len(readings) > 8
+    for row, reading in readings[:: len(readings) // 8]:
         step = trace(data, *flags, "--step", str(reading["step"]), "--no-text")
         [own] = [each for each in step if each["row"] == row]
         assert own["rank"] == reading["rank"]

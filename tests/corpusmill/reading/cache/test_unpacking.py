@@ -29,13 +29,12 @@ ONE_SHARD = "train-00000-of-00001.parquet"
 PADDED: Padding = "max_length"
 RAGGED: Padding = "do_not_pad"
 TABLES = [
-    *(OutputOptions("parquet", RAGGED, codec) for codec in ("zstd", "snappy", "gzip", "none")),
+    OutputOptions("parquet", RAGGED, "zstd"),
     OutputOptions("parquet", PADDED, "zstd"),
     OutputOptions("tfrecord", PADDED, "none"),
     OutputOptions("tfrecord", RAGGED, "gzip"),
     OutputOptions("avro", RAGGED, "deflate"),
     OutputOptions("avro", PADDED, "zstd"),
-    OutputOptions("avro", RAGGED, "none"),
 ]
 WAYS = [
     *(
@@ -44,6 +43,9 @@ WAYS = [
         for options in TABLES
         if name != "gpt_stream" or options.padding == RAGGED
     ),
+    # These know no objective.
+    *(("bert", OutputOptions("parquet", RAGGED, codec)) for codec in ("snappy", "gzip", "none")),
+    ("bert", OutputOptions("avro", RAGGED, "none")),
     ("gpt_stream", OutputOptions("megatron")),
     ("gpt_stream", OutputOptions("nanogpt")),
     ("ernie", OutputOptions("ernie-text")),

@@ -60,7 +60,7 @@ def test_spawned_workers_read_the_same(batches: Batches) -> None:
     assert [key(batch) for batch in loader] == read_plainly(batches, 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     world_size=st.integers(1, 4),
     batch_size=st.integers(1, 9),
