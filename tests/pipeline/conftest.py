@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.tools.buckets import bucket
-from tests.tools.growing import halve
+from tests.tools.growing import Growing, halve
 from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
 
@@ -34,13 +34,29 @@ def wordpiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two files with the halves of the sample, and a reject in each."""
     return halve(sample.read_bytes(), tmp_path_factory.mktemp("halves"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def first(
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Growing:
+    """A data set of the first half, which nothing may change."""
+    growing = Growing(tmp_path_factory.mktemp("first") / "out", wordpiece)
+    growing.build(halves[0])
+    return growing
+
+
+@pytest.fixture
+def growing(first: Growing, tmp_path: Path) -> Growing:
+    """A copy of the data set of the first half."""
+    return first.copy_to(tmp_path / "out")
+
+
+@pytest.fixture(scope="session")
 def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Text that a job is still at work on when a test stops it."""
     file = tmp_path_factory.mktemp("long") / "text"

@@ -39,31 +39,13 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def first(
-    halves: tuple[Path, Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Growing:
-    """A data set of the first half."""
-    growing = Growing(tmp_path_factory.mktemp("first") / "out", wordpiece)
-    growing.build(halves[0])
-    return growing
-
-
-@pytest.fixture(scope="module")
 def appended(
     first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Growing:
-    """The same with the second half."""
-    growing = Growing(tmp_path_factory.mktemp("both") / "out", first.tokenizer)
-    shutil.copytree(first.output, growing.output)
+    """The data set of both halves."""
+    growing = first.copy_to(tmp_path_factory.mktemp("both") / "out")
     growing.append(halves[1])
     return growing
-
-
-@pytest.fixture
-def growing(first: Growing, tmp_path: Path) -> Growing:
-    """A copy of the data set of the first half."""
-    shutil.copytree(first.output, tmp_path / "out")
-    return Growing(tmp_path / "out", first.tokenizer)
 
 
 def problems(growing: Growing) -> list[Any]:

@@ -16,36 +16,15 @@ from tests.tools.stops import Stop, full_disk
 
 
 @pytest.fixture(scope="module")
-def first(
-    halves: tuple[Path, Path], tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Growing:
-    """A data set of the first half."""
-    growing = Growing(tmp_path_factory.mktemp("first") / "out", tokenizer_path)
-    growing.build(halves[0])
-    return growing
-
-
-@pytest.fixture
-def growing(first: Growing, tmp_path: Path) -> Growing:
-    """A copy of it, to which the second half is added."""
-    return _copy(first, tmp_path / "out")
-
-
-@pytest.fixture(scope="module")
 def undisturbed(
     first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, str], int]:
     """The files of an append that nothing stops, and how many files that creates."""
-    growing = _copy(first, tmp_path_factory.mktemp("undisturbed") / "out")
+    growing = first.copy_to(tmp_path_factory.mktemp("undisturbed") / "out")
     with pytest.MonkeyPatch.context() as patch:
         stop = Stop(patch)
         growing.append(halves[1])
         return growing.files(), next(stop.calls)
-
-
-def _copy(growing: Growing, output: Path) -> Growing:
-    shutil.copytree(growing.output, output)
-    return Growing(output, growing.tokenizer)
 
 
 def stop_at_commit(

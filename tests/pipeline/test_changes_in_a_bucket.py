@@ -78,6 +78,8 @@ def expected(
     return describe(str(folder))
 
 
+# `test_object_stores` has what differs between the stores.
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_the_same_comes_of_it_as_on_a_disk(
     bucket: Bucket,
     halves: tuple[Path, Path],

@@ -95,6 +95,7 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     assert describe_folder(f"{filled.url}/out").keys() == reference.keys()
 
 
+@pytest.mark.parametrize("bucket", ["gs"], indirect=True)
 def test_many_tasks_move_and_remove_what_one_task_would(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

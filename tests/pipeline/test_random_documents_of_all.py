@@ -26,7 +26,6 @@ from tests.tools.random_draws import (
     FLAGS,
     all_of,
     appended,
-    copy_to,
     draw_plainly,
     draws,
     first,
@@ -34,16 +33,14 @@ from tests.tools.random_draws import (
     number_of,
     old_draw,
     problems,
-    tokenizer,
 )
 from transforms.pool import map_pool
 
-__all__ = ["appended", "first", "growing", "tokenizer"]
+__all__ = ["appended", "first", "growing"]
 
 WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert": ("bert", ()),
-    "bert of words": ("bert", ("--whole-word-mask",)),
-    "bert by Google's rule": ("bert", ("--pairs", "google")),
+    "bert of words, by Google's rule": ("bert", ("--whole-word-mask", "--pairs", "google")),
     "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
     "bert in bins": ("bert", ("--bin-size", "32")),
     "ernie": ("ernie", ()),
@@ -53,10 +50,10 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_hold_documents_of_both_parts_and_all_of_them_are_traced(
-    way: str, halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
-    growing = Growing(tmp_path / "out", tokenizer, (*FLAGS, *flags), objective)
+    growing = Growing(tmp_path / "out", wordpiece, (*FLAGS, *flags), objective)
     growing.build(halves[0])
     files = without_descriptions(growing.files())
     growing.append(halves[1], flags=all_of(halves[0]))
@@ -77,12 +74,12 @@ def test_rows_hold_documents_of_both_parts_and_all_of_them_are_traced(
 def test_the_pool_is_the_one_of_a_plain_loop_over_all_documents(
     budget: int,
     halves: tuple[Path, Path],
-    tokenizer: Path,
+    wordpiece: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flags = (*SHARE, "--pool-tokens", str(budget), "--duplicates", "1")
-    growing = Growing(tmp_path / "out", tokenizer, flags)
+    growing = Growing(tmp_path / "out", wordpiece, flags)
     growing.build(halves[0])
     drawn: dict[str, list[Any]] = {}
 
@@ -103,9 +100,9 @@ def test_the_pool_is_the_one_of_a_plain_loop_over_all_documents(
 
 
 def test_documents_of_the_data_set_come_in_proportion(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, (*FLAGS, "--duplicates", "40"))
+    growing = Growing(tmp_path / "out", wordpiece, (*FLAGS, "--duplicates", "40"))
     growing.build(halves[0])
     growing.append(halves[1], flags=all_of(halves[0]))
     origins = list_origins(growing.output)
@@ -156,9 +153,9 @@ def test_a_tree_of_joins_changes_no_byte(
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "gz"])
 def test_documents_of_every_format_are_read_again(
-    kind: str, sample: Path, tokenizer: Path, tmp_path: Path
+    kind: str, sample: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing, files = Growing(tmp_path / "out", tokenizer, FLAGS), list[Path]()
+    growing, files = Growing(tmp_path / "out", wordpiece, FLAGS), list[Path]()
     texts = ["\n".join(lines) for lines in split_documents(sample)]
     for number, part in enumerate((texts[:60], texts[60:])):
         file = tmp_path / f"{number}.{kind}"
@@ -212,7 +209,7 @@ def test_a_document_is_found_in_the_rows_of_later_parts(
 def test_a_document_is_removed_from_the_rows_of_all_parts(
     appended: Growing, halves: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    removed = copy_to(appended, tmp_path / "out")
+    removed = appended.copy_to(tmp_path / "out")
     document, rows = old_draw(removed.output), read_rows(removed.output)
     origins, files = list_origins(removed.output), removed.files()
     held = [document in (one.document, *one.documents) for one in origins]
@@ -265,7 +262,7 @@ def test_parts_are_renumbered_by_merges_and_drawn_from_after_them(
 def test_chain_of_parts_draws_from_all_of_them(
     appended: Growing, halves: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    growing = copy_to(appended, tmp_path / "out")
+    growing = appended.copy_to(tmp_path / "out")
     growing.append(*halves, flags=("--existing", "allow", *all_of(*halves)))
     assert problems(growing.output) == []
     origins = check_provenance(growing.output, *halves, *halves)

@@ -11,9 +11,9 @@ import transforms.decide
 import transforms.recall
 from corpusmill.console.process import FAILURE
 from tests.tools.growing import SHARE, Growing
-from tests.tools.random_draws import all_of, appended, first, growing, problems, tokenizer
+from tests.tools.random_draws import all_of, appended, first, growing, problems
 
-__all__ = ["appended", "first", "growing", "tokenizer"]
+__all__ = ["appended", "first", "growing"]
 
 
 def stop_at_commit(
@@ -75,9 +75,9 @@ def test_mistakes_are_refused_before_any_work(
 
 
 def test_it_needs_a_data_set_and_an_objective_that_draws(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
-    growing = Growing(tmp_path / "out", tokenizer, SHARE, "electra")
+    growing = Growing(tmp_path / "out", wordpiece, SHARE, "electra")
     alone = ("--random-documents", "all")
     growing.build(halves[0], flags=alone, refused=("--random-documents all", "Add --append"))
     growing.build(halves[0])

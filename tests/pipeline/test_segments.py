@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,15 @@ Build = Callable[..., Path]
 KINDS = ("sentence-order", "full-sentences", "doc-sentences")
 
 
-@pytest.fixture
-def build_kind(sample: Path, tokenizer_path: Path, tmp_path: Path) -> Build:
+@pytest.fixture(scope="module")
+def build_kind(
+    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Build:
+    """Builds a data set, once for each choice of flags; nothing may be changed in it."""
+
+    @cache
     def run(segments: str, *flags: str, tokenizer: Path | None = None) -> Path:
-        output = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        output = tmp_path_factory.mktemp("kind") / "out"
         arguments = ("--segments", segments, "--validation-share", "0.2", *flags)
         build([sample], tokenizer or tokenizer_path, output, *arguments)
         return output

@@ -1,7 +1,8 @@
 """A data set that is built of one half of a text, and to which the other half is added."""
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,11 @@ class Growing:
     def append(self, *inputs: Path, flags: Sequence[str | Path] = (), **end: Any) -> Outcome:
         """Add text to the data set."""
         return self.build(*inputs, flags=("--append", *flags), **end)
+
+    def copy_to(self, output: Path) -> "Growing":
+        """Copy the data set, so that it can be changed."""
+        shutil.copytree(self.output, output)
+        return replace(self, output=output)
 
     def files(self) -> dict[str, str]:
         """Return the digests of all files."""

@@ -1,6 +1,5 @@
 """Data sets to which text is added whose random documents come from all text."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from corpusmill.tokenization.sentence_tokenizer import load_sentence_tokenizer
 from tests.tools.builders import write_and_open
 from tests.tools.growing import SHARE, Growing
 from tests.tools.origins import list_origins
-from tests.tools.small_datasets import t5_tokenizer
 
 # Some documents of the sample do not fit.
 BUDGET = 3000
@@ -32,33 +30,19 @@ FLAGS = (*SHARE, "--pool-tokens", str(BUDGET))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer that suits every objective."""
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(t5_tokenizer().json)
-    return path
-
-
-@pytest.fixture(scope="module")
 def first(
-    halves: tuple[Path, Path], tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Growing:
-    """A data set of the first half."""
-    growing = Growing(tmp_path_factory.mktemp("first") / "out", tokenizer, FLAGS)
+    """A data set of the first half with a small pool."""
+    growing = Growing(tmp_path_factory.mktemp("first") / "out", wordpiece, FLAGS)
     growing.build(halves[0])
     return growing
-
-
-def copy_to(growing: Growing, output: Path) -> Growing:
-    """Copy a data set, so that it can be changed."""
-    shutil.copytree(growing.output, output)
-    return Growing(output, growing.tokenizer, growing.flags, growing.objective)
 
 
 @pytest.fixture
 def growing(first: Growing, tmp_path: Path) -> Growing:
     """A copy of it."""
-    return copy_to(first, tmp_path / "out")
+    return first.copy_to(tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +50,7 @@ def appended(
     first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Growing:
     """The same with the second half."""
-    growing = copy_to(first, tmp_path_factory.mktemp("both") / "out")
+    growing = first.copy_to(tmp_path_factory.mktemp("both") / "out")
     growing.append(halves[1], flags=all_of(halves[0]))
     return growing
 
