@@ -39,7 +39,7 @@ CASES = {
     "in groups, added to one": ("added", False, True),
 }
 # The train shards have the names that later ones have, too; the validation shard has another.
-EARLIER_NAMES = "{split}-{shard}-of-00002.parquet"
+EARLIER_NAMES = "{split}-{shard:05d}-of-00002.parquet"
 
 
 WITH_PROVENANCE = to_json(
