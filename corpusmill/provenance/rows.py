@@ -84,7 +84,7 @@ class RowsWriter:
             sink,
             SCHEMA,
             compression="zstd",
-            compression_level=3,
+            compression_level=1,
             use_dictionary=False,
             write_statistics=False,
             store_schema=False,
