@@ -173,7 +173,7 @@ def drop(
     Example:
         corpusmill.drop("out", where="url LIKE '%example.com%'").manifest.removals[-1].rows
     """
-    given = {"data_set": data_set, "document": document, **_choice(where), **options}
+    given = {"data_set": data_set, "document": document, "where": where, **options}
     _find("drop")({**given, "beam_options": beam_options})
     return _open(data_set)
 
@@ -208,7 +208,7 @@ def subset(
     Example:
         corpusmill.subset("out", "long", where="tokens > 1000")
     """
-    given = {"data_set": data_set, "output": output, "document": document, **_choice(where)}
+    given = {"data_set": data_set, "output": output, "document": document, "where": where}
     _find("subset")({**given, **options, "beam_options": beam_options})
     return _open(output)
 
@@ -246,11 +246,6 @@ def merge(
     given = {"data_sets": data_sets, "output": output, "existing": existing, **options}
     _find("merge")({**given, "beam_options": beam_options})
     return _open(output)
-
-
-def _choice(where: str | None) -> dict[str, str]:
-    """Return the condition as an option, if there is one."""
-    return {} if where is None else {"where": where}
 
 
 def _open(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:

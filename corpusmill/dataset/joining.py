@@ -125,12 +125,12 @@ def _rename(
         removals_before: number of the removals of the data set before.
     """
     pattern = manifest.output.options.shard_name or shard_names.DEFAULT
+    has_source = bool(manifest.corpus.sources)
     for unit in list_units(manifest):
         tag = unit.generation.tag
         for name in unit.files if unit.split else ():
             kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
             names = f"{kind}{{split}}" if kind else pattern
-            has_source = bool(manifest.corpus.sources)
             yield name, shard_names.retag(name, names, tag, tags[tag], has_source)
     for old, new in tags.items():
         yield rejects_name(old), rejects_name(new)

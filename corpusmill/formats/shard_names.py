@@ -17,10 +17,10 @@ DEFAULT = "{split}-{shard:05d}-of-{shards:05d}"
 _FLAG = "--shard-name"
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
 _NUMBER = re.compile("(0[1-9])?d?")
-_TAG = r"-[A-Za-z]\w*"
-# A regular expression of what takes the split's place in names: the names of a source and of an
-# added part follow it, and that of a length bin.
-SPLIT_GROUP = rf"(train|validation)({_TAG}){{0,2}}(-bin-\d+-of-\d+)?"
+# Regular expressions of the name of a source or an added part in names, and of what takes the
+# split's place: these names follow it, and that of a length bin.
+PART = r"-[A-Za-z]\w*"
+SPLIT_GROUP = rf"(train|validation)({PART}){{0,2}}(-bin-\d+-of-\d+)?"
 _FORMATS = {"split": re.compile(""), "shard": _NUMBER, "shards": _NUMBER}
 
 
@@ -152,7 +152,7 @@ def retag(name: str, pattern: str, old: str, new: str, has_source: bool = False)
         if field == "split":
             break
         texts.append(r"\d+" if field else "")
-    tag, source = f"-{old}" if old else "", _TAG if has_source else ""
+    tag, source = f"-{old}" if old else "", PART if has_source else ""
     match = re.match(rf"({''.join(texts)}(?:train|validation){source}){tag}", name)
     if match is None:
         raise ValueError(f"{name} is not named by {pattern}")

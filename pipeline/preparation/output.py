@@ -15,7 +15,7 @@ from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
-from corpusmill.formats.shard_names import SPLIT_GROUP, matcher_of
+from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.settling import settle
@@ -37,7 +37,7 @@ def _our_names() -> re.Pattern[str]:
     joined = list[str]()
     for shard_format in FORMATS.values():
         suffixes |= all_suffixes(shard_format)
-        joined += [re.escape(name) + r"(-[A-Za-z]\w*)?" for name in shard_format.joined.values()]
+        joined += [rf"{re.escape(name)}({PART})?" for name in shard_format.joined.values()]
         fixed |= set(shard_format.companion_names)
     numbered = rf"{SPLIT_GROUP}-\d{{5}}-of-\d{{5}}"
     return re.compile(
