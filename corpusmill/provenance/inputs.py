@@ -16,7 +16,8 @@ class Inputs:
     """Where the files of a corpus are.
 
     Attributes:
-        places: files, folders and URLs of folders, as a build takes them.
+        places: files, folders and URLs of folders, as a build takes them; none is the present
+            folder without the folders in it, which may hold any number of other files.
     """
 
     places: Sequence[str] = ()
@@ -37,8 +38,10 @@ class Inputs:
                 seen.add(place)
                 yield stream
         if not seen:
-            where = ", ".join(self.places) or "the present folder"
-            raise UnreadableTextError(f"{name} was not found in {where}")
+            if not self.places:
+                cause = f"{name} is not in the present folder: name another with --input"
+                raise UnreadableTextError(cause)
+            raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
 
     def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
         # Folders that all files have in common are not part of the name, but a source is.
@@ -63,4 +66,4 @@ class Inputs:
     @cached_property
     def _listed(self) -> list[tuple[Folder, list[str]]]:
         """The files of each folder, which are listed if a file is not where its name says."""
-        return [(folder, list(folder.list())) for folder in self._folders]
+        return [(folder, list(folder.list())) for folder in self._folders if self.places]

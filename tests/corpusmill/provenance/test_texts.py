@@ -91,3 +91,11 @@ def test_the_present_folder_is_searched_if_none_is_given(
     monkeypatch.chdir(corpus)
     streams = Inputs().open("notes/part.jsonl")
     assert next(streams).read() == (corpus / "notes" / "part.jsonl").read_bytes()
+
+
+def test_folders_in_the_present_one_are_not_searched(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus.parent)
+    with pytest.raises(UnreadableTextError, match="is not in the present folder: name another"):
+        next(Inputs().open("notes/part.jsonl"))
