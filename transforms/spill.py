@@ -22,7 +22,7 @@ class Spill:
 
     Args:
         temp_folder: folder of the files.
-        buffer_bytes: size of a full buffer; ordering takes three times as much.
+        buffer_bytes: size of a full buffer; ordering takes twice as much.
 
     Attributes:
         batches: the rows that have not been written.

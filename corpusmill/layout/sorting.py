@@ -39,17 +39,18 @@ def order_by_bucket(
     """Yield (bucket, its rows) for all buckets of the batches, in ascending order.
 
     Args:
-        batches: of the same schema.
+        batches: of the same schema; the list is emptied, so that the rows are not kept twice.
         buckets: uint32[rows] of each batch.
     """
     row_buckets = np.concatenate(buckets)
+    rows = _join(batches)
+    batches.clear()
     if (row_buckets == row_buckets[0]).all():  # of one shard, or in the order of the corpus
-        yield int(row_buckets[0]), _join(batches)
+        yield int(row_buckets[0]), rows
         return
     # NumPy sorts 16-bit integers by radix, which is ten times as fast.
     narrow = row_buckets.astype(np.uint16) if row_buckets.max() < 65536 else row_buckets
     order = np.argsort(narrow, kind="stable")
-    rows = _join(batches)
     starts = np.flatnonzero(np.diff(row_buckets[order].astype(np.int64), prepend=-1))
     stops = np.append(starts[1:], len(row_buckets))
     # One bucket at a time: the copies then share a little memory in place of doubling it.
