@@ -5,9 +5,12 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 
-# The system gives memory when it is first written, so that a large array costs nothing before it is
+# The system gives memory when it is first written, so that a large array costs little before it is
 # filled; one that grows is copied instead, and leaves holes that are too small for others.
 _RESERVED_BYTES = 2**28
+# What a column takes before that, as the system gives large arrays 2 MiB at a time: the columns of
+# short shards would take 50 MiB of a worker together, as measured.
+_FIRST_BYTES = 2**19
 
 
 class RowBuffer:
@@ -58,7 +61,8 @@ class RowBuffer:
 
 class _Numbers:
     def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
-        self._values, self.size = np.empty(reserved_bytes // dtype.itemsize, dtype), 0
+        self._reserved, first = reserved_bytes // dtype.itemsize, _FIRST_BYTES // dtype.itemsize
+        self._values, self.size = np.empty(min(first, self._reserved), dtype), 0
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +74,8 @@ class _Numbers:
     def append(self, values: np.ndarray) -> None:
         size = self.size + len(values)
         if size > len(self._values):
-            larger = np.empty(max(size, 2 * len(self._values)), self._values.dtype)
+            most = max(size, self._reserved, 2 * len(self._values))
+            larger = np.empty(most, self._values.dtype)
             larger[: self.size] = self._values[: self.size]
             self._values = larger
         self._values[self.size : size] = values
