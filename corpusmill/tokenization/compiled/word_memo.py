@@ -2,7 +2,7 @@
 
 Text is cut at ASCII spaces into *units*, which are looked up by their bytes. A unit that is not
 known is passed to the tokenizer. The memo never changes a result: units are compared by their
-bytes, not by hashes alone, and a full memo is emptied.
+bytes, not by hashes alone. It grows as words come, and a full one is emptied.
 `corpusmill.tokenization.compiled.exactness` explains for which tokenizers the ids of a text are the
 ids of its units.
 """
@@ -14,10 +14,17 @@ import numpy as np
 from corpusmill.tokenization.compiled.line_cuts import LineRule, cut_at_lines
 from corpusmill.tokenization.compiled.spans import EncodeSpans
 from corpusmill.tokenization.compiled.units import UnitRule, prepare_units
-from corpusmill.tokenization.compiled.word_memo_kernels import allocate_memo, emit_ids, look_up
+from corpusmill.tokenization.compiled.word_memo_arrays import (
+    MemoArrays,
+    allocate_memo,
+    grow_memo,
+)
+from corpusmill.tokenization.compiled.word_memo_kernels import emit_ids, look_up
 
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64
+# The size of a memo of few words, which leaves the processor's cache to others.
+_FIRST_BYTES = 4 * 2**20
 
 
 class WordMemo:
@@ -40,7 +47,8 @@ class WordMemo:
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
         has_ideographs = rule in {"ideographs", "bare ideographs"}
-        self._memo, self._known = allocate_memo(memory_bytes, has_ideographs), 0
+        self._memo, self._known = allocate_memo(min(_FIRST_BYTES, memory_bytes), has_ideographs), 0
+        self._memory_bytes = memory_bytes
         self._turn = threading.Lock()
 
     def encode(
@@ -79,9 +87,17 @@ class WordMemo:
         token_ids, token_offsets = emit_ids(
             memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
         )
-        if no_room or (np.diff(unremembered) <= LONGEST_UNIT).any():
-            self._forget()
+        is_full = no_room or bool((np.diff(unremembered) <= LONGEST_UNIT).any())
+        if is_full or 4 * now_known > 3 * len(memo.id_ends):
+            self._make_room(memo, is_full)
         return token_ids, token_offsets
+
+    def _make_room(self, memo: MemoArrays, is_full: bool) -> None:
+        """Let a memo grow, or empty one that is full and may not."""
+        if larger := grow_memo(memo, self._known, self._memory_bytes):
+            self._memo = larger
+        elif is_full:
+            self._forget()
 
     def _forget(self) -> None:
         self._memo.table.fill(0)

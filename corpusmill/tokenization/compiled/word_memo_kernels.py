@@ -1,7 +1,5 @@
 """The memo of words in compiled loops: units looked up and added, and ids written out."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
@@ -10,67 +8,14 @@ from corpusmill.tokenization.compiled.characters import (
     ideograph_bytes,
     read_character,
 )
-from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER, ONE
+from corpusmill.tokenization.compiled.hash_table import ONE
 from corpusmill.tokenization.compiled.unit_words import Unit, read_unit, read_word
 from corpusmill.tokenization.compiled.units import WORD_BYTES
+from corpusmill.tokenization.compiled.word_memo_arrays import MemoArrays, first_slot
 
-# For each entry: two slots of the table, of 16 bytes each; 4 bytes each for the ends of its tail
-# and of its ids; 1 word of its tail; 4 ids of 4 bytes.
-_BYTES_PER_ENTRY = 64
-_TAIL_PER_ENTRY, _IDS_PER_ENTRY = 1, 4
-_FEWEST_ENDS, _MOST_ENDS = 16, 1 << 28
-# Code points that are looked up without hashing: nearly all of the ideographs in any text.
-_IDEOGRAPHS, _FOUR_BYTES = 0x10000, 0xF0
+_FOUR_BYTES = 0xF0
 
 NO_ENTRY = -1
-
-
-class MemoArrays(NamedTuple):
-    """The units in memory, and their ids.
-
-    A unit is compared in *words* of 8 bytes. Its last word is filled up with spaces and holds at
-    least one, so that no unit's words begin another's: "ab" is one word, "abcdefgh" is two. The
-    first word is in the table, so that most units cost a single access to memory.
-
-    Attributes:
-        table: uint64[a power of two, 2]; a unit's first word, and twice its entry + 2, plus one if
-            the unit owns a space that is not in its words; 0 is free.
-        tail_ends: int32[entries + 1]; tails[tail_ends[e] : tail_ends[e + 1]] are the words of entry
-            e after its first.
-        tails: uint64[...].
-        id_ends: int32[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
-        ids: int32[...].
-        ideographs: int32[0x10000], the entry + 1 of each ideograph below 0x10000, or 0; empty if no
-            ideograph is a unit.
-    """
-
-    table: np.ndarray
-    tail_ends: np.ndarray
-    tails: np.ndarray
-    id_ends: np.ndarray
-    ids: np.ndarray
-    ideographs: np.ndarray
-
-
-def allocate_memo(memory_bytes: int, has_ideographs: bool = False) -> MemoArrays:
-    """Return an empty memo of at most `memory_bytes`, but at least 1 KiB.
-
-    It has room for one entry less than a power of two.
-
-    Args:
-        memory_bytes: upper bound of the memory, without the table of ideographs.
-        has_ideographs: whether ideographs may be units.
-    """
-    fitting = min(max(_FEWEST_ENDS, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENDS)
-    ends = 1 << (fitting.bit_length() - 1)
-    return MemoArrays(
-        table=np.zeros((2 * ends, 2), np.uint64),
-        tail_ends=np.zeros(ends, np.int32),
-        tails=np.empty(_TAIL_PER_ENTRY * ends, np.uint64),
-        id_ends=np.zeros(ends, np.int32),
-        ids=np.empty(_IDS_PER_ENTRY * ends, np.int32),
-        ideographs=np.zeros(_IDEOGRAPHS if has_ideographs else 0, np.int32),
-    )
 
 
 @njit
@@ -88,7 +33,7 @@ def find_entry(memo: MemoArrays, text: np.ndarray, unit: Unit) -> tuple[np.int64
     """
     table, tails = memo.table, memo.tails
     last = np.uint64(len(table) - 1)
-    slot = (((unit.hash ^ np.uint64(unit.spaced)) * MULTIPLIER) >> HALF) & last
+    slot = first_slot(unit.hash, np.uint64(unit.spaced), last)
     while table[slot, 1]:
         if table[slot, 0] == unit.first and np.int64(table[slot, 1] & ONE) == unit.spaced:
             entry = np.int64(table[slot, 1] >> ONE) - 1

@@ -152,17 +152,30 @@ def test_a_full_memo_is_emptied_and_used_again(length: int) -> None:
         assert encoder.asked == ["xx", "yy"]
 
 
+@pytest.mark.parametrize("first_bytes", [1 << 10, 1 << 22])
 @pytest.mark.parametrize("memory_bytes", [0, 1 << 12, 100_000, 1 << 20])
-def test_memory_stays_bounded(memory_bytes: int) -> None:
+def test_memory_stays_bounded(
+    memory_bytes: int, first_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_memo, "_FIRST_BYTES", first_bytes)
     memo = make_memo(CountingEncoder(), memory_bytes)
-    arrays = memo._memo
     for first in range(0, 40_000, 4_000):
         batch = " ".join(f"{number}-{'x' * (number % 61)}" for number in range(first, first + 4000))
         assert encode(memo, batch) == bytes_of(batch)
-        assert memo._memo is arrays
-        assert memo._known < len(arrays.id_ends)
-        assert np.count_nonzero(arrays.table[:, 1]) == memo._known
-    assert sum(array.nbytes for array in arrays) <= max(memory_bytes, 1024)
+        assert memo._known < len(memo._memo.id_ends)
+        assert np.count_nonzero(memo._memo.table[:, 1]) == memo._known
+        assert sum(array.nbytes for array in memo._memo) <= max(memory_bytes, 1024)
+
+
+def test_a_memo_that_grows_remembers_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_memo, "_FIRST_BYTES", 1 << 10)  # 15 entries
+    encoder = CountingEncoder()
+    memo = make_memo(encoder, 1 << 20)
+    words = [f"{number}-{'x' * (number % 3)}" for number in range(2000)]
+    for first in range(0, len(words), 2):  # the memo always has room for two
+        batch = " ".join(words[: first + 2])
+        assert encode(memo, batch) == bytes_of(batch)
+    assert encoder.asked == words
 
 
 def test_ids_without_room_are_right_for_their_batch() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from corpusmill.tokenization.compiled import unit_words
 from corpusmill.tokenization.compiled import word_memo_kernels as kernels
 from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable
+from corpusmill.tokenization.compiled.word_memo_arrays import MemoArrays, allocate_memo
 from tests.corpusmill.tokenization.compiled.test_units import SEPARATING
 from tests.corpusmill.tokenization.compiled.test_units import texts as texts_with_ideographs
 from tests.tools.token_rows import as_arrays
@@ -70,16 +71,14 @@ def test_a_change_anywhere_changes_the_hash(text: bytes) -> None:
 
 @pytest.mark.parametrize("before", [0, 2, 4, 7, 13])
 def test_units_that_differ_in_any_place_are_spread_over_the_table(before: int) -> None:
-    memo = kernels.allocate_memo(
-        1 << 18
-    )  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
+    memo = allocate_memo(1 << 18)  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
     slots = {find(memo, b"", b"x" * before + b"%04d" % number)[1] for number in range(2000)}
     assert len(memo.table) == 8192
     assert len(slots) > 1600
 
 
 def look(
-    memo: kernels.MemoArrays,
+    memo: MemoArrays,
     known: int,
     *sentences: bytes,
     longest: int = 64,
@@ -91,7 +90,7 @@ def look(
 
 
 def test_units_are_numbered_in_their_order() -> None:
-    memo = kernels.allocate_memo(1 << 12)
+    memo = allocate_memo(1 << 12)
     assert look(memo, 0, b"ab  c ab") == [[0, 1, 0], [0, 3], [[0, 2], [4, 5]], []]
     assert look(memo, 2, b"", b" ", b"d c", b"ab") == [[2, 1, 0], [0, 0, 0, 2, 3], [[1, 2]], []]
 
@@ -102,7 +101,7 @@ def test_units_are_numbered_in_their_order() -> None:
 def test_ideographs_are_units_as_the_normalizer_separates_them(
     sentences: list[str], size: int
 ) -> None:
-    memo = kernels.allocate_memo(size, True)
+    memo = allocate_memo(size, True)
     text, offsets = as_arrays(sentences)
     separable = find_separable(text, offsets, False)
     text = np.append(text, np.zeros(WORD_BYTES, np.uint8))
@@ -119,7 +118,7 @@ def test_ideographs_are_units_as_the_normalizer_separates_them(
 
 
 def test_the_end_of_a_sentence_ends_a_unit() -> None:
-    memo = kernels.allocate_memo(1 << 12)
+    memo = allocate_memo(1 << 12)
     entries, unit_offsets, new, _ = look(memo, 0, b"abcdefgh", b"abcd", b"efgh", b"abcdefgh")
     assert entries == [0, 1, 2, 0]
     assert unit_offsets == [0, 1, 2, 3, 4]
@@ -127,17 +126,17 @@ def test_the_end_of_a_sentence_ends_a_unit() -> None:
 
 
 def test_long_units_are_not_remembered() -> None:
-    memo = kernels.allocate_memo(1 << 12)
+    memo = allocate_memo(1 << 12)
     text = b"x" * 8 + b" " + b"y" * 9 + b" z"
     assert look(memo, 0, text, longest=8) == [[0, -1, 1], [0, 3], [[0, 8], [19, 20]], [[9, 18]]]
 
 
 def test_units_without_room_are_not_remembered() -> None:
-    memo = kernels.allocate_memo(0)
+    memo = allocate_memo(0)
     entries, _, new, unremembered = look(memo, 0, b" ".join(b"%d" % n for n in range(20)))
     assert entries == [*range(15), *[-1] * 5]
     assert (len(new), len(unremembered)) == (15, 5)
-    memo = kernels.allocate_memo(0)  # 16 words after first ones
+    memo = allocate_memo(0)  # 16 words after first ones
     entries, *_ = look(memo, 0, b" ".join(bytes([97 + n]) * 40 for n in range(4)) + b" e")
     assert entries == [0, 1, 2, -1, 3]
 
@@ -153,7 +152,7 @@ units = st.lists(
 @given(units=units)
 @example(units=[b"a", b"a\x00", b"a" * 8, b"a" * 9, b"a" * 16, b"a" * 7 + b"\x00"])
 def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
-    memo = kernels.allocate_memo(1 << 12)
+    memo = allocate_memo(1 << 12)
     for entry, unit in enumerate(units):
         known, slot = find(memo, b"", unit)
         assert known == -1
@@ -169,14 +168,14 @@ def read_plain(before: bytes, text: bytes) -> unit_words.Unit:
     return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))
 
 
-def find(memo: kernels.MemoArrays, before: bytes, text: bytes) -> tuple[int, int]:
+def find(memo: MemoArrays, before: bytes, text: bytes) -> tuple[int, int]:
     entry, slot = kernels.find_entry(memo, padded(before + text), read_plain(before, text))
     return int(entry), int(slot)
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32])
 def test_ids_of_units_follow_each_other(dtype: type) -> None:
-    memo = kernels.allocate_memo(0)
+    memo = allocate_memo(0)
     memo.id_ends[:4] = [0, 2, 2, 3]  # the ids of entries 0, 1 and 2 are [5, 6], [] and [7]
     memo.ids[:3] = [5, 6, 7]
     token_ids, token_offsets = kernels.emit_ids(
