@@ -54,8 +54,25 @@ class Spill:
         batches, buckets = self.batches, self._buckets
         self.batches, self._buckets, self._bytes = [], [], 0
         if batches:
-            ordered = order_by_bucket(batches, buckets)
-            self.segments += write_segments(ordered, self._temp_folder)
+            self.segments += write_segments(_order(batches, buckets), self._temp_folder)
+
+
+def _order(
+    batches: list[pa.RecordBatch], buckets: list[npt.NDArray[np.uint32]]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (bucket, rows) in the order of buckets; the list of batches is emptied.
+
+    Rows of one bucket, as those of one shard or in the order of the corpus, stay in pieces: to join
+    a whole buffer takes as much memory again.
+    """
+    row_buckets = np.concatenate(buckets)
+    only = int(row_buckets[0])
+    if (row_buckets != only).any():
+        yield from order_by_bucket(batches, buckets)
+        return
+    batches.reverse()
+    drained = (batches.pop() for _ in range(len(batches)))
+    yield from ((only, rows) for rows in join_small(drained, JOINED_BYTES))
 
 
 def write_segments(

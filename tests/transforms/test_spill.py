@@ -1,9 +1,12 @@
-"""Small batches that become larger ones."""
+"""Small batches that become larger ones, and rows that wait in files."""
 
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from transforms.spill import join_small
+from transforms.spill import JOINED_BYTES, Spill, join_small, load_segment
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
 
@@ -13,3 +16,16 @@ def test_batches_are_joined_until_they_are_large(rows: int, sizes: list[int]) ->
     joined = list(join_small(BATCHES, rows * 8))
     assert [batch.num_rows for batch in joined] == sizes
     assert pa.Table.from_batches(joined) == pa.Table.from_batches(BATCHES)
+
+
+def test_rows_of_one_bucket_are_written_in_pieces(tmp_path: Path) -> None:
+    spill = Spill(str(tmp_path), 4 * JOINED_BYTES)
+    batches = [pa.record_batch({"row": np.arange(n, n + 2**17)}) for n in range(0, 2**22, 2**17)]
+    for batch in batches:
+        spill.add(batch, np.full(batch.num_rows, 7, np.uint32))
+    spill.write()
+    assert len({segment.path for segment in spill.segments}) == 1
+    assert {segment.bucket for segment in spill.segments} == {7}
+    assert max(segment.length for segment in spill.segments) < 2 * JOINED_BYTES
+    loaded = [load_segment(segment, batches[0].schema) for segment in spill.segments]
+    assert pa.Table.from_batches(loaded).equals(pa.Table.from_batches(batches))
