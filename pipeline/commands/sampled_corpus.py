@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.tokenization.training.sample import SampleOptions, draw_pieces
+from corpusmill.tokenization.training.sample import draw_pieces
+from pipeline.commands.sample_options import SampleOptions
 from pipeline.preparation.inputs import InputFile, cut_files, sum_costs
 from pipeline.preparation.recipe import estimate_text_bytes
 from transforms.ranges import PlannedRange
@@ -54,7 +55,7 @@ class SampledCorpus:
     @property
     def is_in_pieces(self) -> bool:
         """Whether only pieces of it are read."""
-        return (self.sample.sample_bytes or sys.maxsize) < self._whole_text_bytes
+        return (self.sample.bytes or sys.maxsize) < self._whole_text_bytes
 
     @property
     def read_bytes(self) -> int:
@@ -86,7 +87,7 @@ class SampledCorpus:
 
     @cached_property
     def _pieces(self) -> Drawn:
-        wanted = (self.sample.sample_bytes or 0) * self.bytes / self._whole_text_bytes
+        wanted = (self.sample.bytes or 0) * self.bytes / self._whole_text_bytes
         piece_bytes = min(max(round(wanted / _PIECES), _SMALLEST_PIECE), _LARGEST_PIECE)
         pieces = list(cut_files(self.files, self.documents, piece_bytes))
         sizes = np.array([self._measure(piece) for piece in pieces], np.int64)

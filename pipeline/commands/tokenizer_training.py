@@ -104,7 +104,7 @@ def _count_by_job(
         command.model,
         asdict(options),
         asdict(corpus.documents),
-        asdict(corpus.sample),
+        asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
     ]
     place = (command.output, command.run.temp_location)

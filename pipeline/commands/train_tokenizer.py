@@ -6,8 +6,8 @@ from typing import Literal, TypedDict
 from corpusmill.commands.command import Command
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.tokenization.training.parts import NormalizerName
-from corpusmill.tokenization.training.sample import SampleOptions
 from pipeline.commands.builds import FORMAT_NAMES
+from pipeline.commands.sample_options import SampleOptions
 from pipeline.console.run_log import LogOptions
 from pipeline.options import RunOptions
 

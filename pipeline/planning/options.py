@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from corpusmill.errors import UserError
 from pipeline.options import DatasetOptions
 from pipeline.planning.machines import MachineOptions
-from pipeline.planning.sizes import parse_size
 from pipeline.preparation.build_options import BuildOptions
+from pipeline.sizes import parse_size
 
 # To list more files, even without their names, takes gigabytes of memory.
 _MOST_FILES = 10**8
@@ -23,12 +23,12 @@ class PlannedCorpus(DatasetOptions):
     output: str = ""
     """Folder of the data set. Nothing is written there: it tells on which disk the data set would
     be, or whether it would be in an object store."""
-    corpus_bytes: str | None = None
+    corpus_bytes: int | str | None = None
     """Size of the corpus as its files are stored, such as 300GB, 5TB or 1.5TiB; by default that of
     the input."""
-    file_bytes: str = "1GB"
+    file_bytes: int | str = "1GB"
     """Size of each of the corpus' files if --corpus-bytes is given."""
-    sample_bytes: str = "8MB"
+    sample_bytes: int | str = "8MB"
     """Size of the sample that is built to measure the rates."""
 
     def __post_init__(self) -> None:

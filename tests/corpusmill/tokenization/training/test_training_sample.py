@@ -1,34 +1,10 @@
-"""The sample: its checks, its size, and that it depends on the ids alone."""
-
-from typing import Any
+"""The sample: its size, and that it depends on the ids alone."""
 
 import numpy as np
-import pytest
 
-from corpusmill.errors import UserError
-from corpusmill.tokenization.training.sample import (
-    SampleOptions,
-    draw_documents,
-    draw_pieces,
-)
+from corpusmill.tokenization.training.sample import draw_documents, draw_pieces
 
 IDS = np.arange(0, 2_000_000, 100, dtype=np.uint64)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"sample": 0.0}, "--sample 0"),
-        ({"sample": 1.5}, "--sample 1.5"),
-        ({"sample": float("nan")}, "--sample nan"),
-        ({"sample_bytes": 0}, "--sample-bytes 0"),
-        ({"sample": 0.5, "sample_bytes": 100}, "--sample 0.5 --sample-bytes 100"),
-        ({"seed": -1}, "--seed -1"),
-    ],
-)
-def test_impossible_samples_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        SampleOptions(**wrong)
 
 
 def test_pieces_are_drawn_until_they_have_the_size() -> None:

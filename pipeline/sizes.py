@@ -15,13 +15,13 @@ _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*([a-z]*)", r
 _CURE = "Give a number and a unit, such as 300GB, 5TB or 1.5TiB"
 
 
-def parse_size(flag: str, text: str) -> int:
+def parse_size(flag: str, size: int | str) -> int:
     """Parse a number of bytes.
 
     Args:
         flag: the option that has the value, with its dashes.
-        text: a number and B, kB, MB, GB, TB or PB (powers of 1,000), or KiB to PiB (powers of
-            1,024), in any case.
+        size: a number of bytes; or a number and B, kB, MB, GB, TB or PB (powers of 1,000), or KiB
+            to PiB (powers of 1,024), in any case.
 
     Raises:
         UserError: it is not a size, or less than one byte.
@@ -29,6 +29,7 @@ def parse_size(flag: str, text: str) -> int:
     Example:
         "1.5TiB" is 1,649,267,441,664, and "5TB" is 5,000,000,000,000.
     """
+    text = str(size)
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UserError(f"{flag} {text}", "it is not a size", _CURE)
@@ -36,7 +37,7 @@ def parse_size(flag: str, text: str) -> int:
     if unit.lower() not in _BY_NAME:
         units = ", ".join(name for name in _UNITS if name.endswith("B"))
         raise UserError(f"{flag} {text}", f"{unit} is not one of the units {units}", _CURE)
-    size = round(float(number) * _BY_NAME[unit.lower()])
-    if size < 1:
+    parsed = round(float(number) * _BY_NAME[unit.lower()])
+    if parsed < 1:
         raise UserError(f"{flag} {text}", "it is less than one byte", _CURE)
-    return size
+    return parsed

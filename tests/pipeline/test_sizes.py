@@ -10,7 +10,7 @@ from pipeline.console.quantities import (
     format_number,
     format_size,
 )
-from pipeline.planning.sizes import parse_size
+from pipeline.sizes import parse_size
 
 
 @pytest.mark.parametrize(

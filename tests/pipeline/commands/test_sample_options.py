@@ -1,0 +1,30 @@
+"""The options of a sample: what they refuse, and sizes with units."""
+
+from typing import Any
+
+import pytest
+
+from corpusmill.errors import UserError
+from pipeline.commands.sample_options import SampleOptions
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sample": 0.0}, "--sample 0"),
+        ({"sample": 1.5}, "--sample 1.5"),
+        ({"sample": float("nan")}, "--sample nan"),
+        ({"sample_bytes": 0}, "--sample-bytes 0"),
+        ({"sample_bytes": "7XB"}, "--sample-bytes 7XB"),
+        ({"sample": 0.5, "sample_bytes": 100}, "--sample 0.5 --sample-bytes 100"),
+        ({"seed": -1}, "--seed -1"),
+    ],
+)
+def test_impossible_samples_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SampleOptions(**wrong)
+
+
+@pytest.mark.parametrize("size", [2_000_000, "2000000", "2MB", "2 mb"])
+def test_sizes_of_samples_have_units_or_none(size: int | str) -> None:
+    assert SampleOptions(sample_bytes=size).bytes == 2_000_000
