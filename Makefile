@@ -69,7 +69,7 @@ bench: $(ENV)/test ## Print the table of benchmarks/README.md; takes about 25 mi
 test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
 	$(VENV)/pytest tests/flink
 
-test-kills: $(ENV)/test ## Kill a job at 20 random moments and resume it each time
+test-kills: $(ENV)/test ## Kill a build, appends and a removal at 20 random moments each, and resume them each time
 	$(VENV)/python -m benchmarks.faults.kills
 
 test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go

@@ -1,17 +1,22 @@
 """Jobs that are killed at random moments and resumed: `python -m benchmarks.faults.kills`.
 
 At each moment a worker process or the driver gets SIGKILL. Afterwards there must not be a
-half-written file with a final name, nor `_SUCCESS`, and the same command with `--resume` must end
-with the bytes of an undisturbed run.
+half-written file with a final name, and the same command with `--resume` must end with the bytes of
+an undisturbed run. A build must not have written `_SUCCESS` before it was complete. Where a data
+set is added to or documents are removed from it, readers must find it as it was or as it becomes,
+and `corpusmill verify` must have no objection to it.
 """
 
 import hashlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,25 +24,49 @@ import psutil
 
 from benchmarks.builds import CHECKOUT, SAMPLE, remove
 from benchmarks.console import CONSOLE, make_parser
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
 
 _NAMES_OF_A_RUN = ("_RUNNING", "_temporary-")
+# Stands for the folder in a command.
+OUTPUT = "OUTPUT"
 
 
 class Job:
     """A command that writes into one folder, as a process of its own.
 
     Args:
-        command: the subcommand and its flags, without `--output`.
+        command: the subcommand and its arguments, with OUTPUT for the folder; without OUTPUT,
+            `--output` follows them.
         output: the folder.
+        base: a data set that is copied there first, because the command changes it; None for none.
+        resume: the flags with which the command goes on after it was stopped.
     """
 
-    def __init__(self, command: list[str], output: Path) -> None:
-        self._command, self.output = [sys.executable, "-m", "pipeline", *command], output
+    def __init__(
+        self,
+        command: list[str],
+        output: Path,
+        base: Path | None = None,
+        resume: tuple[str, ...] = ("--resume",),
+    ) -> None:
+        if OUTPUT not in command:
+            command = [*command, "--output", OUTPUT]
+        place = str(output.resolve())
+        words = (place if word == OUTPUT else word for word in command)
+        self._command = [sys.executable, "-m", "pipeline", *words]
+        self.output, self.base, self.resume = output, base, resume
+
+    def reset(self) -> None:
+        """Make the folder what it is before the command: absent, or a copy of the base."""
+        remove(self.output)
+        if self.base:
+            shutil.copytree(self.base, self.output)
 
     def start(self, *flags: str) -> "subprocess.Popen[str]":
         """Start the command with further flags."""
         return subprocess.Popen(
-            [*self._command, "--output", str(self.output.resolve()), *flags],
+            [*self._command, *flags],
             cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -64,7 +93,8 @@ class Job:
         time.sleep(seconds)
         family = _family(process.pid)
         if family:
-            (family[-1] if victim == "worker" else family[0]).send_signal(signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):  # it may have just ended
+                (family[-1] if victim == "worker" else family[0]).send_signal(signal.SIGKILL)
         return _wait(process, family)
 
     def kill_after_work(self, seconds: float) -> bool:
@@ -86,11 +116,15 @@ class Job:
 
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 digest of every file of the data set, by its path."""
-        return {
-            str(path.relative_to(self.output)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(self.output.rglob("*"))
-            if path.is_file()
-        }
+        return _digests(self.output)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -121,58 +155,105 @@ def kill_and_resume(job: Job, expected: dict[str, str], victim: str, seconds: fl
     """Kill a job once, resume it, and return whether it was still running when it was killed.
 
     Raises:
-        AssertionError: a file is half-written, or the bytes differ in the end.
+        AssertionError: a file is half-written, readers do not find the data set as it was or
+            becomes, or the bytes differ in the end.
         RuntimeError: the resumed run failed.
     """
-    remove(job.output)
+    job.reset()
     if not job.kill(victim, seconds):
         return False
+    before = _digests(job.base) if job.base else {}
     files = job.digests() if job.output.exists() else {}
     final = {name: sha for name, sha in files.items() if not name.startswith(_NAMES_OF_A_RUN)}
-    half = [name for name, digest in final.items() if expected.get(name) != digest]
+    half = [
+        name for name, sha in final.items() if sha not in {expected.get(name), before.get(name)}
+    ]
     assert not half, f"{half} were half-written"
-    assert "_SUCCESS" not in final or set(final) == set(expected), "_SUCCESS before the end"
-    if "_SUCCESS" not in final or "_RUNNING" in files:
-        job.run("--resume")
+    if job.base:
+        problems = verify(UrlFolder(str(job.output)))
+        assert not problems, f"readers find {problems[0]}"
+        job.run(*job.resume)
+    else:
+        assert "_SUCCESS" not in final or set(final) == set(expected), "_SUCCESS before the end"
+        if "_SUCCESS" not in final or "_RUNNING" in files:
+            job.run(*job.resume)
     assert job.digests() == expected, (
         f"{victim} killed at {seconds:.2f} s: files differ or are left over"
     )
     return True
 
 
+def make_jobs(folder: Path, copies: int) -> Iterator[tuple[str, Job]]:
+    """Yield a build and all commands that change a data set in its place, each with a name.
+
+    Args:
+        folder: for texts and data sets.
+        copies: how often the bundled sample is in the text that is built.
+    """
+    first, second = folder / "first", folder / "second"
+    first.write_bytes(SAMPLE.read_bytes() * copies)
+    second.write_bytes(SAMPLE.read_bytes() * (copies // 2))
+    tokenizer = str(CHECKOUT / "tests" / "data" / "tokenizer.json")
+    run = ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "500000"]
+    flags = ["--num-shards", "8", "--seed", "1", "--max-seq-length", "64", "--duplicates", "4"]
+    bert = ["bert", "--tokenizer", tokenizer, *flags, *run]
+    build = Job([*bert, "--input", str(first)], folder / "built")
+    yield "build", build
+    sources = ["--source", f"wiki={first}", f"books={second}@1.5"]
+    mixed = Job([*bert, *sources], folder / "mixed")
+    for job in (build, mixed):
+        job.reset()
+        job.run()
+    append = [*bert, "--append", "--existing", "allow"]
+    more = [*append, "--input", str(second)]
+    changed = partial(Job, output=folder / "changed", base=build.output)
+    yield "append", changed(more)
+    from_all = ["--random-documents", "all", "--earlier-input", str(first)]
+    yield "append, random documents of all", changed([*more, *from_all])
+    grown = [*append, "--source", f"wiki={second}@2", f"news={first}"]
+    yield "append to sources", Job(grown, folder / "changed", mixed.output)
+    where = ["--where", "document % 50 = 0"]
+    yield "drop", changed(["drop", OUTPUT, *where, *run[:2]], resume=())
+
+
+def survive(job: Job, moments: int, draw: random.Random) -> int:
+    """Kill a job at random moments, print each, and return at how many it went on as it should."""
+    job.reset()
+    job.run()
+    expected = job.digests()
+    job.reset()
+    began = time.perf_counter()
+    job.run()
+    whole = time.perf_counter() - began
+    survived = done = 0
+    while done < moments:
+        victim, seconds = draw.choice(["driver", "worker"]), draw.uniform(0, whole)
+        outcome = "same bytes"
+        try:
+            if not kill_and_resume(job, expected, victim, seconds):
+                continue
+            survived += 1
+        except (AssertionError, RuntimeError) as error:
+            outcome = str(error)
+        CONSOLE.print(f"  {victim} killed after {seconds:.2f} of {whole:.2f} s: {outcome}")
+        done += 1
+    return survived
+
+
 def main() -> int:
-    """Kill a job, print each moment, and return 1 if it did not survive one of them."""
-    parser = make_parser(__doc__, moments=20, seed=0)
+    """Kill each job, print each moment, and return 1 if one did not survive one of them."""
+    parser = make_parser(__doc__, moments=20, seed=0, only="")
     parser.add_argument("--copies", type=int, default=200, help="of the bundled sample, as input")
     arguments = parser.parse_args()
-    draw, survived, done = random.Random(arguments.seed), 0, 0
+    draw, failed = random.Random(arguments.seed), 0
     with TemporaryDirectory() as folder:
-        text = Path(folder) / "text"
-        text.write_bytes(SAMPLE.read_bytes() * arguments.copies)
-        tokenizer = CHECKOUT / "tests" / "data" / "tokenizer.json"
-        flags = ["--num-shards", "8", "--seed", "1", "--max-seq-length", "64", "--duplicates", "4"]
-        flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "500000"]
-        command = ["bert", "--input", str(text), "--tokenizer", str(tokenizer), *flags]
-        job = Job(command, Path(folder) / "out")
-        job.run()
-        expected = job.digests()
-        remove(job.output)
-        began = time.perf_counter()
-        job.run()
-        whole = time.perf_counter() - began
-        while done < arguments.moments:
-            victim, seconds = draw.choice(["driver", "worker"]), draw.uniform(0, whole)
-            outcome = "same bytes"
-            try:
-                if not kill_and_resume(job, expected, victim, seconds):
-                    continue
-                survived += 1
-            except (AssertionError, RuntimeError) as error:
-                outcome = str(error)
-            CONSOLE.print(f"{victim} killed after {seconds:.2f} of {whole:.2f} s: {outcome}")
-            done += 1
-    CONSOLE.print(f"{survived} of {done}")
-    return int(survived < done)
+        for name, job in make_jobs(Path(folder), arguments.copies):
+            if arguments.only in name:
+                CONSOLE.print(name)
+                survived = survive(job, arguments.moments, draw)
+                CONSOLE.print(f"{name}: {survived} of {arguments.moments}")
+                failed += arguments.moments - survived
+    return int(failed > 0)
 
 
 if __name__ == "__main__":
