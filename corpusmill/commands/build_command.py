@@ -1,4 +1,4 @@
-"""The command that builds a data set again, from its manifest."""
+"""The commands that build a data set again, from its manifest."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -10,6 +10,7 @@ from corpusmill.commands.flags import list_flags
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.provenance import Generation
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -22,53 +23,80 @@ def folder_of(data_set: str) -> str:
     return data_set[: -len(MANIFEST)].rstrip("/") or "." if path.name == MANIFEST else data_set
 
 
-def command_of(manifest: Manifest) -> str:
-    """Return the command that builds a data set again, with every option that is not the default.
+def commands_of(manifest: Manifest) -> tuple[str, ...]:
+    """Return the commands that build a data set again, with every option that is not the default.
 
-    The manifest does not tell where the input was; input and output are left as INPUT and OUTPUT.
-    The command of an objective that this version does not have is empty.
+    Each part that was built at a time has one. The manifest does not tell where the input was;
+    input and output are left as INPUT and OUTPUT. For an objective that this version does not have
+    there is none.
 
     Example:
-        "corpusmill bert --input INPUT --tokenizer vocab.txt --output OUTPUT --seed 1"
+        "corpusmill bert --input INPUT --tokenizer vocab.txt --output OUTPUT --seed 1", and of text
+        that was added "corpusmill bert --append --input INPUT --tokenizer vocab.txt ..."
     """
-    objective, tokenizer, output = manifest.objective, manifest.tokenizer, manifest.output
+    objective, tokenizer = manifest.objective, manifest.tokenizer
     try:
         options = OBJECTIVES[objective.name]
     except UserError:
-        return ""
+        return ()
     filtering = manifest.corpus.filtering
-    name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
-    words = ["corpusmill", objective.name]
-    words += _name_sources(manifest) or ["--input", "INPUT"]
-    words += ["--tokenizer", name, "--output", "OUTPUT"]
-    words += ["--preset", objective.preset] if objective.preset else []
-    words += _spread_flags(manifest)
     groups: tuple[tuple[type[Any], Mapping[str, Any]], ...] = (
         (options, objective.options),
         (DocumentOptions, manifest.corpus.options),
         (FilterOptions, filtering.options if filtering else {}),
         (TokenizerOptions, tokenizer.options),
-        (OutputOptions, asdict(output.options)),
+        (OutputOptions, asdict(manifest.output.options)),
     )
-    for group, values in groups:
-        words += list_flags(group, values)
-    return shlex.join(words)
+    name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
+    # Options that all parts share, after those of each part.
+    shared = [flag for group, values in groups for flag in list_flags(group, values)]
+    preset = ["--preset", objective.preset] if objective.preset else []
+    generations = manifest.provenance.generations if manifest.provenance else (None,)
+    commands = []
+    for number, part in enumerate(generations):
+        words = ["corpusmill", objective.name, *_append_flags(manifest, number)]
+        sources = name_sources(manifest, part)
+        words += ["--source", *sources] if sources else ["--input", "INPUT"]
+        words += ["--tokenizer", name, "--output", "OUTPUT", *preset]
+        words += [*_spread_flags(manifest, part), *shared]
+        commands.append(shlex.join(words))
+    return tuple(commands)
 
 
-def _name_sources(manifest: Manifest) -> list[str]:
-    """The flag of sources, each with the word for its place (WIKI); empty without sources."""
-    sources = [
-        f"{source.name}={source.name.upper()}@{source.repeat:g}"
-        for source in manifest.corpus.sources
-    ]
-    return ["--source", *sources] if sources else []
+def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
+    """Return the sources of a part of a data set as `--source` names them; none without sources.
+
+    Args:
+        manifest: of the data set.
+        part: the part; None where the data set has but one.
+
+    Example:
+        ["wiki=WIKI@1", "books=BOOKS@2.5"]
+    """
+    corpus = manifest.corpus
+    repeats = {source.name: source.repeat for source in corpus.sources}
+    if part and corpus.sources:
+        repeats = {
+            str(corpus.source_of(part.first_file_of(number))): source.repeat
+            for number, source in enumerate(part.layout.sources)
+        }
+    return [f"{name}={name.upper()}@{repeat:g}" for name, repeat in repeats.items()]
 
 
-def _spread_flags(manifest: Manifest) -> Iterator[str]:
-    """Yield the options of how examples were spread over files."""
-    shards = manifest.splits["train"].shards if "train" in manifest.splits else ()
-    if shards and not manifest.output.shard_format.joined:
-        yield from ("--num-shards", str(len(shards) // len({shard.bin for shard in shards})))
+def _append_flags(manifest: Manifest, number: int) -> Iterator[str]:
+    """Yield the options by which a part was added to those before it; none where it was joined."""
+    parts = manifest.provenance.generations if manifest.provenance else ()
+    if number and parts[number].moved_by in {None, parts[number - 1].moved_by}:
+        yield "--append"
+        if parts[number].random_documents:
+            yield from ("--random-documents", str(parts[number].random_documents))
+
+
+def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:
+    """Yield the options of how the examples of a part were spread over files."""
+    shards = part.layout.train_shards if part else manifest.output.num_shards
+    if shards:
+        yield from ("--num-shards", str(shards))
     if manifest.output.order:
         yield from ("--order", manifest.output.order)
     if manifest.seed:

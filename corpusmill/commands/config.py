@@ -10,7 +10,7 @@ from typing import Any, Literal, get_origin
 
 import tyro
 
-from corpusmill.commands.build_command import folder_of, list_options
+from corpusmill.commands.build_command import folder_of, list_options, name_sources
 from corpusmill.commands.command import Call, Command
 from corpusmill.commands.configuration import BEAM
 from corpusmill.commands.options import Option, options_of
@@ -63,10 +63,9 @@ def print_configuration(config: Config, call: Call) -> int:
 def _list_values(manifest: Manifest) -> dict[str, Any]:
     tokenizer = manifest.tokenizer
     name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
-    sources = [
-        f"{source.name}={source.name.upper()}@{source.repeat:g}"
-        for source in manifest.corpus.sources
-    ]
+    # Of a data set to which text was added, the options are those of its first build.
+    first = manifest.provenance.generations[0] if manifest.provenance else None
+    sources = name_sources(manifest, first)
     given = {"source": sources} if sources else {"input": ["INPUT"]}
     return {**given, **list_options(manifest), "tokenizer": name}
 

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from corpusmill.commands.build_command import command_of
+from corpusmill.commands.build_command import commands_of
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import check_file
 from corpusmill.commands.inspect import Inspect
@@ -40,7 +40,7 @@ def inspect(command: Inspect, call: Call) -> int:
             of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
         drawn += of_split
-    origin = Origin(root.url, root.written_at(SUCCESS), command_of(manifest))
+    origin = Origin(root.url, root.written_at(SUCCESS), commands_of(manifest))
     print_inspection(call.console, manifest, printed, report, origin)
     if command.html:
         call.files.write(command.html, render_page(manifest, drawn, report, origin).encode())

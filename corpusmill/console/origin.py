@@ -1,4 +1,4 @@
-"""Where a reported data set or corpus is, when it was written, and by which command."""
+"""Where a reported data set or corpus is, when it was written, and by which commands."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ class Origin:
         path: the folder of a data set; empty for a corpus.
         seconds: when it was written, or the report was made, in seconds since 1970; None where
             that is not known.
-        command: the command that builds the data set, or made the report; empty where it is not
-            known.
+        commands: those that build the data set, one for each part that was built at a time, or
+            the one that made the report; empty where they are not known.
     """
 
     path: str = ""
     seconds: float | None = None
-    command: str = ""
+    commands: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:

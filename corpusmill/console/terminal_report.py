@@ -82,8 +82,10 @@ def _print_head(
     )
     if origin:
         _print_line(console, f"in        {origin.place}")
-        if origin.command:
-            _print_line(console, f"built by  {origin.command}")
+        for number, command in enumerate(origin.commands):
+            _print_line(console, f"{'then by ' if number else 'built by'}  {command}")
+    for removal in manifest.removals:
+        _print_line(console, f"removed   {removal}")
     _print_findings(console, report.findings)
     _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
     documents = report.counts.get("read.documents", 0)

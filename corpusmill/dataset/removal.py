@@ -31,6 +31,12 @@ class Removal:
     segment_tokens: Number = 0
     is_listed: bool = True
 
+    def __str__(self) -> str:
+        return (
+            f"{self.documents:,} documents ({self.reason}), with {self.rows:,} rows of "
+            f"{self.tokens:,} tokens"
+        )
+
 
 def removal_name(number: int) -> str:
     """Return the name of the file that lists the documents of a removal.

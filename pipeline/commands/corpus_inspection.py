@@ -69,7 +69,7 @@ def measure_corpus(
         call.files.write(command.json, content.encode())
         console.print(f"all numbers are in {command.json}")
     if command.html:
-        page = render_corpus_page(numbers, Origin(seconds=time(), command=call.typed))
+        page = render_corpus_page(numbers, Origin(seconds=time(), commands=(call.typed,)))
         call.files.write(command.html, page.encode())
         console.print(f"the report with plots is in {command.html}")
     return numbers

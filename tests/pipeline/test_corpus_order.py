@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.commands.build_command import command_of
+from corpusmill.commands.build_command import commands_of
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
@@ -57,6 +57,7 @@ def test_shards_hold_contiguous_parts_of_the_corpus(
     assert [row for row in expected if row in train] == train
     assert [row for row in expected if row in validation] == validation
     assert len(train) + len(validation) == len(texts)
-    assert "--order corpus" in command_of(read_manifest(UrlFolder(str(output))))
+    [command] = commands_of(read_manifest(UrlFolder(str(output))))
+    assert "--order corpus" in command
     shown = run_here("rebuild", output, "--input", *corpus, "--output", rebuilt)
     assert "the manifests are equal" in shown.output

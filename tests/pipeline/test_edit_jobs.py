@@ -172,6 +172,8 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     assert two.is_listed
     card = (copied.output / "README.md").read_text()
     assert f"| `document IN ({second})` | 1 | {two.rows:,} | {two.tokens:,} |" in card
+    shown = run_here("inspect", copied.output, "--examples", "0").output
+    assert f"1 documents (document IN ({second})), with {two.rows:,} rows of" in shown
     assert (copied.output / "provenance" / "removed-00001.parquet").exists()
     copied.append(sample, flags=("--existing", "skip"), refused=("holds all documents",))
     copied.append(sample, flags=("--existing", "refuse"), refused=("holds the text of",))
