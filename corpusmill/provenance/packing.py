@@ -31,6 +31,7 @@ Tokens are counted, and gaps taken, modulo 2**32.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.provenance.spans import Ids, Integers
@@ -79,11 +80,13 @@ def pack(
     counts = (np.diff(offsets) // 3)[order]
     packed = _pack_spans(documents, is_next, spans, offsets[order], counts)
     others, tokens, is_own, span_tokens, gaps, other_firsts = packed
-    named, numbers = _number(documents[begins], others)
+    named, run_numbers, other_numbers = _number(documents[begins], others)
+    own = np.diff(run_numbers, prepend=np.int32(0))
+    own[own < 0] += len(named)
     return {
         DOCUMENTS: np.diff(named, prepend=np.uint64(0)),
         "is_next": is_next,
-        "own": np.diff(numbers[: len(begins)], prepend=0) % max(1, len(named)),
+        "own": own,
         "repeat": repeats[begins],
         "index": indices[begins],
         "spans": counts,
@@ -91,12 +94,12 @@ def pack(
         "is_own": is_own,
         "span_tokens": span_tokens,
         "gap": gaps,
-        "other": numbers[len(begins) :],
+        "other": other_numbers,
         "other_first": other_firsts,
     }
 
 
-def _number(owns: Ids, others: Ids) -> tuple[Ids, Integers]:
+def _number(owns: Ids, others: Ids) -> tuple[Ids, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Number documents in the order of their ids.
 
     Args:
@@ -104,23 +107,26 @@ def _number(owns: Ids, others: Ids) -> tuple[Ids, Integers]:
         others: uint64[n].
 
     Returns:
-        uint64[documents], each id once, ascending; and int64[runs + n], its place among them.
+        uint64[documents], each id once, ascending; and int32[runs] and int32[n], their places among
+        them.
     """
+    # Numbers of 32 bits, as memory that is new takes most of the time.
     changes = np.append(True, owns[1:] != owns[:-1])[: len(owns)]
-    known, run_numbers = owns[changes], np.cumsum(changes) - 1
+    known, run_numbers = owns[changes], np.cumsum(changes, dtype=np.int32)
+    run_numbers -= 1
     if not (known[1:] > known[:-1]).all():
-        known, places = np.unique(known, return_inverse=True)
-        run_numbers = places[run_numbers]
+        known, unordered = np.unique(known, return_inverse=True)
+        run_numbers = unordered.astype(np.int32)[run_numbers]
     new, other_numbers = _look_up(known, others)
     order = np.argsort(new)
     in_order = new[order]
-    places = np.empty(len(known) + len(new), np.int64)
+    places = np.empty(len(known) + len(new), np.int32)
     places[: len(known)] = np.arange(len(known)) + np.searchsorted(in_order, known)
     new_places = np.arange(len(new)) + np.searchsorted(known, in_order)
     places[len(known) :][order] = new_places
     named = np.empty(len(places), np.uint64)
     named[places] = np.concatenate([known, new])
-    return named, places[np.concatenate([run_numbers, other_numbers])]
+    return named, places[run_numbers], places[other_numbers]
 
 
 @njit
@@ -134,7 +140,7 @@ def _look_up(known: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndar
         wanted: uint64[m], ids; those that are not known are numbered on as they come.
 
     Returns:
-        The ids that are not known, uint64[k], and the number of each wanted one, int64[m].
+        The ids that are not known, uint64[k], and the number of each wanted one, int32[m].
     """
     total = len(known) + len(wanted)
     bits = 1
@@ -143,7 +149,7 @@ def _look_up(known: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndar
     shift, last = np.uint64(64 - bits), (1 << bits) - 1
     slots = np.full(last + 1, -1, np.int32)
     ids, count = np.empty(total, np.uint64), 0
-    numbers = np.empty(len(wanted), np.int64)
+    numbers = np.empty(len(wanted), np.int32)
     for place in range(total):
         document = known[place] if place < len(known) else wanted[place - len(known)]
         slot = np.int64((document * _SPREAD) >> shift)

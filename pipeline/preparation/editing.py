@@ -26,7 +26,7 @@ from pipeline.preparation.inputs import absolute, read_bytes
 from pipeline.preparation.output import is_complete, refuse_alive
 from pipeline.preparation.run_folder import RECORD
 from pipeline.preparation.settling import settle
-from pipeline.preparation.temporary_folder import is_folder_of_run
+from pipeline.preparation.temporary_folder import is_folder_of_run, is_place_of_run, is_removed
 from transforms.checksums import DamagedFileError, unseal
 from transforms.recovery.claim import Claim, drop_claim, read_claim
 from transforms.storage.file_systems import join_path
@@ -145,9 +145,12 @@ def finish_stopped(output: str, temp_location: str | None) -> bool:
     if claim is not None and not is_complete(output, temp_location):
         is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
         refuse_alive(claim, output, is_ours)
-        if not is_ours or not _is_edit(claim):
+        if not (is_ours and _is_edit(claim)) and not is_removed(claim.temp_folder):
             cause = "a build was stopped that wrote into this folder"
-            raise UserError(output, cause, "Resume it: the command of the build, with --resume")
+            cure = "Resume it: the command of the build, with --resume"
+            if is_ours:
+                cure += f"; or, to give up, remove {claim.temp_folder}"
+            raise UserError(output, cause, cure)
     is_settled = settle(output)
     # What a command has left that was stopped before readers saw its work, or after all of it.
     names = {name.partition("/")[0] for name in BeamFolder(output).list()}
@@ -156,7 +159,8 @@ def finish_stopped(output: str, temp_location: str | None) -> bool:
     for name in filter(is_generation, names):
         remove_folder(join_path(absolute(output), name))
     if claim is not None:
-        remove_folder(claim.temp_folder)
+        if is_place_of_run(claim.temp_folder, output, temp_location):
+            remove_folder(claim.temp_folder)
         drop_claim(absolute(output), claim.token)
     return is_settled
 

@@ -62,15 +62,28 @@ def is_folder_of_run(folder: str, output: str, temp_location: str | None) -> boo
         output: the output folder.
         temp_location: where temporary folders are made; in the output folder by default.
     """
-    parent, name = split_path(folder) if folder else ("", "")
-    parents = {absolute(output).rstrip("/"), absolute(temp_location or output).rstrip("/")}
-    if not _NAME.fullmatch(name) or parent.rstrip("/") not in parents:
+    if not is_place_of_run(folder, output, temp_location):
         return False
     mark = read_bytes(join_path(folder, _MARK))
     try:
         return bool(json.loads(mark or b"")["output"] == absolute(output))
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
+
+
+def is_place_of_run(folder: str, output: str, temp_location: str | None) -> bool:
+    """Return whether a run into an output folder would make this temporary folder.
+
+    The arguments are those of `is_folder_of_run`.
+    """
+    parent, name = split_path(folder) if folder else ("", "")
+    parents = {absolute(output).rstrip("/"), absolute(temp_location or output).rstrip("/")}
+    return bool(_NAME.fullmatch(name)) and parent.rstrip("/") in parents
+
+
+def is_removed(folder: str) -> bool:
+    """Return whether there is no temporary folder of a run any more where a claim names one."""
+    return bool(folder) and read_bytes(join_path(folder, _MARK)) is None
 
 
 def find_temporary_folders(names: Collection[str]) -> dict[str, int]:

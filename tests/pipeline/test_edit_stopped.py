@@ -96,8 +96,14 @@ def test_a_build_that_was_stopped_is_not_overtaken(
         snapshots = Snapshots(patch, copied.output, tmp_path, [20])
         copied.append(text)
     snapshots.restore(20)
-    refused = ("a build was stopped that wrote into this folder", "--resume")
+    [temporary] = copied.output.glob("_temporary*")
+    refused = ("a build was stopped that wrote into this folder", "--resume", str(temporary))
     run_here(*command_for(copied, whole), refused=refused)
+    # As the message says.
+    shutil.rmtree(temporary)
+    run_here(*command_for(copied, whole))
+    assert verify(UrlFolder(str(copied.output))) == []
+    assert not (copied.output / "_RUNNING").exists()
 
 
 def test_text_is_added_after_a_removal_that_was_killed(removal: Removal, sample: Path) -> None:
