@@ -156,8 +156,10 @@ def test_reports_and_the_card_see_one_data_set(grown: Path) -> None:
     output = run_here("inspect", grown).output
     assert "news, taken 2 times: " in output
     assert "\nsource    wiki, taken " in output
-    assert "--source crawl=CRAWL@0.5 news=NEWS@2 wiki=WIKI@" in output.replace("\n", " ")
-    assert "news=NEWS@2" in run_here("config", grown).output
+    built, then = output.split("then by", 1)
+    assert "--source crawl=CRAWL@0.5 wiki=WIKI@3 " in built.replace("\n", " ")
+    assert "--source news=NEWS@2 wiki=WIKI@1 " in then.replace("\n", " ")
+    assert "wiki=WIKI@3" in run_here("config", grown).output
     found = run_here("trace", grown, "--where", "source = 'wiki'", "--json").output
     documents = [json.loads(line) for line in found.splitlines() if '"digest"' in line]
     assert {(one["file"], one["source"]) for one in documents} == {("wiki/text", "wiki")}
