@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from corpusmill.corpus.filters.known_texts import KNOWN
+from corpusmill.corpus.filters.known_texts import KNOWN, NOTHING_LEFT
 from corpusmill.dataset.accounting import count_dropped
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
@@ -45,7 +45,7 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
     rejects = counts.get("read.rejects", 0)
     dropped = counts.get("filter.dropped", 0)
     if documents and counts.get(f"filter.dropped.{KNOWN}", 0) == documents:
-        cure = "The data set holds all documents of the input already; nothing is left to add"
+        cure = NOTHING_LEFT
     elif documents and dropped == documents:
         reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
         cure = f"All documents were dropped ({reasons}): check the filters"

@@ -1,14 +1,17 @@
 """The commands that build a data set."""
 
 from collections.abc import Callable
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from corpusmill.commands.command import Call
+from corpusmill.corpus.filters.known_texts import NOTHING_LEFT
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
+from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import check_parts
 from pipeline.commands.submission import describe_submission
 from pipeline.console.progress import Work
@@ -19,7 +22,8 @@ from pipeline.preparation.build_options import Build
 from pipeline.preparation.changes import refuse_other
 from pipeline.preparation.output import check_appendable, check_output, is_complete
 from pipeline.preparation.recipe import Recipe, prepare
-from pipeline.preparation.run_folder import name_units, run_folder
+from pipeline.preparation.run_folder import RunFolder, name_units, run_folder
+from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished
 
@@ -88,16 +92,31 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         if resume:
             console.print(_describe_begin(folder.path))
         work = Work(recipe.read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
-        submitted = launch.run(
-            lambda pipeline: build_dataset(pipeline, job), work, job.corpus_bytes, folder.path
-        )
-        folder.handed_over = not (submitted.done or submitted.dry)
-        if submitted.done:
-            folder.check_committed()
+        stages = partial(build_dataset, job=job)
+        run = partial(launch.run, stages, work, job.corpus_bytes, folder.path)
+        submitted = _submit(folder, run, console)
+        if submitted is None:
+            return True
     is_there = submitted.done and not submitted.dry
     if not is_there:
         console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
     return is_there
+
+
+def _submit(folder: RunFolder, run: Callable[[], Submitted], console: Console) -> Submitted | None:
+    """Run a job, or hand it over; None if the data set to which it adds holds all of its text."""
+    try:
+        submitted = run()
+        folder.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done:
+            folder.check_committed()
+    except UserError as error:
+        if error.cure != NOTHING_LEFT:
+            raise
+        # As when a crawl has brought nothing new: the data set is as it should be.
+        console.print(NOTHING_LEFT)
+        return None
+    return submitted
 
 
 def _describe_begin(folder: str) -> str:

@@ -11,6 +11,8 @@ from corpusmill.corpus.filters.dropping import Step
 
 # Why a document is dropped.
 KNOWN = "in-data-set"
+# The cure of a run that adds nothing, by which it is told from others.
+NOTHING_LEFT = "The data set holds all documents of the input already; nothing is left to add"
 
 
 def sort_digests(digests: Iterable[pa.UInt64Array]) -> bytes:
