@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.layout.sorting import JOINED_BYTES, join_small
 from corpusmill.objectives import random_documents as pools
 from transforms.checksums import compute_checksum, read_intact
 from transforms.elements import Candidates
-from transforms.spill import JOINED_BYTES, join_small
 from transforms.storage.files import create_file, new_path
 from transforms.storage.parallel import map_ahead
 from transforms.tally import Tally

@@ -17,10 +17,10 @@ from corpusmill.corpus.hub.data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.layout.sorting import join_small
 from transforms.checksums import ChecksumReader
 from transforms.elements import LinesFile, ReadRange
 from transforms.ranges import PlannedRange
-from transforms.spill import join_small
 from transforms.storage.files import create_file, new_path, open_file
 from transforms.tally import SourceTally, Tally
 

@@ -21,6 +21,7 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.provenance import Provenance
 from corpusmill.errors import UserError
+from corpusmill.layout.sorting import join_small
 from corpusmill.objectives.random_documents import measure_documents
 from corpusmill.provenance.read_again import read_again
 from corpusmill.provenance.records import UnreadableTextError
@@ -33,7 +34,6 @@ from transforms.plan import Plan, PlanTasks, read_line
 from transforms.recalled_parts import CURE, RecalledPart
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
-from transforms.spill import join_small
 from transforms.storage.files import open_file
 from transforms.tally import COUNTS, Count, Tally
 from transforms.tokenize import Tokenizing

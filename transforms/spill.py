@@ -1,6 +1,6 @@
 """Write rows to temporary files ordered by bucket, and read them: the core of shuffle and sort."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
@@ -8,13 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.layout.sorting import order_by_bucket
+from corpusmill.layout.sorting import JOINED_BYTES, join_small, order_by_bucket
 from transforms.checksums import compute_checksum, read_intact
 from transforms.elements import Segment
 from transforms.storage.files import create_file, delete_files, new_path
-
-# Size of a segment of joined files.
-JOINED_BYTES = 8 * 2**20
 
 
 class Spill:
@@ -54,25 +51,8 @@ class Spill:
         batches, buckets = self.batches, self._buckets
         self.batches, self._buckets, self._bytes = [], [], 0
         if batches:
-            self.segments += write_segments(_order(batches, buckets), self._temp_folder)
-
-
-def _order(
-    batches: list[pa.RecordBatch], buckets: list[npt.NDArray[np.uint32]]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield (bucket, rows) in the order of buckets; the list of batches is emptied.
-
-    Rows of one bucket, as those of one shard or in the order of the corpus, stay in pieces: to join
-    a whole buffer takes as much memory again.
-    """
-    row_buckets = np.concatenate(buckets)
-    only = int(row_buckets[0])
-    if (row_buckets != only).any():
-        yield from order_by_bucket(batches, buckets)
-        return
-    batches.reverse()
-    drained = (batches.pop() for _ in range(len(batches)))
-    yield from ((only, rows) for rows in join_small(drained, JOINED_BYTES))
+            ordered = order_by_bucket(batches, buckets)
+            self.segments += write_segments(ordered, self._temp_folder)
 
 
 def write_segments(
@@ -121,25 +101,6 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
     )
     delete_files(sorted({segment.path for segment in segments}))
     return joined
-
-
-def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in the same order, with small batches joined into larger ones.
-
-    Args:
-        batches: batches of one schema.
-        small: size in bytes from which a batch is left as it is.
-    """
-    waiting: list[pa.RecordBatch] = []
-    num_bytes = 0
-    for batch in batches:
-        waiting.append(batch)
-        num_bytes += batch.nbytes
-        if num_bytes >= small:
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            waiting, num_bytes = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:

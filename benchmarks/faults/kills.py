@@ -40,7 +40,7 @@ class Job:
             `--output` follows them.
         output: the folder.
         base: a data set that is copied there first, because the command changes it; None for none.
-        resume: the flags with which the command goes on after it was stopped.
+        resume: the flags that let the command continue after it was stopped.
     """
 
     def __init__(

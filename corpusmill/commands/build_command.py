@@ -47,20 +47,24 @@ def commands_of(manifest: Manifest) -> tuple[str, ...]:
         (TokenizerOptions, tokenizer.options),
         (OutputOptions, asdict(manifest.output.options)),
     )
-    name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
-    # Options that all parts share, after those of each part.
     shared = [flag for group, values in groups for flag in list_flags(group, values)]
     preset = ["--preset", objective.preset] if objective.preset else []
-    generations = manifest.provenance.generations if manifest.provenance else (None,)
+    parts = manifest.provenance.generations if manifest.provenance else (None,)
     commands = []
-    for number, part in enumerate(generations):
-        words = ["corpusmill", objective.name, *_append_flags(manifest, number)]
+    for part, before in zip(parts, (None, *parts[:-1]), strict=True):
+        words = ["corpusmill", objective.name, *_append_flags(part, before)]
         sources = name_sources(manifest, part)
         words += ["--source", *sources] if sources else ["--input", "INPUT"]
-        words += ["--tokenizer", name, "--output", "OUTPUT", *preset]
+        words += ["--tokenizer", name_tokenizer(manifest), "--output", "OUTPUT", *preset]
         words += [*_spread_flags(manifest, part), *shared]
         commands.append(shlex.join(words))
     return tuple(commands)
+
+
+def name_tokenizer(manifest: Manifest) -> str:
+    """Return the tokenizer as `--tokenizer` names it, at its revision if it has one."""
+    tokenizer = manifest.tokenizer
+    return f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
 
 
 def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
@@ -75,7 +79,7 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
     """
     corpus = manifest.corpus
     repeats = {source.name: source.repeat for source in corpus.sources}
-    if part and corpus.sources:
+    if part:
         repeats = {
             str(corpus.source_of(part.first_file_of(number))): source.repeat
             for number, source in enumerate(part.layout.sources)
@@ -83,18 +87,26 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
     return [f"{name}={name.upper()}@{repeat:g}" for name, repeat in repeats.items()]
 
 
-def _append_flags(manifest: Manifest, number: int) -> Iterator[str]:
+def count_shards(manifest: Manifest) -> int | None:
+    """Count the shards of the train split; None where a manifest of old does not tell."""
+    if manifest.output.num_shards is not None or "train" not in manifest.splits:
+        return manifest.output.num_shards
+    shards = manifest.splits["train"].shards
+    bins = {shard.bin for shard in shards}
+    return None if manifest.output.shard_format.joined else len(shards) // len(bins)
+
+
+def _append_flags(part: Generation | None, before: Generation | None) -> Iterator[str]:
     """Yield the options by which a part was added to those before it; none where it was joined."""
-    parts = manifest.provenance.generations if manifest.provenance else ()
-    if number and parts[number].moved_by in {None, parts[number - 1].moved_by}:
+    if part and before and part.moved_by in {None, before.moved_by}:
         yield "--append"
-        if parts[number].random_documents:
-            yield from ("--random-documents", str(parts[number].random_documents))
+        if part.random_documents:
+            yield from ("--random-documents", part.random_documents)
 
 
 def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:
     """Yield the options of how the examples of a part were spread over files."""
-    shards = part.layout.train_shards if part else manifest.output.num_shards
+    shards = part.layout.train_shards if part else count_shards(manifest)
     if shards:
         yield from ("--num-shards", str(shards))
     if manifest.output.order:

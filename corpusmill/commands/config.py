@@ -10,7 +10,12 @@ from typing import Any, Literal, get_origin
 
 import tyro
 
-from corpusmill.commands.build_command import folder_of, list_options, name_sources
+from corpusmill.commands.build_command import (
+    folder_of,
+    list_options,
+    name_sources,
+    name_tokenizer,
+)
 from corpusmill.commands.command import Call, Command
 from corpusmill.commands.configuration import BEAM
 from corpusmill.commands.options import Option, options_of
@@ -61,13 +66,11 @@ def print_configuration(config: Config, call: Call) -> int:
 
 
 def _list_values(manifest: Manifest) -> dict[str, Any]:
-    tokenizer = manifest.tokenizer
-    name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
     # Of a data set to which text was added, the options are those of its first build.
     first = manifest.provenance.generations[0] if manifest.provenance else None
     sources = name_sources(manifest, first)
     given = {"source": sources} if sources else {"input": ["INPUT"]}
-    return {**given, **list_options(manifest), "tokenizer": name}
+    return {**given, **list_options(manifest), "tokenizer": name_tokenizer(manifest)}
 
 
 def render(

@@ -11,6 +11,8 @@ from corpusmill.layout.placement import draw_keys, sort_order
 
 # The most tokens of a group of long rows: 64 MB. Groups of BERT's rows never have as many.
 GROUP_TOKENS = 2**24
+# Size from which the rows of one bucket are a piece of their own.
+JOINED_BYTES = 8 * 2**20
 
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
@@ -38,16 +40,21 @@ def order_by_bucket(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (bucket, its rows) for all buckets of the batches, in ascending order.
 
+    If there is only one bucket, as of one shard or in the order of the corpus, its rows come in
+    pieces of about `JOINED_BYTES`: to join them all takes as much memory again.
+
     Args:
         batches: of the same schema; the list is emptied, so that the rows are not kept twice.
         buckets: uint32[rows] of each batch.
     """
     row_buckets = np.concatenate(buckets)
+    if (row_buckets == row_buckets[0]).all():
+        batches.reverse()
+        drained = (batches.pop() for _ in range(len(batches)))
+        yield from ((int(row_buckets[0]), rows) for rows in join_small(drained, JOINED_BYTES))
+        return
     rows = _join(batches)
     batches.clear()
-    if (row_buckets == row_buckets[0]).all():  # of one shard, or in the order of the corpus
-        yield int(row_buckets[0]), rows
-        return
     # NumPy sorts 16-bit integers by radix, which is ten times as fast.
     narrow = row_buckets.astype(np.uint16) if row_buckets.max() < 65536 else row_buckets
     order = np.argsort(narrow, kind="stable")
@@ -110,6 +117,25 @@ def cut_into_groups(
             if missing_rows <= 0 or missing_tokens <= 0:
                 yield _join(waiting)
                 waiting, missing_rows, missing_tokens = [], rows, tokens
+    if waiting:
+        yield _join(waiting)
+
+
+def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in the same order, with small batches joined into larger ones.
+
+    Args:
+        batches: batches of one schema.
+        small: size in bytes from which a batch is left as it is.
+    """
+    waiting: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes >= small:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, num_bytes = [], 0
     if waiting:
         yield _join(waiting)
 

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from corpusmill.commands.build_command import folder_of
+from corpusmill.commands.build_command import count_shards, folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
 from corpusmill.dataset.manifest import MANIFEST, Manifest
@@ -69,7 +69,7 @@ def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions
         input=inputs,
         source=sources,
         tokenizer=manifest.tokenizer.name,
-        num_shards=_count_shards(manifest),
+        num_shards=count_shards(manifest),
         order=manifest.output.order or "shuffled",
         seed=manifest.seed,
         validation_share=manifest.output.validation_share,
@@ -77,15 +77,6 @@ def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions
         replace=command.replace,
         resume=command.resume,
     )
-
-
-def _count_shards(manifest: Manifest) -> int | None:
-    """Count the shards of the train split; None where a manifest of old does not tell."""
-    if manifest.output.num_shards is not None or "train" not in manifest.splits:
-        return manifest.output.num_shards
-    shards = manifest.splits["train"].shards
-    bins = {shard.bin for shard in shards}
-    return None if manifest.output.shard_format.joined else len(shards) // len(bins)
 
 
 def _compare(rebuilding: Rebuilding, again: Manifest, name: str, console: Console) -> int:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.dataset.manifest_json import encode
+from corpusmill.layout.sorting import JOINED_BYTES
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from pipeline.graph import Job
 from pipeline.planning.rates import Rates
 from transforms.build import SORT_BYTES
 from transforms.candidates import CANDIDATE_BYTES
 from transforms.shuffle import BUFFER_BYTES
-from transforms.spill import JOINED_BYTES
 from transforms.trees import count_blocks
 
 # A sort file has a segment for each slice of the range of keys (`transforms.sort`).

@@ -143,9 +143,10 @@ def finish_stopped(output: str, temp_location: str | None) -> bool:
     """
     claim = read_claim(absolute(output))
     if claim is not None and not is_complete(output, temp_location):
-        is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
+        place = (claim.temp_folder, output, temp_location)
+        is_ours = is_folder_of_run(*place)
         refuse_alive(claim, output, is_ours)
-        if not (is_ours and _is_edit(claim)) and not is_removed(claim.temp_folder):
+        if not (is_ours and _is_edit(claim)) and not is_removed(*place):
             cause = "a build was stopped that wrote into this folder"
             cure = "Resume it: the command of the build, with --resume"
             if is_ours:

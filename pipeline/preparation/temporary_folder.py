@@ -81,9 +81,13 @@ def is_place_of_run(folder: str, output: str, temp_location: str | None) -> bool
     return bool(_NAME.fullmatch(name)) and parent.rstrip("/") in parents
 
 
-def is_removed(folder: str) -> bool:
-    """Return whether there is no temporary folder of a run any more where a claim names one."""
-    return bool(folder) and read_bytes(join_path(folder, _MARK)) is None
+def is_removed(folder: str, output: str, temp_location: str | None) -> bool:
+    """Return whether a run into an output folder has no temporary folder any more.
+
+    The arguments are those of `is_folder_of_run`.
+    """
+    is_ours = is_place_of_run(folder, output, temp_location)
+    return is_ours and read_bytes(join_path(folder, _MARK)) is None
 
 
 def find_temporary_folders(names: Collection[str]) -> dict[str, int]:

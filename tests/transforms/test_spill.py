@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from transforms.spill import JOINED_BYTES, Spill, join_small, load_segment
+from corpusmill.layout.sorting import JOINED_BYTES, join_small
+from transforms.spill import Spill, load_segment
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
 

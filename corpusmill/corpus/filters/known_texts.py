@@ -11,7 +11,7 @@ from corpusmill.corpus.filters.dropping import Step
 
 # Why a document is dropped.
 KNOWN = "in-data-set"
-# The cure of a run that adds nothing, by which it is told from others.
+# What a run without any new document says; its command recognizes it by this text.
 NOTHING_LEFT = "The data set holds all documents of the input already; nothing is left to add"
 
 
