@@ -32,6 +32,7 @@ from benchmarks.console import CONSOLE, make_parser, print_table
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.parts import SLICES
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Integers, Values
 
@@ -156,6 +157,9 @@ def compare_orders(sizes: tuple[int, ...], epochs: int) -> Iterator[list[str]]:
         orders[f"window {window:,}"] = Order(sizes, window=window)
     for lanes in (8, 64):
         orders[f"window {2**14:,}, {lanes} lanes"] = Order(sizes, window=2**14, lanes=lanes)
+    large = (sum(sizes) // 4,) * 4
+    orders["window 16,384, 4 large shards"] = Order(large, window=2**14)
+    orders["window 16,384, their slices"] = Order(large, window=2**14, slices=SLICES)
     orders["window of all"] = Order(sizes, window=sum(sizes))
     for name, order in orders.items():
         yield measure(name, read_order(order), sizes[0], epochs)

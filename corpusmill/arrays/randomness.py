@@ -17,6 +17,7 @@ from corpusmill.arrays.kernel_cache import njit
 PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
 PACKS = 8
 SHARD_ORDER, ROTATION, WINDOW, LOADED_MASK, MIXTURE, POOLED = 9, 10, 11, 12, 13, 14
+BLOCK_ORDER = 15
 
 MAX_SEED = 2**64 - 1
 

@@ -19,7 +19,6 @@ from corpusmill.provenance.records import DocumentRecord
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches
 from corpusmill.reading.stored_rows import stored_rows
 from corpusmill.reading.token_windows import TokenWindows
@@ -76,7 +75,7 @@ def _open_samples(data_set: DataSet, command: Trace) -> Samples:
 
 
 def _run(samples: Samples, command: Trace) -> Run:
-    order = Order(samples.shard_sizes, command.seed, command.shuffle, command.window, command.lanes)
+    order = samples.order(command.seed, command.shuffle, command.window, command.lanes)
     batching = FixedBatches(command.batch_size or 1, command.drop_last)
     return Run(order, batching, command.world_size)
 

@@ -24,6 +24,8 @@ from corpusmill.reading.opening import (
     find_damaged,
     open_folder,
 )
+from corpusmill.reading.order.order import WINDOW, Order
+from corpusmill.reading.order.parts import SLICES, cut_stretches, find_parts
 from corpusmill.reading.rows import (
     Integers,
     Part,
@@ -68,6 +70,33 @@ class Samples(ABC):
     digest: str
     longest: int
     manifest: Manifest
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The part of the data that each shard belongs to, from 0; empty if all are of one.
+
+        The shards of a part are random samples of the same text.
+        """
+        return ()
+
+    def order(
+        self, seed: int = 0, shuffle: bool = True, window: int = WINDOW, lanes: int = 1
+    ) -> Order:
+        """Return the usual order of these samples: windows with rows of all parts, in proportion.
+
+        Args:
+            seed: the seed of the order.
+            shuffle: whether to shuffle; otherwise samples are read in the order they are stored in.
+            window: the number of samples that are shuffled together.
+            lanes: see `Order`.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        sizes, parts = self.shard_sizes, self.parts
+        if shuffle and self.manifest.output.order == "corpus":
+            sizes, parts = cut_stretches(sizes, parts)
+        return Order(sizes, seed, shuffle, window, lanes, parts, SLICES)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.digest[:16]} of {len(self):,} samples>"
@@ -225,6 +254,14 @@ class DataSet(Samples, Traceable):
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The part of the data set that each shard belongs to, from 0; empty if all are of one.
+
+        A part is what was built at a time, of one source, in one length bin.
+        """
+        return find_parts(self.manifest, self.split, self.shards)
 
     def report(self, examples: int = 3) -> "DataSetReport":
         """Return the figures of all splits, the findings, and decoded examples.

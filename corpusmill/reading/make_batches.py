@@ -9,7 +9,7 @@ from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples
-from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches
 
 
@@ -32,7 +32,7 @@ def make_batches(
         max_tokens: the most tokens of a batch with its padding, instead of or in addition to
             batch_size; implies batches by length.
         by_length: whether the samples of a batch have similar lengths.
-        order: the order of the samples; None for the default `Order`.
+        order: the order of the samples; None for `samples.order(seed, shuffle)`.
         shuffle: whether to shuffle; otherwise samples are read in the order they are stored in.
         drop_last: whether to leave out an epoch's last, smaller batch; not with batches by length.
         options: the options of `collator_for`; `seed` is also the seed of the order.
@@ -48,7 +48,7 @@ def make_batches(
         if isinstance(samples, JoinedSamples):
             cause = "only the order of a mixture knows the proportions"
             raise UserError("order=None", cause, "Give the order that mix() returned")
-        order = Order(samples.shard_sizes, options.get("seed", 0), shuffle)
+        order = samples.order(options.get("seed", 0), shuffle)
     batching: Batching
     if by_length or max_tokens is not None:
         if drop_last:

@@ -105,6 +105,11 @@ class TokenWindows(Samples):
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The part of the data set that each shard belongs to, from 0; empty if all are of one."""
+        return self.data_set.parts
+
     def _present(self, row: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Return the input_ids and targets of a window, context_len tokens each.
 

@@ -18,6 +18,7 @@ from corpusmill.reading.rows import Integers
 
 # Numbers of the sequence that are looked up at once.
 _BLOCK = 2**20
+_ORDER_VALUES = ("seed", "shuffle", "window", "lanes")
 
 
 @dataclass(frozen=True)
@@ -185,11 +186,11 @@ def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_si
     if state.get("samples") != samples.digest:
         cause = f"it belongs to the samples {state.get('samples')}, these are {samples.digest}"
         raise UserError("state", cause, "Give the data set that was read")
-    described = state.get("order")
-    try:
-        order = Order(samples.shard_sizes, **(described or {}))
-    except TypeError:
-        cause = f"its order is {described}"
-        cure = "Only the order of a single data set can be told from a state"
-        raise UserError("state", cause, cure) from None
-    return Run(order, FixedBatches(batch_size), world_size)
+    described = state.get("order") or {}
+    values = {name: described[name] for name in _ORDER_VALUES if name in described}
+    for order in (samples.order(**values), Order(samples.shard_sizes, **values)):
+        if order.describe() == described:
+            return Run(order, FixedBatches(batch_size), world_size)
+    cause = f"its order is {described}"
+    cure = "Only the usual order of a single data set can be told from a state"
+    raise UserError("state", cause, cure)

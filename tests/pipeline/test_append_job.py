@@ -120,6 +120,7 @@ def test_a_data_set_grows_again_and_its_parts_are_what_it_was(
             same = DataSet(part.output, split)
             assert whole.first_generations(number).digest == same.digest
             assert len(whole.first_generations(number)) == len(same)
+            assert len({0, *whole.first_generations(number).parts}) == number
     with pytest.raises(UserError, match="the data set has 3"):
         DataSet(growing.output).first_generations(4)
 

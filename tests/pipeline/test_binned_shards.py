@@ -11,6 +11,7 @@ import pytest
 
 import transforms.build
 from corpusmill.dataset.verify import verify
+from corpusmill.reading.data_set import DataSet
 from tests.tools import jobs
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
 
@@ -43,6 +44,7 @@ def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
     for split, total in (("train", SHARDS), ("validation", 1)):
         shards = splits[split]["shards"]
         assert [shard["bin"] for shard in shards] == sorted(list(range(BINS)) * total)
+        assert list(DataSet(binned, split).parts) == [shard["bin"] for shard in shards]
         for shard in shards:
             assert shard["min_length"] == shard["bin"] * BIN_SIZE + 1
             assert shard["max_length"] == ends[shard["bin"]]

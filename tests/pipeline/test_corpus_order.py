@@ -11,6 +11,8 @@ from corpusmill.commands.build_command import commands_of
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.order.parts import cut_stretches
 from tests.tools.jobs import TWO_WORKERS, build, digests, rows_of, run_here
 
 FLAGS = ("--order", "corpus", "--validation-share", "0.2", "--num-shards", "4")
@@ -47,6 +49,8 @@ def test_shards_hold_contiguous_parts_of_the_corpus(
     assert verify(output) == []
     tokenizer = Tokenizer.from_file(str(gpt_tokenizer))
     end = tokenizer.token_to_id("<|endoftext|>")
+    samples = DataSet(output)
+    assert samples.order().shard_sizes == cut_stretches(samples.shard_sizes, ()).sizes
     expected = [[*tokenizer.encode(text, add_special_tokens=False).ids, end] for text in texts]
     shards = [
         [row["input_ids"] for row in rows_of(output, f"train-{number:05}*")] for number in range(4)

@@ -83,6 +83,10 @@ def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_se
         for shard in split.shards:
             assert f"-{shard.source}-" in shard.file
     assert len(manifest.splits["train"].shards) == 5
+    opened = DataSet(data_set)
+    # Shards of one source are one part, so that each window has rows of all sources.
+    pairs = zip(opened.parts, (shard.source for shard in opened.shards), strict=True)
+    assert len({*pairs}) == len({*opened.parts}) == 3
     outcome = run_here("inspect", data_set, "--html", data_set.parent / "page.html")
     assert "books, taken 2 times: " in outcome.output
     assert "1 rejects" in outcome.output

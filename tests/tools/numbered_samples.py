@@ -30,6 +30,12 @@ class NumberedSamples(Samples):
         )
     )
 
+    shard_parts: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.shard_parts
+
     def __post_init__(self) -> None:
         generator = np.random.default_rng(self.seed)
         self.all_lengths = generator.integers(1, self.longest + 1, len(self))

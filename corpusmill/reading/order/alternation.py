@@ -20,6 +20,7 @@ import numpy.typing as npt
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.reading.order.permutation import permute
+from corpusmill.reading.order.shares import round_share
 from corpusmill.reading.rows import Integers
 
 
@@ -123,29 +124,11 @@ def _assign(
             place = begin + permute(place - begin, min(stretch, total - begin), key)
         while node >= count:
             whole, first = sizes[stage, node], children[stage, node - count, 0]
-            before = _round_share(place, sizes[stage, first], whole)
-            if _round_share(place + 1, sizes[stage, first], whole) > before:
+            before = round_share(place, sizes[stage, first], whole)
+            if round_share(place + 1, sizes[stage, first], whole) > before:
                 node, place = first, before
             else:
                 node, place = children[stage, node - count, 1], place - before
         sources[i] = node
         own[i] = bases[stage, node] + turn * sizes[stage, node] + place
     return sources, own
-
-
-@njit
-def _round_share(place: int, part: int, whole: int) -> int:
-    """Return place * part / whole, rounded half up, even if the product exceeds 64 bits.
-
-    A float64 is close to it for numbers below 2**50. The remainder shows the error; it is small,
-    and so it is right even where the products have wrapped around.
-    """
-    floor = int(np.float64(place) * (np.float64(part) / np.float64(whole)))
-    remainder = place * part - floor * whole
-    while remainder < 0:
-        floor -= 1
-        remainder += whole
-    while remainder >= whole:
-        floor += 1
-        remainder -= whole
-    return floor + 1 if remainder >= whole - remainder else floor

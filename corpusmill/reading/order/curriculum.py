@@ -6,7 +6,7 @@ windows; a table says which sample of the data set each of its samples is.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.keywords import check_minimum
-from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.order import WINDOW, Order
 from corpusmill.reading.rows import Integers
 
 # What may be ordered by: the length in tokens, a column, or a value for each sample.
@@ -118,7 +118,7 @@ def curriculum(
     *,
     seed: int = 0,
     shuffle: bool = True,
-    window: int = 2**17,
+    window: int = WINDOW,
     descending: bool = False,
     epochs: int | None = None,
 ) -> Curriculum:
@@ -151,7 +151,7 @@ def curriculum(
         to 512, and those that are longer.
     """
     check_minimum("epochs", epochs, 0)
-    plain = Order(samples.shard_sizes, seed, shuffle, window)
+    plain = samples.order(seed, shuffle, window)
     values = _read_values(samples, by)
     if isinstance(stages, int):
         members, sizes = _divide(-values if descending else values, stages)
@@ -161,11 +161,11 @@ def curriculum(
         cause = f"stage {sizes.index(0)} of {len(sizes)} has none of the {len(values):,} samples"
         cure = f"The values are {values.min()} to {values.max()}: give others"
         raise UserError(f"stages={stages}", cause, cure)
-    starts = np.cumsum([0, *samples.shard_sizes])
+    starts = np.cumsum([0, *plain.shard_sizes])
     orders = []
     for begin, end in pairwise(np.cumsum([0, *sizes]).tolist()):
         shard_sizes = np.diff(np.searchsorted(members[begin:end], starts))
-        orders.append(Order(tuple(shard_sizes.tolist()), seed, shuffle, window))
+        orders.append(replace(plain, shard_sizes=tuple(shard_sizes.tolist())))
     return Curriculum(tuple(orders), plain, members, epochs)
 
 

@@ -23,7 +23,7 @@ from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.alternation import Turns
-from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.order import WINDOW, Ordering
 from corpusmill.reading.order.stages import (
     EpochSize,
     Quotas,
@@ -67,6 +67,15 @@ class JoinedSamples(Samples):
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The part of its source that each shard belongs to, numbered from 0 over all sources."""
+        parts: list[int] = []
+        for source in self.sources:
+            first = max(parts, default=-1) + 1
+            parts += (first + part for part in source.parts or (0,) * len(source.shard_sizes))
+        return tuple(parts)
 
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each sample, int64[n], without reading it."""
@@ -192,7 +201,7 @@ def mix(
     *,
     seed: int = 0,
     shuffle: bool = True,
-    window: int = 2**17,
+    window: int = WINDOW,
     epoch_size: EpochSize | None = None,
     orders: Mapping[str, Ordering] | Sequence[Ordering | None] | None = None,
 ) -> tuple[JoinedSamples, MixtureOrder]:
@@ -228,7 +237,7 @@ def mix(
     if isinstance(epoch_size, int):
         check_minimum("epoch_size", epoch_size, 1)
     own = _find_orders(orders, names, parts)
-    usual = [Order(part.shard_sizes, seed, shuffle, window) for part in parts]
+    usual = [part.order(seed, shuffle, window) for part in parts]
     chosen = tuple(order or other for order, other in zip(own, usual, strict=True))
     stages, weights = tell_apart(proportions)
     if stages:

@@ -1,30 +1,44 @@
 """The order in which an epoch's samples are read: a pure function of (seed, epoch, position).
 
 Nothing is drawn in advance and nothing is remembered. So resuming costs the same at any position,
-and the number of ranks and workers changes nothing. Three steps lead from a position to a sample:
+and the number of ranks and workers changes nothing. Four steps lead from a position to a sample:
 
     lanes     position n is number n // lanes of lane n % lanes; each lane is a consecutive stretch
               of the order below. If the number of lanes is the number of machines (or a multiple),
               and rank r reads the positions n with n % world_size == r, then each machine reads its
               own shards.
     windows   the positions in a window are permuted.
-    shards    the shards follow one another in a new order in each epoch, each from its own first
-              row.
+    streams   a window takes the next rows of each stream, in proportion to the streams' rows. A
+              part of a data set, such as a source, is one stream; where its shards are larger than
+              windows, it is several, which are read side by side.
+    shards    the shards of a stream follow one another in a new order in each epoch, each from its
+              own first row. The rows of shards that are larger than windows are read in blocks, in
+              a new order, too.
 
-The build has put examples into shards and rows at random, so windows need not be large: from epoch
-to epoch they change which examples are read together.
+The build has put the examples of a part into shards and rows at random, so windows need not be
+large: from epoch to epoch they change which examples are read together.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.arrays import randomness
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.errors import UserError
 from corpusmill.reading.keywords import check_minimum, check_seed
 from corpusmill.reading.order.permutation import permute, unpermute
+from corpusmill.reading.order.shares import floor_share
 from corpusmill.reading.rows import Integers
+
+# Samples that are shuffled together by default.
+WINDOW = 2**17
+
+# In how many blocks a window takes the rows of shards that are larger than windows.
+_BLOCKS = 512
 
 
 class Ordering(Protocol):
@@ -53,7 +67,7 @@ class Ordering(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """An order of the samples of a data set for each epoch.
+    """An order of the samples of a data set for each epoch; `Samples.order` makes the usual one.
 
     Attributes:
         shard_sizes: samples of each shard; it is best to read a whole shard at a time.
@@ -63,13 +77,20 @@ class Order:
             number of files that are read from at a time. With `len` or more, an epoch is a
             permutation of all samples.
         lanes: the number of lanes, explained above.
+        parts: the part of the data set that each shard belongs to, a number from 0; empty where all
+            shards are random samples of the same text. Each window has rows of all parts, in
+            proportion to their rows.
+        slices: from how many shards at least a window takes rows, if there are as many; it matters
+            where shards are larger than windows. 1 leaves them in one stream.
     """
 
     shard_sizes: tuple[int, ...]
     seed: int = 0
     shuffle: bool = True
-    window: int = 2**17
+    window: int = WINDOW
     lanes: int = 1
+    parts: tuple[int, ...] = ()
+    slices: int = 1
     _starts: Integers = field(init=False, repr=False, compare=False)
     _layouts: dict[int, "_Layout"] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -84,12 +105,17 @@ class Order:
         check_seed(self.seed)
         check_minimum("window", self.window, 1)
         check_minimum("lanes", self.lanes, 1)
+        check_minimum("slices", self.slices, 1)
+        if self.parts and len(self.parts) != len(self.shard_sizes):
+            cause = f"there are {len(self.shard_sizes):,} shards"
+            raise UserError(f"parts of {len(self.parts):,} shards", cause, "Give one of each")
         starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
         object.__setattr__(self, "_starts", starts)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what the receiving process computes again."""
-        return {**self.__dict__, "_layouts": {}}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_streams"}
+        return {**kept, "_layouts": {}}
 
     def __len__(self) -> int:
         """Return the samples of an epoch."""
@@ -117,7 +143,7 @@ class Order:
             in_epoch = epochs == epoch
             layout = self._lay_out(epoch)
             samples[in_epoch] = _locate(
-                positions[in_epoch], *layout, self._starts, self.window, self.lanes
+                positions[in_epoch], layout, self._starts, self.window, self.lanes
             )
         return samples
 
@@ -136,13 +162,17 @@ class Order:
         if not self.shuffle:
             return samples
         places: Integers
-        places = _find(samples, *self._lay_out(epoch), self._starts, self.window, self.lanes)
+        places = _find(samples, self._lay_out(epoch), self._starts, self.window, self.lanes)
         return places
+
+    @cached_property
+    def _streams(self) -> "_Streams":
+        return _divide(self)
 
     def _lay_out(self, epoch: int) -> "_Layout":
         layout = self._layouts.get(epoch)
         if layout is None:
-            layout = self._layouts[epoch] = _lay_out(self, epoch)
+            layout = self._layouts[epoch] = _lay_out(self, self._streams, epoch)
             # A reader needs one, and where an epoch ends two; another thread may do the same.
             for old in list(self._layouts)[:-2]:
                 self._layouts.pop(old, None)
@@ -154,23 +184,98 @@ class Order:
 
     def describe(self, end: int | None = None) -> dict[str, Any]:  # noqa: ARG002  all the same
         """Return the parameters but for the shards, which the digest of the data set covers."""
-        return {name: getattr(self, name) for name in ("seed", "shuffle", "window", "lanes")}
+        values = {name: getattr(self, name) for name in ("seed", "shuffle", "window", "lanes")}
+        streams = int(self._streams.firsts[-1]) if self.shuffle else 1
+        is_divided = streams > 1 or bool(self.shuffle and self._streams.in_blocks.any())
+        # The plain order of one part has no more parameters.
+        return {**values, "streams": streams, "slices": self.slices} if is_divided else values
 
 
-# An epoch's key, its shards in order, where each begins, and their first rows.
-_Layout = tuple[np.uint64, Integers, Integers, Integers]
+class _Streams(NamedTuple):
+    """How the parts of a data set are divided into streams.
+
+    Attributes:
+        parts: int64[shards], the part of each shard.
+        firsts: int64[parts + 1], the number of each part's first stream, and that of all streams.
+        in_blocks: bool[parts], whether rows are read in blocks, as its shards are larger than
+            windows.
+    """
+
+    parts: Integers
+    firsts: Integers
+    in_blocks: npt.NDArray[np.bool_]
 
 
-def _lay_out(order: Order, epoch: int) -> _Layout:
+class _Layout(NamedTuple):
+    """The shards of an epoch, stream after stream.
+
+    Attributes:
+        key: of the permutations of windows.
+        sequence: int64[shards], the shards in the order in which they are read.
+        begins: int64[shards + 1], where each begins in the sequence of all samples.
+        streams: int64[streams + 1], where each stream begins there.
+        rotations: int64[shards], the row that is read first of each shard.
+        keys: uint64[shards], of the order of a shard's blocks.
+        in_blocks: bool[shards], whether the rows of a shard are read in blocks.
+    """
+
+    key: np.uint64
+    sequence: Integers
+    begins: Integers
+    streams: Integers
+    rotations: Integers
+    keys: npt.NDArray[np.uint64]
+    in_blocks: npt.NDArray[np.bool_]
+
+
+def _divide(order: Order) -> _Streams:
+    sizes = np.array(order.shard_sizes, np.int64)
+    parts = np.array(order.parts, np.int64) if order.parts else np.zeros(len(sizes), np.int64)
+    count = int(parts.max()) + 1 if len(parts) else 1
+    rows = np.bincount(parts, sizes, count)
+    shards = np.bincount(parts, sizes > 0, count)
+    # A part with fewer shards than there are windows has larger ones than its share of a window.
+    in_blocks = (order.slices > 1) & (shards * order.window < len(order))
+    shares = np.rint(order.slices * rows / max(1, len(order)))
+    streams = np.where(in_blocks, np.clip(shares, 1, np.maximum(shards, 1)), 1)
+    return _Streams(parts, np.cumsum([0, *streams], dtype=np.int64), in_blocks)
+
+
+def _lay_out(order: Order, divided: _Streams, epoch: int) -> _Layout:
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
     seed = np.uint64(order.seed)  # seeds from 2**63 do not fit in int64, Numba's default
     ranking = randomness.derive_keys(seed, shards, epoch, randomness.SHARD_ORDER)
-    sequence = np.argsort(ranking, kind="stable").astype(np.int64)
+    streams = _deal(np.argsort(ranking, kind="stable").astype(np.int64), divided)
+    sequence = np.lexsort((ranking, streams)).astype(np.int64)
     begins = np.concatenate([[0], np.cumsum(sizes[sequence])]).astype(np.int64)
-    rotations = _rotate(randomness.derive_keys(seed, shards, epoch, randomness.ROTATION), sizes)
-    key = np.uint64(randomness.derive_key(seed, 0, epoch, randomness.WINDOW))
-    return key, sequence, begins, rotations
+    bounds = np.searchsorted(streams[sequence], np.arange(divided.firsts[-1] + 1))
+    rotations = randomness.derive_keys(seed, shards, epoch, randomness.ROTATION)
+    return _Layout(
+        np.uint64(randomness.derive_key(seed, 0, epoch, randomness.WINDOW)),
+        sequence,
+        begins,
+        begins[bounds],
+        _rotate(rotations, sizes),
+        randomness.derive_keys(seed, shards, epoch, randomness.BLOCK_ORDER),
+        divided.in_blocks[divided.parts],
+    )
+
+
+def _deal(ranked: Integers, divided: _Streams) -> Integers:
+    """Return the stream of each shard, int64[shards]: those of its part take turns.
+
+    Args:
+        ranked: int64[shards], the shards in the order in which they are dealt.
+        divided: the parts and their streams.
+    """
+    by_part = ranked[np.argsort(divided.parts[ranked], kind="stable")]
+    parts = divided.parts[by_part]
+    first = np.searchsorted(parts, np.arange(len(divided.in_blocks)))
+    turns = np.arange(len(by_part)) - first[parts]
+    streams = np.empty(len(ranked), np.int64)
+    streams[by_part] = divided.firsts[parts] + turns % np.diff(divided.firsts)[parts]
+    return streams
 
 
 @njit
@@ -182,60 +287,94 @@ def _rotate(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 @njit
+def _take(number: int, window: int, streams: np.ndarray, taken: np.ndarray) -> int:
+    """Count what all windows before one take of each stream.
+
+    Args:
+        number: of the window.
+        window: samples of a window.
+        streams: int64[streams + 1], where the streams begin.
+        taken: int64[streams], filled.
+
+    Returns:
+        the sum.
+    """
+    total = streams[-1]
+    end, samples = min(number * window, total), 0
+    for stream in range(len(taken)):
+        taken[stream] = floor_share(end, streams[stream + 1] - streams[stream], total)
+        samples += taken[stream]
+    return samples
+
+
+@njit
 def _locate(
-    positions: np.ndarray,
-    key: np.uint64,
-    sequence: np.ndarray,
-    begins: np.ndarray,
-    rotations: np.ndarray,
-    starts: np.ndarray,
-    window: int,
-    lanes: int,
+    positions: np.ndarray, layout: _Layout, starts: np.ndarray, window: int, lanes: int
 ) -> np.ndarray:
-    samples = np.empty(len(positions), np.int64)
-    total = begins[-1]
+    samples, places = np.empty(len(positions), np.int64), np.empty(len(positions), np.int64)
+    total, streams = layout.begins[-1], len(layout.streams) - 1
     for i in range(len(positions)):
         lane = positions[i] % lanes
         # If the lanes do not divide the samples evenly, the first ones have one more.
-        place = lane * (total // lanes) + min(lane, total % lanes) + positions[i] // lanes
-        number = place // window
-        begin = number * window
-        size = min(window, total - begin)
-        place = begin + permute(place - begin, size, randomness.draw(key, number))
-        turn = np.searchsorted(begins, place, side="right") - 1
-        shard = sequence[turn]
-        row = place - begins[turn] + rotations[shard]
+        places[i] = lane * (total // lanes) + min(lane, total % lanes) + positions[i] // lanes
+    # What a window takes of the streams is counted once for all places in it.
+    turns = np.argsort(places) if lanes > 1 and streams > 1 else np.arange(len(places))
+    before, after = np.zeros(streams, np.int64), np.zeros(streams, np.int64)
+    ends = np.zeros(streams, np.int64)  # in the window, of each stream
+    number, begin, end = 0, 0, 0
+    for i in turns:
+        if not begin <= places[i] < end:
+            number = places[i] // window
+            begin = _take(number, window, layout.streams, before)
+            end = _take(number + 1, window, layout.streams, after)
+            # Shares are rounded down, so that a later window may begin before its number says.
+            while places[i] >= end:
+                number += 1
+                before[:] = after
+                begin, end = end, _take(number + 1, window, layout.streams, after)
+            ends[0] = after[0] - before[0]
+            for stream in range(1, streams):
+                ends[stream] = ends[stream - 1] + after[stream] - before[stream]
+        place = permute(places[i] - begin, end - begin, randomness.draw(layout.key, number))
+        stream = np.searchsorted(ends, place, side="right")
+        place += layout.streams[stream] + after[stream] - ends[stream]
+        turn = np.searchsorted(layout.begins, place, side="right") - 1
+        shard = layout.sequence[turn]
         length = starts[shard + 1] - starts[shard]
+        row = place - layout.begins[turn]
+        if layout.in_blocks[shard]:
+            row = _move_block(row, length, window, layout.keys[shard])
+        row += layout.rotations[shard]
         samples[i] = starts[shard] + (row - length if row >= length else row)
     return samples
 
 
 @njit
 def _find(
-    samples: np.ndarray,
-    key: np.uint64,
-    sequence: np.ndarray,
-    begins: np.ndarray,
-    rotations: np.ndarray,
-    starts: np.ndarray,
-    window: int,
-    lanes: int,
+    samples: np.ndarray, layout: _Layout, starts: np.ndarray, window: int, lanes: int
 ) -> np.ndarray:
     """Return the places that `_locate` leads from to samples."""
-    turns = np.empty(len(sequence), np.int64)
-    for turn in range(len(sequence)):
-        turns[sequence[turn]] = turn
+    turns = np.empty(len(layout.sequence), np.int64)
+    for turn in range(len(layout.sequence)):
+        turns[layout.sequence[turn]] = turn
     places = np.empty(len(samples), np.int64)
-    total = begins[-1]
+    total, streams = layout.begins[-1], len(layout.streams) - 1
+    before, after = np.zeros(streams, np.int64), np.zeros(streams, np.int64)
     for i in range(len(samples)):
         shard = np.searchsorted(starts, samples[i], side="right") - 1
-        row = samples[i] - starts[shard] - rotations[shard]
-        row += starts[shard + 1] - starts[shard] if row < 0 else 0
-        place = begins[turns[shard]] + row
-        number = place // window
-        begin = number * window
-        size = min(window, total - begin)
-        place = begin + unpermute(place - begin, size, randomness.draw(key, number))
+        length = starts[shard + 1] - starts[shard]
+        row = samples[i] - starts[shard] - layout.rotations[shard]
+        row += length if row < 0 else 0
+        if layout.in_blocks[shard]:
+            row = _move_block_back(row, length, window, layout.keys[shard])
+        place = layout.begins[turns[shard]] + row
+        stream = np.searchsorted(layout.streams, place, side="right") - 1
+        place -= layout.streams[stream]
+        number = _find_window(place, layout.streams[stream : stream + 2], total, window)
+        begin = _take(number, window, layout.streams, before)
+        end = _take(number + 1, window, layout.streams, after)
+        place += (after - before)[:stream].sum() - before[stream]
+        place = begin + unpermute(place, end - begin, randomness.draw(layout.key, number))
         # The first lanes may have one sample more than the others.
         whole, longer = total // lanes, total % lanes
         lane = place // (whole + 1)
@@ -244,3 +383,39 @@ def _find(
         within = place - (lane * whole + min(lane, longer))
         places[i] = within * lanes + lane
     return places
+
+
+@njit
+def _find_window(place: int, stream: np.ndarray, total: int, window: int) -> int:
+    """Return the window that takes a place of a stream, given by its begin and end, int64[2]."""
+    size = stream[1] - stream[0]
+    # A window too early, as the quotient is rounded.
+    number = max(0, int(place / size * total / window) - 1)
+    while floor_share(min((number + 1) * window, total), size, total) <= place:
+        number += 1
+    return number
+
+
+@njit
+def _move_block(row: int, rows: int, window: int, key: np.uint64) -> int:
+    """Return the row that is read at a place of a large shard, before it is rotated.
+
+    What is left over after the last whole block stays where it is.
+    """
+    block = max(1, window // _BLOCKS)
+    number = row // block
+    if number >= rows // block:
+        return row
+    moved: int = permute(number, rows // block, key)
+    return moved * block + row % block
+
+
+@njit
+def _move_block_back(row: int, rows: int, window: int, key: np.uint64) -> int:
+    """Return the place at which `_move_block` reads a row."""
+    block = max(1, window // _BLOCKS)
+    number = row // block
+    if number >= rows // block:
+        return row
+    moved: int = unpermute(number, rows // block, key)
+    return moved * block + row % block

@@ -58,7 +58,8 @@ shards = st.lists(st.integers(0, 60), min_size=1, max_size=6).filter(sum).map(tu
 def single(draw: st.DrawFn) -> Data:
     samples = NumberedSamples(draw(shards), _LONGEST, draw(st.integers(0, 3)))
     rule = draw(st.tuples(seeds, st.booleans(), st.integers(1, 400), st.integers(1, 9)))
-    return Data(samples, Order(samples.shard_sizes, *rule))
+    parts = tuple(draw(st.integers(0, 2)) for _ in samples.shard_sizes)
+    return Data(samples, Order(samples.shard_sizes, *rule, parts, draw(st.integers(1, 4))))
 
 
 @st.composite

@@ -73,14 +73,15 @@ def _by_place(reading: Reading) -> tuple[int, int, int]:
 
 
 @settings(deadline=None)
-@given(shards, st.integers(1, 9), st.integers(1, 4), st.integers(0, 2))
+@given(shards, st.integers(1, 9), st.integers(1, 4), st.integers(0, 2), st.booleans())
 def test_the_step_before_a_state_is_the_one_that_was_read_last(
-    sizes: tuple[int, ...], batch_size: int, world_size: int, epoch: int
+    sizes: tuple[int, ...], batch_size: int, world_size: int, epoch: int, is_usual: bool
 ) -> None:
-    samples = NumberedSamples(sizes)
+    samples = NumberedSamples(sizes, shard_parts=tuple(place % 2 for place in range(len(sizes))))
     if len(samples) < world_size:
         return
-    batches = read_by(lambda *_: FixedBatches(batch_size), samples, Order(sizes, 9, window=7))
+    order = samples.order(9, window=7) if is_usual else Order(sizes, 9, window=7)
+    batches = read_by(lambda *_: FixedBatches(batch_size), samples, order)
     for step in read_epoch(batches, Position(epoch * len(samples)), world_size):
         run = run_of(samples, batches.state_dict(step.position), batch_size, world_size)
         traced = run.step_before(batches.state_dict(step.position))

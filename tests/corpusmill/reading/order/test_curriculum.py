@@ -15,7 +15,6 @@ from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.order.curriculum import Curriculum, curriculum
-from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Integers
 from corpusmill.reading.token_windows import TokenWindows
@@ -104,7 +103,7 @@ def test_quantiles_from_the_highest_value() -> None:
 
 
 def test_one_stage_is_the_usual_order_and_so_are_epochs_after_the_last_in_stages() -> None:
-    usual = Order(SAMPLES.shard_sizes, 5, window=40)
+    usual = SAMPLES.order(5, window=40)
     numbers = np.arange(4 * len(usual))
     single = curriculum(SAMPLES, "length", 1, seed=5, window=40)
     assert np.array_equal(single.locate(numbers), usual.locate(numbers))
@@ -114,15 +113,11 @@ def test_one_stage_is_the_usual_order_and_so_are_epochs_after_the_last_in_stages
     assert not np.array_equal(read[300:600], expected[300:600])
 
 
-def test_stages_are_shuffled_anew_in_each_epoch_shard_by_shard() -> None:
+def test_stages_are_shuffled_anew_in_each_epoch() -> None:
     order = curriculum(SAMPLES, "length", 3, seed=5, window=1)
-    ends = np.cumsum(SAMPLES.shard_sizes)
     for stage in range(3):
         epochs = [epoch_of(order, epoch)[100 * stage : 100 * (stage + 1)] for epoch in range(4)]
         assert len({epoch.tobytes() for epoch in epochs}) == 4
-        for epoch in epochs:
-            of_samples = np.searchsorted(ends, epoch, side="right")
-            assert (np.diff(of_samples) != 0).sum() == 2  # each of three shards once
 
 
 def test_a_table_has_four_bytes_for_each_sample() -> None:

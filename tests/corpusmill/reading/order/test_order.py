@@ -1,4 +1,6 @@
 import pickle
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -18,21 +20,25 @@ def epoch_of(order: Order, epoch: int = 0) -> Integers:
     return order.locate(np.arange(epoch * len(order), (epoch + 1) * len(order)))
 
 
+@st.composite
+def orders(draw: st.DrawFn) -> Order:
+    """Return an order of some shards of one part or more, in streams of their own or in one."""
+    sizes = draw(shards)
+    labels = st.lists(st.integers(0, 3), min_size=len(sizes), max_size=len(sizes)).map(tuple)
+    parts: tuple[int, ...] = draw(st.just(()) | labels)
+    rule = (draw(seeds), True, draw(st.integers(1, 3000)), draw(st.integers(1, 40)))
+    return Order(sizes, *rule, parts, draw(st.sampled_from([1, 2, 5, 16])))
+
+
 @settings(deadline=None)
-@given(shards, seeds, st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**40))
-def test_an_epoch_has_every_sample_once(
-    sizes: tuple[int, ...], seed: int, window: int, lanes: int, epoch: int
-) -> None:
-    order = Order(sizes, seed, window=window, lanes=lanes)
+@given(orders(), st.integers(0, 2**40))
+def test_an_epoch_has_every_sample_once(order: Order, epoch: int) -> None:
     assert np.array_equal(np.sort(epoch_of(order, epoch)), np.arange(len(order)))
 
 
 @settings(deadline=None)
-@given(shards, seeds, st.data())
-def test_a_number_is_the_same_sample_in_any_company(
-    sizes: tuple[int, ...], seed: int, data: st.DataObject
-) -> None:
-    order = Order(sizes, seed, window=50, lanes=3)
+@given(orders(), st.data())
+def test_a_number_is_the_same_sample_in_any_company(order: Order, data: st.DataObject) -> None:
     numbers = np.array(data.draw(st.lists(st.integers(0, 4 * len(order) - 1), max_size=50)), int)
     row = np.concatenate([epoch_of(order, epoch) for epoch in range(4)])
     assert np.array_equal(order.locate(numbers), row[numbers])
@@ -111,11 +117,73 @@ def test_values_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 
 
 @settings(deadline=None)
-@given(
-    shards, seeds, st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**40), st.booleans()
-)
-def test_each_sample_is_found_at_its_place(
-    sizes: tuple[int, ...], seed: int, window: int, lanes: int, epoch: int, shuffle: bool
-) -> None:
-    order = Order(sizes, seed, shuffle, window, lanes)
+@given(orders(), st.integers(0, 2**40), st.booleans())
+def test_each_sample_is_found_at_its_place(order: Order, epoch: int, shuffle: bool) -> None:
+    order = replace(order, shuffle=shuffle)
     assert np.array_equal(order.find(epoch_of(order, epoch), epoch), np.arange(len(order)))
+
+
+@settings(deadline=None)
+@given(orders(), st.integers(0, 2**40))
+def test_every_stretch_of_windows_has_its_share_of_each_part(order: Order, epoch: int) -> None:
+    parts = np.repeat(order.parts or (0,) * len(order.shard_sizes), order.shard_sizes)
+    samples = epoch_of(replace(order, lanes=1), epoch)
+    for begin in range(0, len(order), order.window):
+        read = np.bincount(parts[samples[: begin + order.window]], minlength=4)
+        share = min(1, (begin + order.window) / len(order))
+        # Each stream may lag behind by less than a sample, and what lags is made up by others.
+        assert np.abs(read - share * np.bincount(parts, minlength=4)).max() <= 40
+
+
+def test_a_batch_of_two_sources_is_never_one_source_alone() -> None:
+    sizes, parts = (35_000,) * 4 + (37_000,) * 6, (0,) * 4 + (1,) * 6
+    order = Order(sizes, seed=1, parts=parts)
+    is_first = epoch_of(order) < 140_000
+    batches = is_first[: len(is_first) // 256 * 256].reshape(-1, 256).mean(axis=1)
+    assert 0.2 < batches.min() < batches.max() < 0.6
+    tenths = [tenth.mean() for tenth in np.array_split(is_first, 10)]
+    assert np.abs(np.array(tenths) - 140 / 362).max() < 0.01
+
+
+@pytest.mark.parametrize("shards", [1, 3, 40])
+@pytest.mark.parametrize("window", [256, 512])
+def test_samples_of_a_window_part_until_the_next_epoch_however_large_shards_are(
+    shards: int, window: int
+) -> None:
+    count = 32 * 1024
+    order = Order((count // shards,) * shards, 7, window=window, slices=16)
+    windows = [np.argsort(epoch_of(order, epoch)) // order.window for epoch in range(2)]
+    met = np.bincount(windows[0] * 1000 + windows[1])
+    again = float((met * (met - 1)).sum() / (count * (order.window - 1)))
+    # By chance it is the share of a window in the epoch.
+    assert again < 1.8 * order.window / len(order)
+
+
+def test_large_shards_are_read_some_at_a_time_and_each_to_its_end() -> None:
+    order = Order((4096,) * 64, 3, window=1024, slices=16)
+    shards = epoch_of(order) // 4096
+    spans = [np.ptp(np.flatnonzero(shards == shard)) for shard in range(64)]
+    # Sixteen shards of 4,096 rows are read beside each other.
+    assert max(spans) <= 16 * 4096 + 1024
+    assert len(np.unique(shards[:1024])) == 16
+
+
+def test_the_order_of_one_part_with_small_shards_has_no_more_parameters() -> None:
+    plain, usual = Order((400,) * 9, 3, window=400), Order((400,) * 9, 3, window=400, slices=16)
+    assert np.array_equal(epoch_of(plain), epoch_of(usual))
+    assert usual.describe() == plain.describe() == {
+        "seed": 3, "shuffle": True, "window": 400, "lanes": 1
+    }  # fmt: skip
+    smaller = replace(usual, window=399)
+    assert smaller.describe()["streams"] == 9
+    assert Order((400,) * 9, parts=(0,) * 4 + (1,) * 5).describe()["streams"] == 2
+
+
+def test_the_order_of_one_part_is_that_of_earlier_versions() -> None:
+    order = Order((500, 0, 700, 300), 5, window=256, lanes=3)
+    first = [1334, 1165, 1126, 1329, 1208, 949, 1381, 534]
+    assert epoch_of(order, 2)[:8].tolist() == first
+    numbers = np.arange(1_200_000)
+    assert sha256(Order((50_000,) * 12, 1).locate(numbers).tobytes()).hexdigest() == (
+        "b50e3d2242fad12afc1a2f8881d815be3919308849d82fd888ad6585f1cdd54e"
+    )
