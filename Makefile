@@ -1,6 +1,9 @@
 # `make` or `make help` lists the targets.
 
-PYTHON ?= python3.11
+# The newest Python that is installed, fits and can make environments (Debian has python3-venv for that).
+FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+  if $$python -c '$(FITS)' 2> /dev/null; then echo $$python; break; fi; done)
 # Another folder is an environment of its own: make test PYTHON=python3.13 ENV=.venv-3.13
 ENV := .venv
 VENV := $(ENV)/bin
@@ -99,6 +102,8 @@ clean: ## Remove .venv, dist, site and the output of `make run` and `make train-
 	rm -rf $(ENV) dist site $(OUT)
 
 $(ENV)/python:
+	@test -n '$(PYTHON)' || { echo 'error: no Python from 3.11 to 3.14 with venv is found.' \
+	  'Install one, or name it: make PYTHON=/path/to/python3.12' >&2; exit 1; }
 	$(PYTHON) -m venv $(ENV)
 	$(VENV)/pip install --quiet --upgrade pip
 	touch $@
