@@ -62,12 +62,15 @@ def measure(module: str, *arguments: object, watch: bool = True) -> Measurement:
     return measure_command([sys.executable, "-m", module, *map(str, arguments)], watch)
 
 
-def measure_command(command: Sequence[str], watch: bool = True) -> Measurement:
+def measure_command(
+    command: Sequence[str], watch: bool = True, observe: Callable[[int], None] | None = None
+) -> Measurement:
     """Run a command to its end, as `measure`.
 
     Args:
         command: a program and its arguments.
         watch: as in `measure`.
+        observe: called about once a second with the bytes of memory that all processes take.
     """
     processor_seconds, began = ended_children_seconds(), time.perf_counter()
     process = subprocess.Popen(
@@ -77,7 +80,7 @@ def measure_command(command: Sequence[str], watch: bool = True) -> Measurement:
         text=True,
         start_new_session=True,
     )
-    memory = _Memory(process.pid)
+    memory = _Memory(process.pid, observe)
     if watch:
         memory.start()
     output, _ = process.communicate()
@@ -95,11 +98,11 @@ def measure_command(command: Sequence[str], watch: bool = True) -> Measurement:
 class _Memory(threading.Thread):
     """Samples the memory of a process and its descendants."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, observe: Callable[[int], None] | None) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
         self.peak = self.first_peak = 0
-        self._pid = pid
+        self._pid, self._observe = pid, observe
 
     def run(self) -> None:
         # A sample takes 10 to 30 ms of a core for each process, and the process cannot allocate
@@ -111,6 +114,8 @@ class _Memory(threading.Thread):
                 first, *others = map(_proportional_bytes, processes)
                 self.first_peak = max(self.first_peak, first)
                 self.peak = max(self.peak, first + sum(others))
+                if self._observe:
+                    self._observe(first + sum(others))
             except psutil.NoSuchProcess:
                 continue
 
