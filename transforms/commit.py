@@ -24,7 +24,7 @@ from transforms.recovery.reveal import reveal
 from transforms.recovery.workplace import Workplace
 from transforms.removal import RemoveTemporaryFiles
 from transforms.tally import Count, Sketch, add_up
-from transforms.trees import JoinInTree, ListFiles, Tree, join_lines, read_lists
+from transforms.trees import JoinInTree, ListFiles, Tree, join_lines, join_rejects, read_lists
 
 
 class _Commit(beam.DoFn):
@@ -135,14 +135,14 @@ class CommitDataset(beam.PTransform):
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and commit after all shards."""
         work = self._decider.work
-        tree = Tree(work.tasks, join_lines, LinesFile, work.place, work.fan_in)
+        tree = Tree(work.tasks, join_rejects, LinesFile, work.place, work.fan_in)
         rejects = self._rejects
         has_many_files = tree.has_levels or work.groups
         if tree.has_levels:
             rejects |= "JoinRejects" >> JoinInTree(tree)
         if work.groups:
             shards_a_list = max(1, work.fan_in // work.files_a_shard)
-            tree = replace(tree, units=-(-work.shards // shards_a_list))
+            tree = replace(tree, units=-(-work.shards // shards_a_list), join=join_lines)
             shards |= "ListShards" >> ListFiles(shards_a_list, work.place)
             if tree.has_levels:
                 shards |= "JoinLists" >> JoinInTree(tree)

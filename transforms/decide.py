@@ -33,7 +33,7 @@ from transforms.refusals import (
 )
 from transforms.storage.files import new_path, read_file
 from transforms.tally import limit_distinct
-from transforms.trees import FAN_IN, concatenate
+from transforms.trees import FAN_IN, concatenate, join_rejects
 
 
 @dataclass(frozen=True)
@@ -225,11 +225,10 @@ class Decision:
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if inputs.rejects:
-            path = new_path(place.temp_folder, "rejects")
-            size, sha256 = concatenate(sorted(inputs.rejects), path)
+            [joined] = join_rejects(0, inputs.rejects, place.temp_folder)
             name = rejects_name(generation.tag if generation else "")
-            moves.append(Move(path, self._final(name), size))
-            files.append(FileEntry(name, size, sha256))
+            moves.append(Move(joined.path, self._final(name), joined.bytes))
+            files.append(FileEntry(name, joined.bytes, joined.sha256))
         manifest = add_results(header, sums, shards_of, files)
         earlier = record.get("appended_to")
         if earlier is not None:

@@ -18,7 +18,6 @@ ranges. The job itself uses `transforms.prepare` instead, whose tasks can be res
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -27,7 +26,7 @@ from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.batches import Reject
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import (
@@ -57,7 +56,7 @@ class RejectedRecord(NamedTuple):
         offset: its first byte, after decompression.
         length: its bytes; -1 if its end was never seen.
         reason: such as "invalid-utf-8".
-        detail: what the decoder or parser says.
+        detail: what the decoder or parser says; empty after the first hundred of a range and reason.
     """
 
     file: str
@@ -108,13 +107,18 @@ class _ReadRange(beam.DoFn):
                 element.name, element.file_index, self._options, element.start, element.end
             )
             for batch in read_corpus(open_decompressed(raw, element.file), part):
-                yield from (TaggedOutput(REJECTS, _as_element(one)) for one in batch.rejects)
+                yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
                     yield batch.documents
 
 
-def _as_element(reject: Reject) -> RejectedRecord:
-    return RejectedRecord(**asdict(reject))
+def _list_rejects(batch: DocumentBatch) -> Iterator[RejectedRecord]:
+    for reject in batch.rejects:
+        places = reject.offset, reject.length
+        yield RejectedRecord(reject.file, *places, reject.reason, reject.detail)
+    for some in batch.more_rejects:
+        for offset, length in zip(some.offsets.tolist(), some.lengths.tolist(), strict=True):
+            yield RejectedRecord(some.file, offset, length, some.reason, "")
 
 
 class ReadDocuments(beam.PTransform):

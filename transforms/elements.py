@@ -75,7 +75,7 @@ class LinesFile(NamedTuple):
     Attributes:
         number: number of the unit.
         path: temporary file.
-        lines: number of lines.
+        lines: number of lines, or of rejects.
         bytes: size of the file.
         sha256: hexadecimal digest of the file.
     """

@@ -178,7 +178,7 @@ def first_rejects(
         with open_file(file.path) as stream:
             for line in stream:
                 reject = json.loads(line)
-                if wanted.get(reject["reason"]):
+                if "number" not in reject and wanted.get(reject["reason"]):
                     wanted[reject["reason"]] -= 1
                     yield reject
 

@@ -1,7 +1,5 @@
 """Read ranges of files as batches of documents."""
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO, cast
@@ -9,13 +7,14 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.corpus.batches import DocumentBatch, Reject
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.filters.dropping import Step, drop_documents
 from corpusmill.corpus.hub.data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.layout.sorting import join_small
 from transforms.checksums import ChecksumReader
@@ -65,7 +64,8 @@ class TaskReader:
         self._steps, self._keeps_rejects = steps, keeps_rejects
         self._keeps_checksums, self._sources = keeps_checksums, sources
         self.ranges: list[ReadRange] = []
-        self._rejects, self._path = 0, ""
+        self._path = ""
+        self._writer: RejectWriter | None = None
         self._sink: HashingWriter
 
     def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
@@ -80,21 +80,23 @@ class TaskReader:
                 for batch in self._read_range(planned):
                     for count, number in vars(batch.counts).items():
                         self._tally.add(f"read.{count}", number)
-                    self._count(batch.rejects)
+                    rejects = self._count(batch)
                     # Written as they come: a small compressed file may hold any number of them.
-                    if batch.rejects and self._keeps_rejects:
-                        self._write(batch.rejects, files)
+                    if rejects and self._keeps_rejects:
+                        self._write(batch, files)
                     documents = self._drop(batch.documents, name)
                     if self._sources:
                         counts = {
                             "read.documents": batch.counts.documents,
                             "read.bytes": batch.counts.bytes,
-                            "read.rejects": len(batch.rejects),
+                            "read.rejects": rejects,
                             "filter.dropped": batch.documents.num_rows - documents.num_rows,
                         }
                         self._sources.add_read(planned.file_index, counts)
                     if documents.num_rows:
                         yield documents
+            if self._writer:
+                self._writer.close()
 
     def _read_range(self, planned: PlannedRange) -> Iterator[DocumentBatch]:
         path, name, index, start, end = planned
@@ -121,19 +123,21 @@ class TaskReader:
             self._tally.add(f"filter.dropped.{reason}", number)
         return kept
 
-    def _write(self, rejects: Sequence[Reject], files: ExitStack) -> None:
-        if not self._rejects:
+    def _write(self, batch: DocumentBatch, files: ExitStack) -> None:
+        if not self._writer:
             self._path = new_path(self._temp_folder, "rejects", ".jsonl")
             self._sink = HashingWriter(files.enter_context(create_file(self._path)))
-        for reject in rejects:
-            self._sink.write((json.dumps(vars(reject), ensure_ascii=False) + "\n").encode())
-        self._rejects += len(rejects)
+            self._writer = RejectWriter(self._sink)
+        self._writer.add(batch.rejects, batch.more_rejects)
 
-    def _count(self, rejects: Sequence[Reject]) -> None:
-        if rejects:
-            self._tally.add("read.rejects", len(rejects))
-        for reason, number in Counter(reject.reason for reject in rejects).items():
+    def _count(self, batch: DocumentBatch) -> int:
+        """Count the rejects of a batch by reason, and return their number."""
+        reasons = batch.count_rejects()
+        if reasons:
+            self._tally.add("read.rejects", reasons.total())
+        for reason, number in reasons.items():
             self._tally.add(f"read.rejects.{reason}", number)
+        return reasons.total()
 
     def rejects(self, number: int) -> Iterator[LinesFile]:
         """Yield the file of the rejects once all documents are read; nothing without rejects.
@@ -141,6 +145,6 @@ class TaskReader:
         Args:
             number: number of the task.
         """
-        if self._rejects:
+        if self._writer:
             sink = self._sink
-            yield LinesFile(number, self._path, self._rejects, sink.bytes, sink.sha256)
+            yield LinesFile(number, self._path, self._writer.number, sink.bytes, sink.sha256)

@@ -14,6 +14,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from corpusmill.corpus.batches import Reject
+from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.dataset.checksums import HashingWriter
 from transforms.checksums import read_blocks
 from transforms.elements import LinesFile, WrittenFile
@@ -128,6 +130,37 @@ def join_lines(number: int, files: Sequence[LinesFile], folder: str) -> Iterator
     path = new_path(folder, "lines")
     size, sha256 = concatenate(sorted(files), path)
     yield LinesFile(number, path, sum(file.lines for file in files), size, sha256)
+
+
+def join_rejects(number: int, files: Sequence[LinesFile], folder: str) -> Iterator[LinesFile]:
+    """Join files of rejects in the order of their numbers, as if one unit had written them all.
+
+    Args:
+        number: number of the joined file.
+        files: the files.
+        folder: folder of the joined file.
+    """
+    path = new_path(folder, "rejects", ".jsonl")
+    with create_file(path) as stream:
+        sink = HashingWriter(stream)
+        writer = RejectWriter(sink)
+        for blocks in map_ahead(_open, sorted(files)):
+            for reject in read_rejects(_split_lines(blocks)):
+                if isinstance(reject, Reject):
+                    writer.add([reject])
+                else:
+                    writer.add([], [reject])
+        writer.close()
+    yield LinesFile(number, path, writer.number, sink.bytes, sink.sha256)
+
+
+def _split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def concatenate(files: Iterable[WrittenFile | LinesFile], path: str) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """What the readers of every input format produce: batches of documents, counts and rejects."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import add
@@ -14,6 +15,8 @@ from corpusmill.errors import UserError
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
 MAX_FILES = 2**24
+# So many rejects of a file and a reason are told one by one; of the others only places are kept.
+TOLD_REJECTS = 100
 
 
 def document_id(file_index: int, offset: int) -> int:
@@ -54,6 +57,9 @@ class ReadCounts:
         documents: rows of the batches.
         cut_documents: documents that continue the one before.
         left_out_members: files of archives that are skipped, as the listing of a folder would.
+        rejected_bytes: what the rejects take of `bytes`. A row of a table takes as much of its
+            block as its text takes of the texts in it.
+        unfinished_files: files of which an unknown part could not be read.
     """
 
     bytes: int = 0
@@ -71,6 +77,8 @@ class ReadCounts:
     documents: int = 0
     cut_documents: int = 0
     left_out_members: int = 0
+    rejected_bytes: int = 0
+    unfinished_files: int = 0
 
     def __add__(self, other: "ReadCounts") -> "ReadCounts":
         # `astuple` copies deeply, which takes longer than reading a short file.
@@ -87,6 +95,7 @@ class Reject:
         length: bytes of the record; -1 if its end was never seen.
         reason: one of the reasons in the README's table, such as "invalid-utf-8".
         detail: the message of the decoder or parser that refused it.
+        row: number of the record among the rows of its table; None outside of tables.
     """
 
     file: str
@@ -94,6 +103,39 @@ class Reject:
     length: int
     reason: str
     detail: str
+    row: int | None = None
+
+    @property
+    def place(self) -> int:
+        """What orders the rejects of a file: the row, or else the offset."""
+        return self.offset if self.row is None else self.row
+
+
+@dataclass(frozen=True, eq=False)
+class RejectColumns:
+    """n rejects of one file and one reason, ascending by their places, without details.
+
+    Attributes:
+        file: as in `Reject`, as are the others.
+        reason: of all of them.
+        offsets: int64[n].
+        lengths: int64[n], none of them -1.
+        rows: int64[n]; None outside of tables.
+    """
+
+    file: str
+    reason: str
+    offsets: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64] | None = None
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """int64[n], the place of each."""
+        return self.offsets if self.rows is None else self.rows
+
+    def __len__(self) -> int:
+        return len(self.offsets)
 
 
 class UnreadableError(Exception):
@@ -118,11 +160,20 @@ class DocumentBatch:
             tell more of them (`corpusmill.arrays.document_facts`).
         rejects: lines, rows, members or blocks that were refused.
         counts: what was read since the batch before.
+        more_rejects: those beyond the first `TOLD_REJECTS` of a reason in the range.
     """
 
     documents: pa.RecordBatch
     rejects: tuple[Reject, ...]
     counts: ReadCounts
+    more_rejects: tuple[RejectColumns, ...] = ()
+
+    def count_rejects(self) -> Counter[str]:
+        """Return how many records were refused for each reason."""
+        reasons = Counter(reject.reason for reject in self.rejects)
+        for columns in self.more_rejects:
+            reasons[columns.reason] += len(columns)
+        return reasons
 
 
 def text_batch(

@@ -58,8 +58,10 @@ class FileRange:
             document_id(self.file_index, int(offsets[-1]))
         return offsets.astype(np.uint64) + np.uint64(document_id(self.file_index, 0))
 
-    def reject(self, offset: int, length: int, reason: str, detail: str) -> Reject:
+    def reject(
+        self, offset: int, length: int, reason: str, detail: str, row: int | None = None
+    ) -> Reject:
         """Make a reject of this file; see `Reject` for the values."""
         if len(detail) > _MAX_DETAIL:
             detail = f"{detail[:_MAX_DETAIL]}..."
-        return Reject(self.file, offset, length, reason, detail)
+        return Reject(self.file, offset, length, reason, detail, row)

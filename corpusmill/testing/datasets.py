@@ -1,7 +1,6 @@
 """Small data sets in a plain loop: what the job builds, without Beam, for tests of few seconds."""
 
 import io
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.reject_lines import to_line
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.card import render_card
@@ -193,8 +193,7 @@ class _Writer:
         options = manifest.objective.options
         contents |= self.format.companion_files(names, self.made.tokenizer.json, options)
         if tokenized.rejects:
-            lines = "".join(json.dumps(asdict(reject)) + "\n" for reject in tokenized.rejects)
-            contents[manifests.REJECTS] = lines.encode()
+            contents[manifests.REJECTS] = b"".join(map(to_line, tokenized.rejects))
         manifest = manifest.with_files(contents)
         described = {
             manifests.CROISSANT: render_croissant(manifest),

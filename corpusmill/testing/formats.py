@@ -82,7 +82,7 @@ def _read(content: bytes, part: FileRange) -> list[DocumentBatch]:
     assert counts.documents == documents, f"it counts {counts.documents} documents of {documents}"
     if part.start == 0 and part.end is None:
         assert counts.bytes == len(content), f"it counts {counts.bytes} bytes of {len(content)}"
-    rejects = sum(len(batch.rejects) for batch in batches)
+    rejects = sum(batch.count_rejects().total() for batch in batches)
     named = {f"read.{name}": number for name, number in vars(counts).items()}
     named |= {"tokenize.documents": documents, "build.passes": documents, "read.rejects": rejects}
     problems = find_imbalances(named, Expected(0, -1, 0, 1), 0, 0)

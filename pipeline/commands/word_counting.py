@@ -58,7 +58,8 @@ def count_here(
                     ids = documents.column("document").to_numpy()
                     documents = documents.filter(draw_documents(ids, share, corpus.sample.seed))
                 counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
-                counts.update(f"read.rejects.{reject.reason}" for reject in batch.rejects)
+                refused = batch.count_rejects().items()
+                counts.update({f"read.rejects.{reason}": n for reason, n in refused})
                 counts["count.documents"] += documents.num_rows
                 counter.add(documents.column("sentences").flatten())
     return Counted(counts, read_words(counter, options.max_distinct_words))

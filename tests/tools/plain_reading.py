@@ -78,6 +78,7 @@ class _Reading:
         self.count[f"{'rejected' if reason else kind}_lines"] += 1
         if reason:
             self.content.rejects.append(Reject("f", offset, len(bare), reason, detail))
+            self.count["rejected_bytes"] += len(line)
         is_gap = kind != "sentence" and not reason and rule in {"wikitext", "blank-lines"}
         is_end = heading if by_articles else is_gap
         if self.by_multiples:

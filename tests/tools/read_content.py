@@ -47,6 +47,9 @@ class Content:
                 names = [name.removeprefix("field:") for name in batch.documents.schema.names[3:]]
                 self.fields.append(dict(zip(names, values, strict=True)))
             self.rejects += batch.rejects
+            for some in batch.more_rejects:
+                places = zip(some.offsets.tolist(), some.lengths.tolist(), strict=True)
+                self.rejects += [Reject(some.file, *place, some.reason, "") for place in places]
             self.counts += batch.counts
             self.largest = max(self.largest, batch.counts.bytes)
         assert batch

@@ -11,6 +11,8 @@ import pytest
 from apache_beam.metrics.metric import Lineage
 from apache_beam.runners.runner import PipelineResult
 
+from corpusmill.corpus.batches import Reject
+from corpusmill.corpus.reject_lines import to_line
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest_json import to_json
@@ -64,6 +66,11 @@ JOINED: dict[str, Any] = {
 }
 
 
+def refused(offset: int, reason: str) -> bytes:
+    """The line of a reject."""
+    return to_line(Reject("a.txt", offset, 1, reason, ""))
+
+
 class Folders:
     """An output folder, and a temporary one with everything that a commit needs.
 
@@ -109,7 +116,7 @@ class Folders:
 
     def _write_rejects(self, number: int, line: str) -> LinesFile:
         path = self.temp / f"rejects-{number}"
-        content = f'"{line}"\n'.encode()
+        content = refused(number, line)
         path.write_bytes(content)
         return LinesFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
 
@@ -179,7 +186,7 @@ def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders)
     commit(folders)
     files = folders.files()
     assert CONTENTS.items() <= files.items()
-    assert files["rejects/rejects.jsonl"] == b'"first"\n"later"\n'
+    assert files["rejects/rejects.jsonl"] == refused(0, "first") + refused(2, "later")
     assert files["_SUCCESS"].decode().strip() == hashlib.sha256(files["dataset.json"]).hexdigest()
     manifest = check_entries(files)
     splits, counts = manifest["splits"], manifest["counts"]

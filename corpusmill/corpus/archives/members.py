@@ -147,7 +147,7 @@ class MemberCollector(RecordCollector):
 
     def refuse_member(self, offset: int, length: int, reason: str, detail: str) -> None:
         """Refuse a member, which is counted as a row as its lines are not known."""
-        self.counts += ReadCounts(rows=1, rejected_rows=1)
+        self.counts += ReadCounts(rows=1, rejected_rows=1, rejected_bytes=max(0, length))
         self.refuse(offset, length, reason, detail)
 
     def take(self) -> DocumentBatch:
@@ -202,7 +202,7 @@ def _read_members(
             if member:
                 text = member.read_text() if member.size <= limit else None
                 if text is None:
-                    if collector.rows or collector.rejects:
+                    if collector.rows or collector.num_rejects:
                         yield collector.take()
                     yield from _read_lines(member, collector)
                 else:
@@ -211,6 +211,7 @@ def _read_members(
                 yield collector.take()
     except DamagedStreamError as damage:
         collector.refuse(archive.position, -1, "damaged-archive", str(damage))
+        collector.counts += ReadCounts(unfinished_files=1)
     archive.drain()
     yield collector.take()
 
@@ -237,9 +238,11 @@ def _read_lines(member: Member, collector: MemberCollector) -> Iterator[Document
         # The member is the record; only its rejected lines are counted as lines.
         lines = batch.counts.rejected_lines
         counts = replace(
-            batch.counts, lines=lines, blank_lines=0, sentence_lines=0, cut_documents=0
-        )
-        yield DocumentBatch(rows, tuple(rejects), counts)
+            batch.counts, lines=lines, blank_lines=0, sentence_lines=0, cut_documents=0,
+            unfinished_files=0,
+        )  # fmt: skip
+        more = [replace(some, offsets=some.offsets + member.offset) for some in batch.more_rejects]
+        yield DocumentBatch(rows, tuple(rejects), counts, tuple(more))
     cut, empty = max(0, documents - 1), int(not documents)
     collector.counts += ReadCounts(rows=1, records=1, empty_records=empty, cut_documents=cut)
     if damage:

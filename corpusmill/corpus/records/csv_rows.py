@@ -22,7 +22,13 @@ from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field
 from corpusmill.corpus.records.kept_fields import check_columns
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
-from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
+from corpusmill.corpus.text.lines import (
+    BYTE_ORDER_MARK,
+    LineBlock,
+    LineReader,
+    refuse_lines,
+    reject_line,
+)
 from corpusmill.errors import UserError
 
 # Enough for a header; a longer one is judged by the run itself.
@@ -64,7 +70,7 @@ class _Rows(RecordCollector):
         self._kept_cells: list[list[str | None]] = [[] for _ in part.options.keep_fields]
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._blank_lines = 0
+        self._blank_lines = self._rejected_bytes = 0
 
     @property
     def offset(self) -> int:
@@ -78,7 +84,7 @@ class _Rows(RecordCollector):
             self._wait(block, first, line)
             self.parse(("row-too-long", "a quoted cell continues in a line that is too long"))
             self._find_header([])
-            self.rejects.append(reject_line(self.part, block, line))
+            refuse_lines(self, block, np.array([line]))
             self._offsets = [int(block.offsets[line + 1])]
             size = int(block.offsets[line + 1] - block.offsets[line])
             self.counts += ReadCounts(bytes=size)
@@ -230,10 +236,13 @@ class _Rows(RecordCollector):
     def _refuse_row(self, start: int, end: int, reason: str, detail: str) -> None:
         self._find_header([])
         self.refuse(self._offsets[start], self._length(start, end), reason, detail)
+        self._rejected_bytes += self._offsets[end] - self._offsets[start]
 
     def take(self) -> DocumentBatch:
-        rejected = len(self.rejects)
-        self.counts += ReadCounts(rows=self.rows + rejected, rejected_rows=rejected)
+        rejected, size = self.num_rejects, self._rejected_bytes
+        rows = self.rows + rejected
+        self.counts += ReadCounts(rows=rows, rejected_rows=rejected, rejected_bytes=size)
+        self._rejected_bytes = 0
         return super().take()
 
 
@@ -297,4 +306,5 @@ def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     except DamagedStreamError as damage:
         rows.parse()
         rows.refuse(rows.offset, -1, "damaged-compression", str(damage))
+        rows.counts += ReadCounts(unfinished_files=1)
     yield rows.take()

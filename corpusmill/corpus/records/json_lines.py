@@ -5,7 +5,6 @@ A line is read by the range that holds its first byte, so a plain file may be cu
 
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -13,19 +12,18 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, Reject, UnreadableError
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field
 from corpusmill.corpus.records.kept_fields import to_array
-from corpusmill.corpus.text.line_kernels import SENTENCE, join_text
+from corpusmill.corpus.text.line_kernels import SENTENCE, find_invalid_utf_8, join_text
 from corpusmill.corpus.text.lines import (
     LineBlock,
     LineReader,
     collect_lines,
     count_lines,
-    is_utf_8,
-    reject_line,
+    refuse_lines,
 )
 
 # Enough for a first record; a longer one is judged by the run itself.
@@ -52,24 +50,24 @@ def parse_json(line: bytes, text_field: str) -> dict[str, Any]:
     Raises:
         UnreadableError: it is not an object, or has no string in that field.
     """
-    # A good record takes the short way; a bad one is parsed again to see what is wrong.
-    try:
-        record = orjson.loads(line)
-        text = record[text_field]
-    except (orjson.JSONDecodeError, LookupError, TypeError):
-        text = None
-    if type(text) is str:
-        return cast(dict[str, Any], record)
-    raise _refusal(line, text_field)
-
-
-def _refusal(line: bytes, text_field: str) -> UnreadableError:
-    """Say what is wrong with a record that has no text."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        reason = "invalid-surrogate" if "surrogate" in str(error) else "invalid-json"
-        return UnreadableError(reason, str(error))
+        message = str(error)
+        # Without the cause, which would keep the frames that it passed through.
+        raise UnreadableError(_name_fault(message), message) from None
+    text = record.get(text_field) if type(record) is dict else None
+    if type(text) is str:
+        return cast(dict[str, Any], record)
+    raise _refusal(record, text_field)
+
+
+def _name_fault(message: str) -> str:
+    return "invalid-surrogate" if "surrogate" in message else "invalid-json"
+
+
+def _refusal(record: Any, text_field: str) -> UnreadableError:
+    """Say what is wrong with a record that has no text."""
     if not isinstance(record, dict):
         return UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
     if text_field not in record:
@@ -128,7 +126,6 @@ class _LineRecords(RecordCollector):
     def add_lines(self, block: LineBlock) -> bool:
         """Add the lines that begin in the range; return whether more of them may follow."""
         ours = self.part.holds(block.offsets[:-1])
-        before = len(self.rejects)
         count_lines(self, block, ours)
         lines = np.flatnonzero(ours & (block.kinds == SENTENCE))
         options = self.part.options
@@ -138,9 +135,7 @@ class _LineRecords(RecordCollector):
         else:
             (texts, ends), fields, refused = self._whole_lines(block, lines), [], _Refused()
         if refused:
-            self.rejects += [self._reject(block, *line) for line in refused]
-            # Block by block, the rejects are in the order of the file.
-            self.rejects[before:] = sorted(self.rejects[before:], key=attrgetter("offset"))
+            self._refuse(block, refused)
             lines = np.setdiff1d(lines, [line for line, _, _ in refused], assume_unique=True)
         rejected = self.counts.rejected_lines + len(refused)
         self.counts = replace(self.counts, sentence_lines=0, rejected_lines=rejected)
@@ -158,12 +153,20 @@ class _LineRecords(RecordCollector):
             ends = ends - block.line_breaks()
         return [_join_pieces(block, begins[lines], ends[lines])], ends
 
-    def _reject(self, block: LineBlock, line: int, reason: str, detail: str) -> Reject:
-        text = block.data[block.begins[line] : block.ends[line]]
-        if not is_utf_8(text, len(text)):
-            return reject_line(self.part, block, line)
-        offset, length = int(block.offsets[line]), int(block.lengths[line])
-        return self.part.reject(offset, length, reason, detail)
+    def _refuse(self, block: LineBlock, refused: _Refused) -> None:
+        lines = np.array([line for line, _, _ in refused], np.int64)
+        invalid = find_invalid_utf_8(block.view, block.begins[lines], block.ends[lines])
+        refuse_lines(self, block, lines[invalid])
+        by_reason: dict[str, list[tuple[int, str]]] = {}
+        for (line, reason, detail), is_invalid in zip(refused, invalid.tolist(), strict=True):
+            if not is_invalid:
+                by_reason.setdefault(reason, []).append((line, detail))
+        for reason, found in by_reason.items():
+            some, details = np.array([line for line, _ in found]), [text for _, text in found]
+            places = block.offsets[some], block.lengths[some]
+            self.refuse_many(*places, reason, details.__getitem__)
+        size = int(np.diff(block.offsets)[lines[~invalid]].sum())
+        self.counts += ReadCounts(rejected_bytes=size)
 
 
 def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:

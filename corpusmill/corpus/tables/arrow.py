@@ -127,6 +127,7 @@ class ArrowTable:
             self.fields = {field.name: str(field.type) for field in schema}
         self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
         self._text_field, self._kept = options.text_field, options.keep_fields
+        self._max_line_bytes = options.max_line_bytes
         names = {self._text_field, *self._kept}
         columns = sorted(
             {index for name in names for index in schema.get_all_field_indices(name)[:1]}
@@ -249,3 +250,6 @@ class ArrowTable:
             decoded += _decoded_bytes(message, memoryview(data)[end - message.body_bytes : end])
         if decoded > table.MAX_BLOCK_BYTES:
             raise table.too_large(decoded)
+        limit = table.limit_decoded(len(data), self._max_line_bytes)
+        if decoded > limit:
+            raise table.out_of_proportion(len(data), limit)

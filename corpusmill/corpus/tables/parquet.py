@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
@@ -13,6 +14,9 @@ from corpusmill.corpus.tables.parquet_pages import read_pages
 # A value of a dictionary may occur in any number of rows, and the metadata does not say in how
 # many. Each may be as large as the whole dictionary, which most writers keep near a megabyte.
 _MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES = 128, 2**28
+# Up to so many bytes more rows than that are decoded at once: a small dictionary, or one of nulls
+# alone, may serve millions.
+_FEW_REPEATED_BYTES = 2**25
 
 
 class ParquetTable:
@@ -29,6 +33,7 @@ class ParquetTable:
 
     def __init__(self, stream: table.TableStream, size: int, options: DocumentOptions) -> None:
         self._stream, self._size, self._text_field = stream, size, options.text_field
+        self._max_line_bytes = options.max_line_bytes
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
             # it would be read at once.
@@ -65,10 +70,19 @@ class ParquetTable:
                 start = min(start, chunk.dictionary_page_offset)
             # The row groups of an unusual footer need not be in the order of the file.
             end = min(max(end, start), self._size - 1)
-            read_bytes = sum(one.total_uncompressed_size for one in self._chunks(group))
-            limit = table.MAX_BLOCK_BYTES * max(1, rows)
-            fault = table.too_large(read_bytes) if read_bytes > limit else None
+            fault = self._find_fault(self._chunks(group), rows)
             yield table.Block(index, end, chunk.total_compressed_size, rows, fault)
+
+    def _find_fault(
+        self, chunks: list[pq.ColumnChunkMetaData], rows: int
+    ) -> UnreadableError | None:
+        """Return why chunks are too large to be read, as the footer has it."""
+        size = sum(chunk.total_uncompressed_size for chunk in chunks)
+        stored = sum(chunk.total_compressed_size for chunk in chunks)
+        if size > table.MAX_BLOCK_BYTES * max(1, rows):
+            return table.too_large(size)
+        limit = table.limit_decoded(stored, self._max_line_bytes)
+        return table.out_of_proportion(stored, limit) if size > limit else None
 
     def _chunks(self, group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
         """Return what is read of a row group."""
@@ -98,4 +112,5 @@ class ParquetTable:
         size = first.bytes if first else 0
         if size > table.MAX_BLOCK_BYTES:
             raise table.too_large(size)
-        return max(1, min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size)))
+        rows = min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size))
+        return max(1, rows, min(MAX_BATCH_ROWS, _FEW_REPEATED_BYTES // max(1, size)))

@@ -5,17 +5,29 @@ cut anywhere. The id of a text is its row in the file, which the blocks of all f
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import OFFSET_BITS, DocumentBatch, ReadCounts, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, join_arrays, no_such_field
 from corpusmill.corpus.records.kept_fields import check_columns
-from corpusmill.corpus.tables.table import Block, Table, TableStream, TextRows, lengths_of
+from corpusmill.corpus.tables.table import (
+    Block,
+    Table,
+    TableStream,
+    TextRows,
+    lengths_of,
+    limit_decoded,
+    out_of_proportion,
+)
+from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
 
@@ -55,6 +67,45 @@ def _lay_out(blocks: Iterator[Block], size: int) -> Iterator[_Stretch]:
         begin, row, block = end, row + rows, following
 
 
+@dataclass
+class _OpenBlock:
+    """What is known of a block while its rows are read and checked.
+
+    Attributes:
+        block: the block.
+        bytes: its share of the file.
+        text_bytes: text of the rows that were read so far, kept fields included.
+        refused_bytes: text of those that were refused.
+        lost: the share of the rows that cannot be read.
+        is_read: whether no more of it is read.
+    """
+
+    block: Block
+    bytes: int
+    text_bytes: int = 0
+    refused_bytes: int = 0
+    lost: float = 0.0
+    is_read: bool = False
+
+    def add(self, rows: TextRows, max_line_bytes: int) -> None:
+        """Add the text of some rows.
+
+        Raises:
+            UnreadableError: it is out of proportion to what is stored.
+        """
+        for column in (rows.texts, *rows.fields):
+            self.text_bytes += int(lengths_of(column).sum())
+        limit = limit_decoded(self.block.length, max_line_bytes)
+        if self.text_bytes > limit:
+            raise out_of_proportion(self.block.length, limit)
+
+    @property
+    def rejected_bytes(self) -> int:
+        """How many bytes of the file the rejects take."""
+        refused = self.refused_bytes / max(1, self.text_bytes)
+        return round(self.bytes * (self.lost + (1 - self.lost) * refused))
+
+
 class _TableReader(RecordCollector):
     """Reads blocks of a table.
 
@@ -65,12 +116,15 @@ class _TableReader(RecordCollector):
     def __init__(self, part: FileRange) -> None:
         super().__init__(part, 2**PIECE_BITS)
         # The file's row that is the first of some rows, their block, and the rows.
-        self._unchecked: list[tuple[int, Block, TextRows]] = []
+        self._unchecked: list[tuple[int, _OpenBlock, TextRows]] = []
+        self._open: list[_OpenBlock] = []
 
     def read(self, table: Table, stretch: _Stretch) -> Iterator[DocumentBatch]:
         """Yield the batches that are full; every row of the block is a record or rejected."""
         block, row, end = stretch.block, stretch.first_row, stretch.first_row + stretch.rows
         self.counts += ReadCounts(bytes=stretch.bytes, rows=stretch.rows)
+        opened = _OpenBlock(block, stretch.bytes)
+        self._open.append(opened)
         try:
             self._check_field(table)
             if block.fault:
@@ -85,7 +139,8 @@ class _TableReader(RecordCollector):
                     raise UnreadableError("damaged-block", detail)
                 if not len(rows.texts):  # there may be any number of blocks without rows
                     continue
-                self._unchecked.append((row, block, rows))
+                opened.add(rows, self.part.options.max_line_bytes)
+                self._unchecked.append((row, opened, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.
                 self.text_bytes += sum(some.nbytes for some in (rows.texts, *rows.fields))
@@ -100,7 +155,10 @@ class _TableReader(RecordCollector):
             lost = f"rows {row} to {end - 1}" if row < end else "no row"
             self.counts += ReadCounts(rejected_rows=end - row)
             self.check()
-            self.refuse(block.offset, block.length, error.reason, f"{lost}: {error.detail}")
+            opened.lost = (end - row) / stretch.rows if stretch.rows else 1.0
+            detail = f"{lost}: {error.detail}"
+            self.refuse(block.offset, block.length, error.reason, detail, row)
+        opened.is_read = True
         if self.is_full:
             yield self.take()
 
@@ -114,6 +172,9 @@ class _TableReader(RecordCollector):
 
     def take(self) -> DocumentBatch:
         self.check()
+        size = sum(opened.rejected_bytes for opened in self._open if opened.is_read)
+        self.counts += ReadCounts(rejected_bytes=size)
+        self._open = [opened for opened in self._open if not opened.is_read]
         return super().take()
 
     def check(self) -> None:
@@ -143,39 +204,66 @@ class _TableReader(RecordCollector):
         is_short = longest <= self.part.options.max_line_bytes
         return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
 
-    def _sift(self, first: int, block: Block, rows: TextRows) -> None:
-        good = np.ones(len(rows.texts), np.bool_)
-        for index, text in enumerate(rows.texts):
-            fault = self._find_fault(text, rows.kinds.get(index, "null"))
-            for name, field in zip(self.part.options.keep_fields, rows.fields, strict=True):
-                fault = fault or self._find_long(f"{name} has ", field[index])
-            if fault:
-                good[index] = False
-                length = text.as_buffer().size if text.is_valid else 0
-                detail = f"row {first + index}: {fault[1]}"
-                self.refuse(block.offset, length, fault[0], detail)
+    def _sift(self, first: int, block: _OpenBlock, rows: TextRows) -> None:
+        """Add the rows that are good, and refuse the others for the first fault that they have."""
+        texts, lengths = rows.texts, lengths_of(rows.texts)
+        limit, is_null = self.part.options.max_line_bytes, ragged.to_numpy(texts.is_null())
+        lengths = np.where(is_null, 0, lengths)
+        faults: list[tuple[npt.NDArray[np.bool_], str, Callable[[int], str]]] = [
+            (is_null, "not-text", self._explain_null(rows)),
+            (lengths > limit, "record-too-long", _explain_length("", lengths, limit)),
+            (_find_invalid(texts), "invalid-utf-8", lambda row: _explain_invalid(texts[row])),
+        ]
+        for name, field in zip(self.part.options.keep_fields, rows.fields, strict=True):
+            sizes = np.where(ragged.to_numpy(field.is_null()), 0, lengths_of(field))
+            explain = _explain_length(f"{name} has ", sizes, limit)
+            faults.append((sizes > limit, "record-too-long", explain))
+        good = np.ones(len(texts), np.bool_)
+        for is_bad, reason, explain in faults:
+            bad = np.flatnonzero(is_bad & good)
+            good[bad] = False
+            self._refuse_rows(first, block.block, bad, lengths, reason, explain)
+        block.refused_bytes += int(lengths[~good].sum())
         self.counts += ReadCounts(rejected_rows=len(good) - int(good.sum()))
-        texts, *fields = (column.filter(pa.array(good)) for column in (rows.texts, *rows.fields))
-        self._add_rows(first + np.flatnonzero(good), texts, fields)
+        kept, *fields = (column.filter(pa.array(good)) for column in (texts, *rows.fields))
+        self._add_rows(first + np.flatnonzero(good), kept, fields)
 
-    def _find_fault(self, text: pa.Scalar, kind: str) -> tuple[str, str] | None:
-        """Return reason and detail if a row holds no text that can be used."""
-        if not text.is_valid:
-            return "not-text", f"{self.part.options.text_field} holds {kind}"
-        try:
-            str(text.as_buffer(), "utf-8")
-        except UnicodeDecodeError as error:
-            return self._find_long("", text) or ("invalid-utf-8", str(error))
-        return self._find_long("", text)
+    def _refuse_rows(
+        self,
+        first: int,
+        block: Block,
+        bad: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+        reason: str,
+        explain: Callable[[int], str],
+    ) -> None:
+        def explain_row(index: int) -> str:
+            row = int(bad[index])
+            return f"row {first + row}: {explain(row)}"
 
-    def _find_long(self, name: str, text: pa.Scalar) -> tuple[str, str] | None:
-        size, limit = (
-            text.as_buffer().size if text.is_valid else 0,
-            self.part.options.max_line_bytes,
-        )
-        if size > limit:
-            return "record-too-long", f"{name}{size} bytes, above --max-line-bytes {limit}"
-        return None
+        offsets = np.full(len(bad), block.offset)
+        self.refuse_many(offsets, lengths[bad], reason, explain_row, first + bad)
+
+    def _explain_null(self, rows: TextRows) -> Callable[[int], str]:
+        field = self.part.options.text_field
+        return lambda row: f"{field} holds {rows.kinds.get(row, 'null')}"
+
+
+def _explain_length(name: str, sizes: npt.NDArray[np.int64], limit: int) -> Callable[[int], str]:
+    return lambda row: f"{name}{sizes[row]} bytes, above --max-line-bytes {limit}"
+
+
+def _find_invalid(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    text, offsets = ragged.from_arrow(texts)
+    invalid: npt.NDArray[np.bool_] = find_invalid_utf_8(text, offsets[:-1], offsets[1:])
+    return invalid
+
+
+def _explain_invalid(text: pa.Scalar) -> str:
+    try:
+        return str(text.as_buffer(), "utf-8")
+    except UnicodeDecodeError as error:
+        return str(error)
 
 
 def check_table(
@@ -242,6 +330,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
         except UnreadableError as error:
             if start == 0:
                 reader.refuse(0, size, error.reason, error.detail)
+                reader.counts += ReadCounts(rejected_bytes=size)
         if start == 0 and is_empty:
             reader.counts += ReadCounts(bytes=size)
     yield reader.take()

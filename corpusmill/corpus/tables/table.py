@@ -20,11 +20,31 @@ from corpusmill.corpus.tables.kept_columns import column_to_text
 MAX_BLOCK_BYTES = 2**30
 # About this much text is yielded at a time.
 BATCH_BYTES = 2**20
+# A block may hold this much text, a few texts of the largest size, or so many times what is stored
+# of it. Text of people gives 2 to 10 times, and nothing but one text that is repeated gives more.
+_ANY_BYTES, _MOST_TEXTS, _MOST_TIMES = 2**26, 4, 1000
 
 
 def too_large(num_bytes: int, limit: int | None = None) -> UnreadableError:
     """Make the error for a block that is not read, as it would have to be decoded at once."""
     detail = f"{num_bytes} bytes, above the limit of {limit or MAX_BLOCK_BYTES} for a block"
+    return UnreadableError("block-too-large", detail)
+
+
+def limit_decoded(stored: int, max_line_bytes: int, times: int = _MOST_TIMES) -> int:
+    """Return how many bytes of text a block may hold.
+
+    Args:
+        stored: bytes of the block in the file.
+        max_line_bytes: bytes of the largest text.
+        times: how many times as much text as is stored a block may hold.
+    """
+    return max(_ANY_BYTES, _MOST_TEXTS * max_line_bytes, times * stored)
+
+
+def out_of_proportion(stored: int, limit: int) -> UnreadableError:
+    """Make the error for a block that a few bytes blow up, which no one means to train with."""
+    detail = f"its {stored} bytes hold more than {limit} bytes of text, as if made to fill a disk"
     return UnreadableError("block-too-large", detail)
 
 

@@ -99,6 +99,47 @@ def scan_lines(
 
 
 @njit
+def find_invalid_utf_8(
+    data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    r"""Find the pieces data[begins[i] : ends[i]] that are not UTF-8, as Python decides it.
+
+    Returns:
+        bool[n]. The pieces "a", "\xff", "\xc3\xa9" and "\xed\xa0\x80" (half of a surrogate pair)
+        give [False, True, False, True].
+    """
+    invalid = np.zeros(begins.size, np.bool_)
+    for piece in range(begins.size):
+        position, end = begins[piece], ends[piece]
+        while position < end:
+            first = data[position]
+            # The bytes that follow, and the lowest and highest value of the next one.
+            following, low, high = 0, 0x80, 0xBF
+            if first >= 0x80:
+                if first < 0xC2 or first > 0xF4:
+                    break
+                following = 1 + (first >= 0xE0) + (first >= 0xF0)
+                if first == 0xE0:
+                    low = 0xA0
+                elif first == 0xED:
+                    high = 0x9F
+                elif first == 0xF0:
+                    low = 0x90
+                elif first == 0xF4:
+                    high = 0x8F
+            if following and (position + following >= end or not low <= data[position + 1] <= high):
+                break
+            is_whole = True
+            for other in range(position + 2, position + 1 + following):
+                is_whole &= (data[other] & 0xC0) == 0x80
+            if not is_whole:
+                break
+            position += 1 + following
+        invalid[piece] = position < end
+    return invalid
+
+
+@njit
 def measure_breaks(
     data: npt.NDArray[np.uint8],
     bounds: npt.NDArray[np.int64],

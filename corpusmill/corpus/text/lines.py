@@ -22,6 +22,7 @@ from corpusmill.corpus.text.line_kernels import (
     SENTENCE,
     TITLE,
     TOO_LONG,
+    find_invalid_utf_8,
     measure_breaks,
     scan_lines,
 )
@@ -119,8 +120,8 @@ def count_lines(collector: Collector, block: LineBlock, ours: npt.NDArray[np.boo
         block: n lines.
         ours: bool[n], whether each is the range's.
     """
-    refused = np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8)).tolist()
-    collector.rejects.extend(reject_line(collector.part, block, line) for line in refused)
+    refused = np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8))
+    refuse_lines(collector, block, refused)
     kinds = np.bincount(block.kinds[ours], minlength=3)
     collector.counts += ReadCounts(
         bytes=int(np.diff(block.offsets)[ours].sum()),
@@ -130,6 +131,28 @@ def count_lines(collector: Collector, block: LineBlock, ours: npt.NDArray[np.boo
         sentence_lines=int(kinds[SENTENCE]),
         rejected_lines=len(refused),
     )
+
+
+def refuse_lines(collector: Collector, block: LineBlock, lines: npt.NDArray[np.int64]) -> None:
+    """Refuse lines that are TOO_LONG or, if they are of another kind, not UTF-8.
+
+    Args:
+        collector: receives the rejects and their bytes.
+        block: the lines.
+        lines: int64[n], their indices in the block, ascending.
+    """
+    is_long = block.kinds[lines] == TOO_LONG
+    for some in (lines[is_long], lines[~is_long]):
+        if not len(some):
+            continue
+        reason = reject_line(collector.part, block, int(some[0])).reason
+        collector.refuse_many(
+            block.offsets[some],
+            block.lengths[some],
+            reason,
+            lambda index, some=some: reject_line(collector.part, block, int(some[index])).detail,
+        )
+    collector.counts += ReadCounts(rejected_bytes=int(np.diff(block.offsets)[lines].sum()))
 
 
 class LineReader:
@@ -205,10 +228,9 @@ class LineReader:
         view = np.frombuffer(data, np.uint8, count)
         starts, text, kinds = scan_lines(view, skip, self._max_line_bytes, self._titles)
         if self._check_utf_8 and not is_utf_8(data, count):
-            for line in np.flatnonzero(np.isin(kinds, self._checked)):
-                sentence = data[text[1, line] : text[2, line]]
-                if not is_utf_8(sentence, len(sentence)):
-                    kinds[line] = INVALID_UTF_8
+            checked = np.flatnonzero(np.isin(kinds, self._checked))
+            invalid = find_invalid_utf_8(view, text[1, checked], text[2, checked])
+            kinds[checked[invalid]] = INVALID_UTF_8
         return LineBlock(data, base + starts, text[0] - starts[:-1], text[1], text[2], kinds)
 
     def _skip_long_line(self, seen: int) -> Generator[LineBlock, None, bytes]:
@@ -278,6 +300,7 @@ def collect_lines(
                 yield collector.take()
     except DamagedStreamError as damage:
         collector.refuse(lines.position, -1, "damaged-compression", str(damage))
+        collector.counts += ReadCounts(unfinished_files=1)
     collector.close()
     yield collector.take()
 
