@@ -203,9 +203,10 @@ class Decision:
         """
         sums = limit_distinct(inputs.counts)
         sums |= {"write.rejects": sum(file.lines for file in inputs.rejects)}
-        self._check_counts(inputs.written, sums)
         record_path, names, place = self._options.record_path, self._names, self._options.place
         record = json.loads(unseal(read_file(record_path), record_path))
+        header = manifest_json.from_json(record["header"])
+        self._check_counts(inputs.written, sums, len(header.corpus.files))
         # Every file is prepared before the first gets its final name.
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
@@ -219,7 +220,6 @@ class Decision:
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
         generation = self._options.generation
         first_file = generation.first_file if generation else 0
-        header = manifest_json.from_json(record["header"])
         header = add_checksums(header, inputs.ranges, first_file)
         path = self._options.tokenizer_path
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
@@ -240,8 +240,10 @@ class Decision:
         check_claim(place.output, place.token)
         return Decided(moves, contents, record["stale"], earlier is not None)
 
-    def _check_counts(self, written: Sequence[WrittenFile], sums: dict[str, int]) -> None:
-        check_rejects(sums, self._options.max_rejects)
+    def _check_counts(
+        self, written: Sequence[WrittenFile], sums: dict[str, int], files: int
+    ) -> None:
+        check_rejects(sums, self._options.max_rejects, files)
         if self._options.refuses_known:
             refuse_known(sums)
         rows = sum(file.rows for file in written)

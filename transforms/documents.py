@@ -56,7 +56,7 @@ class RejectedRecord(NamedTuple):
         offset: its first byte, after decompression.
         length: its bytes; -1 if its end was never seen.
         reason: such as "invalid-utf-8".
-        detail: what the decoder or parser says; empty after the first hundred of a range and reason.
+        detail: what the decoder or parser says; empty after the first 100 of a reason in a range.
     """
 
     file: str

@@ -3,32 +3,39 @@
 from collections.abc import Mapping
 
 from corpusmill.corpus.filters.known_texts import KNOWN, NOTHING_LEFT
-from corpusmill.dataset.accounting import count_dropped
+from corpusmill.dataset.accounting import (
+    count_dropped,
+    measure_rejected_records,
+    measure_rejects,
+)
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.inspection.findings import find
 
 
-def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
+def check_rejects(counts: dict[str, int], max_rejects: float | None, files: int = 0) -> None:
     """Refuse a corpus with more rejects than allowed.
 
     Args:
         counts: counts of all stages.
-        max_rejects: a number from 1, or a share of the lines and rows below 1; 0 allows none, None
-            allows all.
+        max_rejects: a number from 1, or a share below 1 of the lines and rows, of the bytes and of
+            the files; 0 allows none, None allows all.
+        files: number of input files; 0 if they do not count.
 
     Raises:
         UserError: there are more rejects.
     """
-    lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
-    # One reject may cover all rows of a damaged block, or bytes that are not a line.
-    refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
-    rejects = max(counts.get("read.rejects", 0), refused)
     if max_rejects is None:
         return
-    allowed = max_rejects if max_rejects >= 1 else max_rejects * lines
-    if rejects > allowed:
-        cause = f"{rejects:,} of {lines:,} input lines and rows are rejects"
+    loss = measure_rejected_records(counts)
+    is_excess = loss.part > max_rejects
+    if max_rejects < 1:
+        is_excess = loss.exceeds(max_rejects)
+        if not is_excess:
+            loss = measure_rejects(counts, files)
+            is_excess = loss.exceeds(max_rejects)
+    if is_excess:
+        cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {loss.verb}"
         cure = "Repair the input, or allow more; a run without --max-rejects lists them in rejects/"
         raise UserError(f"--max-rejects {max_rejects:g}", cause, cure)
 

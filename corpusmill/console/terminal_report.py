@@ -93,8 +93,8 @@ def _print_head(
         console,
         f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
     )
-    ratio = report.rejects / report.lines if report.lines else 0
-    share = f" ({ratio:.2%} of the lines)" if ratio else ""
+    loss = report.loss
+    share = f" ({loss.share:.2%} of the {loss.unit})" if loss.part else ""
     style = "bold red" if report.rejects else ""
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.reasons.items())
     _print_line(

@@ -20,6 +20,7 @@ neighboring parts are joined to the file of the whole.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,7 +85,7 @@ class RejectWriter:
     def _divide(self, columns: RejectColumns) -> Iterator[tuple[int, RejectColumns]]:
         windows = columns.places // self._window_size
         bounds = [0, *(np.flatnonzero(np.diff(windows)) + 1).tolist(), len(windows)]
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in pairwise(bounds):
             rows = None if columns.rows is None else columns.rows[first:last]
             places = columns.offsets[first:last], columns.lengths[first:last]
             yield int(windows[first]), RejectColumns(columns.file, columns.reason, *places, rows)

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # Why a document is left out of a source of which only a share is taken.
 NOT_DRAWN = "not-drawn"
+_REJECTS = "are rejects"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
 _SOURCE = "source."
 # Why documents are dropped after those that are hashed to find duplicates.
@@ -30,6 +32,65 @@ class Expected:
     shards: int
     repeats: int
     recalled: int | None = None
+
+
+class Loss(NamedTuple):
+    """How much of the input cannot be read, by one measure.
+
+    Attributes:
+        part: how much.
+        whole: of how much.
+        unit: what is measured.
+        verb: what happened to the part.
+    """
+
+    part: int
+    whole: int
+    unit: str
+    verb: str
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1, or more where rejects are not records."""
+        return self.part / max(1, self.whole)
+
+    def exceeds(self, share: float) -> bool:
+        """Whether more is lost than a share of the whole."""
+        return self.part > share * self.whole
+
+
+NO_LOSS = Loss(0, 0, "lines and rows", _REJECTS)
+
+
+def measure_rejects(counts: Mapping[str, int], files: int) -> Loss:
+    """Return what is lost by the measure that gives most: records, bytes or files.
+
+    A reject may be a line of two bytes, a line of a gigabyte, a block of a table, or what is left
+    of a file, of which nothing is known.
+
+    Args:
+        counts: counts of all stages.
+        files: number of input files; 0 if they do not count.
+    """
+    measures = (
+        measure_rejected_records(counts),
+        Loss(counts.get("read.rejected_bytes", 0), counts.get("read.bytes", 0), "bytes", _REJECTS),
+        Loss(
+            counts.get("read.unfinished_files", 0) if files else 0,
+            files,
+            "files",
+            "could not be read to their end",
+        ),
+    )
+    return max(measures, key=lambda loss: loss.share)
+
+
+def measure_rejected_records(counts: Mapping[str, int]) -> Loss:
+    """Return how many lines and rows are rejects."""
+    units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    # One reject may cover all rows of a damaged block, or bytes that are not a line.
+    refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
+    return Loss(max(counts.get("read.rejects", 0), refused), units, "lines and rows", _REJECTS)
 
 
 def find_imbalances(

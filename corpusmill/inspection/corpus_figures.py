@@ -40,8 +40,16 @@ def corpus_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
         counts: of all stages; those of `Objective.count` begin with "build.".
         repeats: how many times each document was built.
     """
+    yield from _cut_figures(counts)
     yield from _dropped_figures(counts)
     yield from _coverage_figures(counts, repeats)
+
+
+def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
+    if cut := counts.get("read.cut_documents", 0):
+        documents = counts.get("read.documents", 0)
+        meaning = f"of the {documents:,} documents go on where another one was cut for its length"
+        yield Figure("pieces", cut, f"{cut:,}", meaning)
 
 
 def _dropped_figures(counts: Mapping[str, int]) -> Iterator[Figure]:

@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from corpusmill.arrays.columns import Column
-from corpusmill.dataset.accounting import count_reasons, is_of_the_run
+from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules
@@ -149,7 +149,7 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
         Section("text", tuple(_text_figures(numbers))),
         Section("tokens", tuple(_token_figures(numbers["tokens"]))),
         Section("lengths", tuple(map(_length_figure, numbers["distributions"].items()))),
-        Section("rejects", tuple(_reject_figures(numbers["rejects"], numbers["counts"]))),
+        Section("rejects", tuple(_reject_figures(numbers))),
         Section("a build", tuple(_build_figures(numbers["build"]))),
     )
 
@@ -177,7 +177,12 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
         name_rules(msgspec.convert(numbers["corpus"], CorpusEntry)),
         tuple(corpus_figures(_all_counts(numbers), objective["repeats"])),
         tuple(Finding(**finding) for finding in numbers["findings"]),
+        _loss(numbers),
     )
+
+
+def _loss(numbers: Mapping[str, Any]) -> Loss:
+    return measure_rejects(numbers["counts"], len(numbers["corpus"]["files"]))
 
 
 def find_before_build(header: Manifest, numbers: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -275,10 +280,11 @@ def _length_figure(distribution: tuple[str, Mapping[str, Any]]) -> Figure:
     return Figure(name.replace("_", " "), values["mean"], f"{values['mean']:,.1f}", meaning)
 
 
-def _reject_figures(rejects: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[Figure]:
-    units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
-    share = f"{rejects['number'] / units:.4%}".replace("%", " %") if units else "0 %"
-    yield _number("rejects", rejects["number"], f"{share} of the lines and rows")
+def _reject_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
+    rejects = numbers["rejects"]
+    loss = _loss(numbers)
+    share = f"{loss.share:.4%}".replace("%", " %") if loss.part else "0 %"
+    yield _number("rejects", rejects["number"], f"{share} of the {loss.unit}")
     for reason, number in rejects["reasons"].items():
         shown = [reject for reject in rejects["examples"] if reject["reason"] == reason]
         places = "; ".join(f"{reject['file']} at byte {reject['offset']:,}" for reject in shown)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.accounting import count_reasons
+from corpusmill.dataset.accounting import NO_LOSS, Loss, count_reasons, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules, share_figure
 from corpusmill.inspection.findings import Finding, find
@@ -102,6 +102,7 @@ class Report:
         rules: how files became documents and sentences, by name.
         figures: computed from the counts, for all splits together.
         findings: what makes the data set of little use.
+        loss: how much of the input is rejects.
     """
 
     objective: str
@@ -114,6 +115,7 @@ class Report:
     rules: Mapping[str, Any]
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
+    loss: Loss = NO_LOSS
 
 
 def summarize(manifest: Manifest) -> Report:
@@ -135,6 +137,7 @@ def summarize(manifest: Manifest) -> Report:
         name_rules(manifest.corpus),
         tuple(corpus_figures(counts, objective.repeats)),
         find(manifest),
+        measure_rejects(counts, len(manifest.corpus.files)),
     )
 
 

@@ -7,105 +7,21 @@ bad; one with findings almost always is.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.dataset.distributions import weigh
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.inspection.facts import FEWEST_ROWS, Facts
+from corpusmill.inspection.input_findings import check_cut_documents, check_rejects
+from corpusmill.inspection.usual_values import USUAL, Finding, percent
 
+__all__ = ["USUAL", "Finding", "find"]
 
-class Range(NamedTuple):
-    """The values of a quantity that are not reported.
-
-    Attributes:
-        low: the smallest one.
-        high: the largest one.
-        shown: the range in words.
-        reason: why it ends there.
-    """
-
-    low: float
-    high: float
-    shown: str
-    reason: str
-
-
-_ANY = float("inf")
-USUAL = {
-    "coverage": Range(
-        0.6, 1, "80 % and more", "WikiText has 82 to 97 %, with lines longer than rows 50 %"
-    ),
-    "sentences per document": Range(
-        2, _ANY, "2 and more", "a document of one sentence has no second segment of its own"
-    ),
-    "balance": Range(
-        0.25, 0.75, "45 to 70 %", "drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %"
-    ),
-    "long sentences": Range(
-        0, 0.05, "up to 5 %", "real sentences have 10 to 60 tokens, and rows 128 to 512"
-    ),
-    "padding": Range(
-        0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
-    ),
-    "capped": Range(
-        0.25, 1, "a quarter and more", "the article's own 20 predictions of 512 tokens are 26 %"
-    ),
-    "unknown": Range(
-        0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
-    ),
-    "tokens per byte": Range(
-        0,
-        0.45,
-        "0.1 to 0.4",
-        "English has 0.22 and Chinese 0.33; a vocabulary of another language spells letters",
-    ),
-    "copies": Range(
-        0, 0.1, "up to 3 %", "books and WikiText have 0 to 2 %, in passages of 32 tokens"
-    ),
-    "equal rows": Range(
-        0, 0.3, "up to 15 %", "ten passes over the short sections of WikiText give 14 % in pairs"
-    ),
-    "largest file": Range(
-        0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
-    ),
-    "validation rows": Range(
-        100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
-    ),
-    "rejects": Range(
-        0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
-    ),
-}
 # A file of fewer bytes is read by one worker in a minute, however unequal the others are.
 _LARGE_BYTES = 2**28
 # Compressed files, which one worker reads from their beginning to their end.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".tgz", ".tbz2", ".txz", ".tzst")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that makes a data set of little use.
-
-    Attributes:
-        name: of the quantity.
-        what: what was found, a sentence without its end.
-        value: the quantity; a share is between 0 and 1.
-        usual: the range in which it usually lies, in words.
-        cause: why it is so, most likely; a sentence without its end.
-        cure: what to do; likewise.
-    """
-
-    name: str
-    what: str
-    value: float
-    usual: str
-    cause: str
-    cure: str
-
-    def __str__(self) -> str:
-        return f"{self.what} (usually {self.usual}). {self.cause}. {self.cure}."
 
 
 def find(manifest: Manifest) -> tuple[Finding, ...]:
@@ -120,10 +36,6 @@ def find(manifest: Manifest) -> tuple[Finding, ...]:
     facts = Facts(manifest)
     found = (check(facts) for check in _CHECKS)
     return tuple(finding for findings in found for finding in findings)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _check_documents(facts: Facts) -> Iterator[Finding]:
@@ -151,7 +63,7 @@ def _check_classes(facts: Facts) -> Iterator[Finding]:
         if share < usual.low:
             cause = "There is hardly another document to draw a segment from"
             cure = "Give more documents, or another --document-rule"
-        what = f"{_percent(share)} of the examples have the class: {name}"
+        what = f"{percent(share)} of the examples have the class: {name}"
         yield Finding(name, what, share, usual.shown, cause, cure)
 
 
@@ -159,16 +71,14 @@ def _check_long_sentences(facts: Facts) -> Iterator[Finding]:
     share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.passes)
     usual = USUAL["long sentences"]
     if share > usual.high and facts.trimmed_share:
-        what = f"{_percent(share)} of the sentences are longer than a row and are cut off"
+        what = f"{percent(share)} of the sentences are longer than a row and are cut off"
         yield Finding("long sentences", what, share, usual.shown, *facts.explain_sentences())
 
 
 def _check_coverage(facts: Facts) -> Iterator[Finding]:
     value, usual = 1 - facts.trimmed_share, USUAL["coverage"]
     if value < usual.low:
-        what = (
-            f"{_percent(value)} of the corpus' tokens stand in an example; the others are cut off"
-        )
+        what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
         cause, cure = facts.explain_sentences()
         if facts.rules.get("sentence_rule") == "split":
             cause, cure = "Rows are short beside sentences", "Give a larger --max-seq-length"
@@ -189,7 +99,7 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     if width <= 0 or rows < FEWEST_ROWS or 1 - tokens / places <= usual.high:
         return
     share = 1 - tokens / places
-    what = f"{_percent(share)} of the positions are padding, if every row is padded to its width"
+    what = f"{percent(share)} of the positions are padding, if every row is padded to its width"
     mean = tokens / rows
     cause = f"A row of {width:,} places holds {mean:,.0f} tokens on average"
     cure = "Give a smaller --max-seq-length, or group rows of similar lengths with --bin-size"
@@ -208,9 +118,9 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
     usual, wanted = USUAL["capped"], prob * weigh(lengths)
     share = weigh(predictions) / wanted if wanted else 1.0
     if share < usual.low and max(predictions) == cap:
-        what = f"Examples have {_percent(share)} of the predictions that --masked-lm-prob asks for"
+        what = f"Examples have {percent(share)} of the predictions that --masked-lm-prob asks for"
         capped = predictions[cap] / sum(predictions.values())
-        cause = f"{_percent(capped)} of the examples have {cap} predictions, the most allowed"
+        cause = f"{percent(capped)} of the examples have {cap} predictions, the most allowed"
         cure = f"Give --max-predictions-per-seq {round(max(lengths) * prob)}"
         yield Finding("capped predictions", what, share, usual.shown, cause, cure)
 
@@ -220,7 +130,7 @@ def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
     share, usual = facts.count("tokenize.unknown_tokens") / max(1, facts.tokens), USUAL["unknown"]
     train = "Give a tokenizer of the text's language, or train one with train-tokenizer"
     if share > usual.high:
-        what = f"{_percent(share)} of the tokens are unknown ([UNK])"
+        what = f"{percent(share)} of the tokens are unknown ([UNK])"
         cause = f"The vocabulary of {name} cannot spell the text"
         yield Finding("unknown tokens", what, share, usual.shown, cause, train)
     size, usual = facts.count("tokenize.text_bytes"), USUAL["tokens per byte"]
@@ -236,14 +146,14 @@ def _check_copies(facts: Facts) -> Iterator[Finding]:
     copies, rows = facts.equal_share("tokenize", "passages"), facts.equal_share("write", "rows")
     usual = USUAL["copies"]
     if copies > usual.high:
-        what = f"{_percent(copies)} of the text is copies of other documents or their beginnings"
+        what = f"{percent(copies)} of the text is copies of other documents or their beginnings"
         cause = "Texts stand in the corpus more than once, such as mirrors, forms or notices"
         cure = "Remove the copies before the build; with them, validation holds texts of training"
         yield Finding("copies", what, copies, usual.shown, cause, cure)
     usual = USUAL["equal rows"]
     # Rows that are equal because the text is are not found a second time.
     if 1 - rows < (1 - usual.high) * (1 - copies):
-        what = f"{_percent(rows)} of the examples are equal to others"
+        what = f"{percent(rows)} of the examples are equal to others"
         yield Finding("equal rows", what, rows, usual.shown, *_explain_equal_rows(facts))
 
 
@@ -303,20 +213,9 @@ def _check_validation(facts: Facts) -> Iterator[Finding]:
         yield Finding("validation rows", what, rows, usual.shown, cause, cure)
 
 
-def _check_rejects(facts: Facts) -> Iterator[Finding]:
-    units = facts.count("read.lines") + facts.count("read.rows")
-    refused = facts.count("read.rejected_lines") + facts.count("read.rejected_rows")
-    rejects = max(facts.count("read.rejects"), refused)
-    share, usual = rejects / max(1, units), USUAL["rejects"]
-    if share > usual.high:
-        what = f"{_percent(share)} of the lines and rows are rejects"
-        cause = "They are damaged, or not of the format or the encoding that was read"
-        cure = "Look into rejects/rejects.jsonl, and choose --input-format or repair the input"
-        yield Finding("rejects", what, share, usual.shown, cause, cure)
-
-
 _CHECKS = (
-    _check_rejects,
+    check_rejects,
+    check_cut_documents,
     _check_tokenizer,
     _check_documents,
     _check_long_sentences,

@@ -27,6 +27,30 @@ def test_rejects_are_allowed_by_number_or_by_share(
 
 
 @pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        (0.4, "49 of 100 input bytes are rejects"),
+        (0.5, "2 of 3 input files could not be read to their end"),
+        (0.7, ""),
+        (3.0, ""),
+        (2.0, "3 of 1,000 input lines and rows are rejects"),
+    ],
+)
+def test_a_share_of_rejects_is_one_of_records_bytes_and_files(allowed: float, message: str) -> None:
+    counts = {
+        "read.rejects": 3, "read.lines": 1000, "read.bytes": 100, "read.rejected_bytes": 49,
+        "read.unfinished_files": 2,
+    }  # fmt: skip
+    if message == "49 of 100 input bytes are rejects":
+        del counts["read.unfinished_files"]
+    if not message:
+        check_rejects(counts, allowed, files=3)
+        return
+    with pytest.raises(UserError, match=message):
+        check_rejects(counts, allowed, files=3)
+
+
+@pytest.mark.parametrize(
     ("counts", "parts"),
     [
         ({"read.lines": 9}, ("9 lines", "only blank lines and titles")),

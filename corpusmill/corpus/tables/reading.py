@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import OFFSET_BITS, DocumentBatch, ReadCounts, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, join_arrays, no_such_field
 from corpusmill.corpus.records.kept_fields import check_columns
+from corpusmill.corpus.tables.row_faults import Fault, find_faults, measure_texts
 from corpusmill.corpus.tables.table import (
     Block,
     Table,
@@ -27,7 +27,6 @@ from corpusmill.corpus.tables.table import (
     limit_decoded,
     out_of_proportion,
 )
-from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
 
@@ -204,66 +203,32 @@ class _TableReader(RecordCollector):
         is_short = longest <= self.part.options.max_line_bytes
         return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
 
-    def _sift(self, first: int, block: _OpenBlock, rows: TextRows) -> None:
+    def _sift(self, first: int, opened: _OpenBlock, rows: TextRows) -> None:
         """Add the rows that are good, and refuse the others for the first fault that they have."""
-        texts, lengths = rows.texts, lengths_of(rows.texts)
-        limit, is_null = self.part.options.max_line_bytes, ragged.to_numpy(texts.is_null())
-        lengths = np.where(is_null, 0, lengths)
-        faults: list[tuple[npt.NDArray[np.bool_], str, Callable[[int], str]]] = [
-            (is_null, "not-text", self._explain_null(rows)),
-            (lengths > limit, "record-too-long", _explain_length("", lengths, limit)),
-            (_find_invalid(texts), "invalid-utf-8", lambda row: _explain_invalid(texts[row])),
-        ]
-        for name, field in zip(self.part.options.keep_fields, rows.fields, strict=True):
-            sizes = np.where(ragged.to_numpy(field.is_null()), 0, lengths_of(field))
-            explain = _explain_length(f"{name} has ", sizes, limit)
-            faults.append((sizes > limit, "record-too-long", explain))
-        good = np.ones(len(texts), np.bool_)
-        for is_bad, reason, explain in faults:
-            bad = np.flatnonzero(is_bad & good)
+        good, sizes = np.ones(len(rows.texts), np.bool_), measure_texts(rows.texts)
+        for fault in find_faults(rows, self.part.options):
+            bad = np.flatnonzero(fault.is_bad & good)
             good[bad] = False
-            self._refuse_rows(first, block.block, bad, lengths, reason, explain)
-        block.refused_bytes += int(lengths[~good].sum())
+            self._refuse_rows(first, opened.block, bad, sizes[bad], fault)
+        opened.refused_bytes += int(sizes[~good].sum())
         self.counts += ReadCounts(rejected_rows=len(good) - int(good.sum()))
-        kept, *fields = (column.filter(pa.array(good)) for column in (texts, *rows.fields))
-        self._add_rows(first + np.flatnonzero(good), kept, fields)
+        texts, *fields = (column.filter(pa.array(good)) for column in (rows.texts, *rows.fields))
+        self._add_rows(first + np.flatnonzero(good), texts, fields)
 
     def _refuse_rows(
         self,
         first: int,
         block: Block,
         bad: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        reason: str,
-        explain: Callable[[int], str],
+        sizes: npt.NDArray[np.int64],
+        fault: Fault,
     ) -> None:
-        def explain_row(index: int) -> str:
+        def explain(index: int) -> str:
             row = int(bad[index])
-            return f"row {first + row}: {explain(row)}"
+            return f"row {first + row}: {fault.explain(row)}"
 
         offsets = np.full(len(bad), block.offset)
-        self.refuse_many(offsets, lengths[bad], reason, explain_row, first + bad)
-
-    def _explain_null(self, rows: TextRows) -> Callable[[int], str]:
-        field = self.part.options.text_field
-        return lambda row: f"{field} holds {rows.kinds.get(row, 'null')}"
-
-
-def _explain_length(name: str, sizes: npt.NDArray[np.int64], limit: int) -> Callable[[int], str]:
-    return lambda row: f"{name}{sizes[row]} bytes, above --max-line-bytes {limit}"
-
-
-def _find_invalid(texts: pa.Array) -> npt.NDArray[np.bool_]:
-    text, offsets = ragged.from_arrow(texts)
-    invalid: npt.NDArray[np.bool_] = find_invalid_utf_8(text, offsets[:-1], offsets[1:])
-    return invalid
-
-
-def _explain_invalid(text: pa.Scalar) -> str:
-    try:
-        return str(text.as_buffer(), "utf-8")
-    except UnicodeDecodeError as error:
-        return str(error)
+        self.refuse_many(offsets, sizes, fault.reason, explain, first + bad)
 
 
 def check_table(

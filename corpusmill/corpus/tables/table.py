@@ -44,7 +44,7 @@ def limit_decoded(stored: int, max_line_bytes: int, times: int = _MOST_TIMES) ->
 
 def out_of_proportion(stored: int, limit: int) -> UnreadableError:
     """Make the error for a block that a few bytes blow up, which no one means to train with."""
-    detail = f"its {stored} bytes hold more than {limit} bytes of text, as if made to fill a disk"
+    detail = f"its {stored} bytes would become more than {limit} bytes of text"
     return UnreadableError("block-too-large", detail)
 
 

@@ -14,8 +14,8 @@ from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text
 from corpusmill.corpus.collector import Collector
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.boundaries import Boundaries, BoundedLines
+from corpusmill.corpus.text.counted_lines import count_lines
 from corpusmill.corpus.text.line_kernels import BLANK, INVALID_UTF_8, SENTENCE, join_text
-from corpusmill.corpus.text.lines import count_lines
 
 # The owner of the document that a line belongs to: none, this range, or another one.
 NOBODYS, OURS, FOREIGN = range(3)

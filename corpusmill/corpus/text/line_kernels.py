@@ -14,6 +14,12 @@ BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
 
 _IS_ASCII_SPACE = np.array([chr(byte).isspace() and byte < 0x80 for byte in range(256)], np.uint8)
 
+# How many bytes follow the first one of a character, -1 where none begins with it; and the lowest
+# and highest byte that may come second (RFC 3629).
+_FOLLOWING = np.array([0] * 0x80 + [-1] * 66 + [1] * 30 + [2] * 16 + [3] * 5 + [-1] * 11, np.int64)
+_SECOND = np.full((256, 2), (0x80, 0xBF), np.uint8)
+_SECOND[0xE0, 0], _SECOND[0xED, 1], _SECOND[0xF0, 0], _SECOND[0xF4, 1] = 0xA0, 0x9F, 0x90, 0x8F
+
 
 @njit
 def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
@@ -111,31 +117,17 @@ def find_invalid_utf_8(
     invalid = np.zeros(begins.size, np.bool_)
     for piece in range(begins.size):
         position, end = begins[piece], ends[piece]
-        while position < end:
+        while position < end and not invalid[piece]:
             first = data[position]
-            # The bytes that follow, and the lowest and highest value of the next one.
-            following, low, high = 0, 0x80, 0xBF
-            if first >= 0x80:
-                if first < 0xC2 or first > 0xF4:
-                    break
-                following = 1 + (first >= 0xE0) + (first >= 0xF0)
-                if first == 0xE0:
-                    low = 0xA0
-                elif first == 0xED:
-                    high = 0x9F
-                elif first == 0xF0:
-                    low = 0x90
-                elif first == 0xF4:
-                    high = 0x8F
-            if following and (position + following >= end or not low <= data[position + 1] <= high):
-                break
-            is_whole = True
-            for other in range(position + 2, position + 1 + following):
-                is_whole &= (data[other] & 0xC0) == 0x80
-            if not is_whole:
-                break
+            following = _FOLLOWING[first]
             position += 1 + following
-        invalid[piece] = position < end
+            # The second byte has a range of its own after some first bytes.
+            low, high = _SECOND[first]
+            invalid[piece] = following < 0 or position > end
+            if following > 0 and not invalid[piece]:
+                invalid[piece] = not low <= data[position - following] <= high
+                for other in data[position - following + 1 : position]:
+                    invalid[piece] |= other & 0xC0 != 0x80
     return invalid
 
 

@@ -66,6 +66,8 @@ def test_good_numbers_have_no_findings() -> None:
         ("unknown tokens", {"tokenize.unknown_tokens": 500}),
         ("tokens per byte", {"tokenize.text_bytes": 40_000}),
         ("rejects", {"read.rejected_lines": 30}),
+        ("rejects", {"read.rejects": 8, "read.rejected_bytes": 500, "read.bytes": 1000}),
+        ("cut documents", {"read.cut_documents": 64, "tokenize.text_bytes": 11 * 10**8}),
         ("copies", {"tokenize.distinct_passages": 500}),
         ("copies", {"tokenize.distinct_passages": 500, "write.distinct_rows": 500}),
         ("equal rows", {"write.distinct_rows": 105}),
@@ -77,6 +79,50 @@ def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
     assert all((finding.cause, finding.cure, finding.usual))
     assert summarize(manifest_of(counts)).findings == (finding,)
     assert f"{100 * finding.value:.1f} %" in finding.what or f"{finding.value:.2f}" in finding.what
+
+
+@pytest.mark.parametrize(
+    ("counts", "files", "share"),
+    [
+        (
+            {"read.rejects": 8, "read.rejected_bytes": 49, "read.bytes": 100},
+            1,
+            "49.0 % of the",
+        ),
+        (
+            {"read.rejects": 1, "read.rejected_bytes": 99, "read.bytes": 100},
+            2,
+            "99.0 % of the",
+        ),
+        ({"read.rejects": 1, "read.unfinished_files": 1}, 4, "25.0 % of the files"),
+        ({"read.rejects": 1, "read.unfinished_files": 1}, 1000, ""),
+        ({"read.rejects": 1, "read.rejected_bytes": 1, "read.bytes": 100}, 1, ""),
+        (
+            {"read.rejects": 1, "read.rejected_rows": 600, "read.rows": 1200},
+            1,
+            "25.0 % of the",
+        ),
+    ],
+)
+def test_rejects_are_found_by_records_bytes_or_files(
+    counts: dict[str, int], files: int, share: str
+) -> None:
+    manifest = manifest_of(counts)
+    entries = tuple(SourceFile(f"{number}.txt", 1) for number in range(files))
+    found = find(replace(manifest, corpus=replace(manifest.corpus, files=entries)))
+    assert [finding.what.startswith(share) for finding in found] == bool(share) * [True]
+
+
+def test_documents_that_are_cut_where_someone_chose_to_are_no_finding() -> None:
+    cut = {"read.cut_documents": 64, "tokenize.text_bytes": 11 * 10**8, "tokenize.tokens": 10**8}
+    manifest = manifest_of(cut)
+    [finding] = find(manifest)
+    assert "64 pieces" in finding.cause
+    chosen = replace(manifest.corpus, options={"max_document_bytes": 2**20})
+    assert find(replace(manifest, corpus=chosen)) == ()
+    assert [figure.text for figure in summarize(manifest).figures][:1] == ["64"]
+    few = {**cut, "read.cut_documents": 1, "tokenize.text_bytes": 2**31}
+    assert "cut documents" not in names_of(manifest_of(few))
 
 
 def test_long_documents_of_which_a_piece_is_taken_are_named() -> None:

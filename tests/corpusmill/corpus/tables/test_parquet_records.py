@@ -67,6 +67,31 @@ def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
         assert pa.total_allocated_bytes() - before < 20 * 2**20
 
 
+@pytest.mark.parametrize("texts", [[None], [""]])
+def test_millions_of_rows_without_text_are_read_in_few_steps(texts: list[str | None]) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": pa.array(texts * 2**20, pa.string())}), sink)
+    assert len(sink.getvalue()) < 10**5
+    batches = list(read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)))
+    assert len(batches) < 200
+    assert sum(batch.counts.rows for batch in batches) == 2**20
+    number = sum(batch.count_rejects().total() + batch.counts.empty_records for batch in batches)
+    assert number == 2**20
+
+
+def test_a_value_that_a_dictionary_repeats_without_end_is_refused_beyond_a_limit() -> None:
+    column = pa.DictionaryArray.from_arrays([0] * 3000, ["some words " * 10**5])
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": column}), sink, compression="zstd")
+    assert len(sink.getvalue()) < 2000
+    content = read(sink.getvalue(), OPTIONS)
+    [reject] = content.rejects
+    assert (reject.reason, reject.row) == ("block-too-large", 61)
+    assert "bytes would become more than 67108864 bytes of text" in reject.detail
+    assert (content.counts.records, content.counts.rejected_rows) == (61, 2939)
+    assert content.counts.rejected_bytes > 0.9 * len(sink.getvalue())
+
+
 def open_table(path: str) -> ParquetTable:
     size = Path(path).stat().st_size
     return ParquetTable(TableStream(Path(path).open("rb")), size, OPTIONS)

@@ -111,6 +111,39 @@ def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
 
 
 @kinds
+def test_rejects_cost_their_share_of_the_block(kind: str) -> None:
+    long = b"c" * 61
+    data = write(kind, [long, long, b"a" * 60, b"a" * 62, None], 5)
+    counts = read(data, options_for(kind), [len(data) // 2]).counts
+    assert counts.rejected_rows == 4
+    assert counts.rejected_bytes == round(counts.bytes * (61 + 61 + 62) / (61 + 61 + 60 + 62))
+    assert read(write(kind, [None, b"a"], 2), options_for(kind)).counts.rejected_bytes == 0
+    no_field = read(data, options_for(kind, text_field="body")).counts
+    assert no_field.rejected_bytes == no_field.bytes == len(data)
+    broken = read(data[:-40], options_for(kind)).counts
+    assert 0 < broken.rejected_bytes <= broken.bytes == len(data) - 40
+
+
+@pytest.mark.parametrize("kind", ["parquet", "Arrow file", "Arrow stream"])
+@pytest.mark.parametrize("number", [9, 10, 11])
+def test_a_block_whose_text_is_out_of_proportion_is_refused(
+    kind: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_ANY_BYTES", 500)
+    monkeypatch.setattr(tables, "_MOST_TEXTS", 0)
+    monkeypatch.setattr(tables.limit_decoded, "__defaults__", (0,))
+    data = write(kind, [b"x" * 50] * number, number)
+    result = read(data, options_for(kind, max_document_bytes=60))
+    if number <= 10 and kind == "parquet":
+        assert (len(result.documents), result.reasons) == (number, [])
+        return
+    [reason] = result.reasons
+    assert reason == "block-too-large"
+    assert "would become more than 500 bytes of text" in result.rejects[0].detail
+    assert result.counts.records + result.counts.rejected_rows == number
+
+
+@kinds
 def test_a_table_without_rows(kind: str) -> None:
     data = write(kind, [], 1)
     for ranges in ([], [1], [len(data) - 1]):

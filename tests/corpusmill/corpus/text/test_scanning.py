@@ -1,10 +1,19 @@
 """The compiled loops against plain Python, for lengths around that of a vector."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, find_newline, join_text, scan_lines
+from corpusmill.corpus.text.line_kernels import (
+    BLANK,
+    SENTENCE,
+    find_invalid_utf_8,
+    find_newline,
+    join_text,
+    scan_lines,
+)
 
 # Runs as long as a vector and longer, of bytes that are and are not at the ends of lines.
 runs = st.builds(
@@ -46,3 +55,29 @@ def test_pieces_are_joined_in_order(data: bytes, places: list[tuple[int, int]]) 
     ends = np.array([piece.stop for piece in pieces], np.int64)
     joined = join_text(np.frombuffer(data, np.uint8), begins, ends)
     assert joined.tobytes() == b"".join(data[piece] for piece in pieces)
+
+
+def test_bytes_are_utf_8_where_python_decodes_them() -> None:
+    edges = (
+        0x00,
+        0x7F,
+        0x80,
+        0x90,
+        0x9F,
+        0xA0,
+        0xBF,
+        0xC1,
+        0xC2,
+        0xE0,
+        0xE1,
+        0xED,
+        0xF0,
+        0xF4,
+        0xF5,
+    )
+    pieces = [bytes(some) for n in range(5) for some in itertools.product(edges, repeat=n)]
+    ends = np.cumsum([len(piece) for piece in pieces])
+    begins = ends - [len(piece) for piece in pieces]
+    data = np.frombuffer(b"".join(pieces) + b"\x80\x80\x80", np.uint8)
+    found = find_invalid_utf_8(data, begins, ends)
+    assert found.tolist() == [piece.decode(errors="ignore").encode() != piece for piece in pieces]
