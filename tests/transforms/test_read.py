@@ -14,6 +14,7 @@ from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.tally import Tally
 from transforms.testing import collect, local_pipeline
+from transforms.trees import join_rejects
 
 
 def read(
@@ -85,6 +86,23 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None
     assert document["sentences"] == ["Fine .", "Fine again ."]
 
 
+def test_joined_rejects_are_the_same_bytes_however_files_are_cut(tmp_path: Path) -> None:
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file in files:
+        lines = (b"\xff" * (n % 7 == 0) + b"%d words\n\n" % n for n in range(2000))
+        file.write_bytes(b"".join(lines))
+
+    def join(range_bytes: int) -> bytes:
+        result = read(files, range_bytes, tmp_path, task_bytes=1)
+        [joined] = join_rejects(0, result["rejects"], str(tmp_path))
+        assert joined.lines == result["counts"]["read.rejects"] == 2 * 286
+        return Path(joined.path).read_bytes()
+
+    whole = join(10**9)
+    assert len(whole.splitlines()) == 2 * (100 + 1)
+    assert join(1001) == join(20_000) == whole
+
+
 def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> None:
     text = "".join(f"This is line {number} .\n\n" for number in range(20_000)).encode()
     file = tmp_path / "text.gz"
@@ -97,6 +115,7 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     [rejects] = result["rejects"]
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"
+    assert result["counts"]["read.unfinished_files"] == 1
 
 
 def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:
