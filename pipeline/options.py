@@ -112,8 +112,8 @@ class DatasetOptions(CorpusOptions):
     and which of their tokens it holds (`corpusmill trace`). This takes up to 2 % of the data set's
     bytes."""
     max_rejects: float | None = None
-    """How many rejects are allowed, as a number (100) or as a share (0.001) of the input's lines and
-    rows, of its bytes, and of its files for those that end early; all by default."""
+    """How many rejects are allowed, as a number (100) or as a share (0.001) of the input's lines
+    and rows, of its bytes, and of its files for those that end early; all by default."""
     strict: bool = False
     """Fail before anything is published if the data set has findings: what makes it of little use,
     such as rows of padding."""

@@ -39,11 +39,11 @@ def write(parts: list[list[Reject]], told: int = 2, window: int = 16) -> bytes:
         files.append(sink.getvalue())
     sink = io.BytesIO()
     writer = RejectWriter(sink, told, window)
-    for reject in itertools.chain.from_iterable(read_rejects(io.BytesIO(file)) for file in files):
-        if isinstance(reject, Reject):
-            writer.add([reject])
+    for some in itertools.chain.from_iterable(read_rejects(io.BytesIO(file)) for file in files):
+        if isinstance(some, Reject):
+            writer.add([some])
         else:
-            writer.add([], [reject])
+            writer.add([], [some])
     writer.close()
     assert writer.number == sum(map(len, parts))
     return sink.getvalue()
