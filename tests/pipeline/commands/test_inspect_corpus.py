@@ -260,7 +260,9 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
     corpus: Path, tokenizer_path: Path, output: Path
 ) -> None:
     outcome = build([corpus], tokenizer_path, output)
-    assert re.search(r"rejects   6 \(.*% of the lines and rows\): invalid-utf-8 6\n", outcome.output)
+    assert re.search(
+        r"rejects   6 \(.*% of the lines and rows\): invalid-utf-8 6\n", outcome.output
+    )
 
 
 @pytest.mark.parametrize(
