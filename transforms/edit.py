@@ -32,7 +32,7 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.copies import copy_documents, copy_rows
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.rows import RowsFile, RowsWriter
-from corpusmill.provenance.selection import Selection, find_kept
+from corpusmill.provenance.selection import Selection, find_removed
 from transforms.coders import NamedOutputs
 from transforms.elements import WrittenFile
 from transforms.recovery.journal import Journal, Output
@@ -131,9 +131,11 @@ class _Editor:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
         with RowsFile(self._folder.open(unit.files[-1]), self._manifest.seed) as origins:
-            kept = find_kept(origins, selection)
-            if kept.all():
+            removed_rows = find_removed(origins, selection)
+            if not len(removed_rows):
                 return
+            kept = np.ones(len(origins), np.bool_)
+            kept[origins.places_of(removed_rows)] = False
             self._check(unit.files[:-1])
             with ExitStack() as files:
                 paths = [self._path(number) for _ in unit.files]
@@ -141,7 +143,7 @@ class _Editor:
                 shard = unit.shard.file
                 removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
                 writer = RowsWriter(sinks[-1], self._manifest.seed, origins.by_key)
-                copy_rows(origins, writer, kept)
+                copy_rows(origins, writer, removed_rows)
                 writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
         rows, tokens = int(kept.sum()), unit.shard.tokens - weigh(removed["length"])

@@ -1,7 +1,7 @@
 """Rows are traced to their documents, and documents to their rows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.trace import Trace
+from corpusmill.console.following import follow
 from corpusmill.console.traces import print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
@@ -37,14 +38,14 @@ def trace(command: Trace, call: Call) -> int:
     command.check()
     data_set = DataSet(command.folder, command.split)
     inputs = Inputs(command.input) if command.text else None
-    tracer = Tracer(data_set.folder, data_set.manifest, inputs)
+    tracer = Tracer(data_set.folder, data_set.manifest, inputs, follow)
     if command.row:
         rows = [_row_of(data_set.manifest, command, row) for row in command.row]
-        _print(command, call, _limit(command, tracer.trace(command.split, rows)))
+        _print(command, call, tracer.trace(command.split, rows[: command.limit or None]))
     elif command.step is not None or command.state:
         samples = _open_samples(data_set, command)
         step = _find_step(samples, command)
-        _print(command, call, list(_trace_step(tracer, samples, step, command)))
+        _print(command, call, _trace_step(tracer, samples, step, command))
     else:
         _trace_documents(tracer, data_set, command, call)
     return 0
@@ -119,21 +120,21 @@ def _find_state(value: Any) -> Mapping[str, Any] | None:
     return next((state for state in found if state is not None), None)
 
 
-def _trace_step(
-    tracer: Tracer, samples: Samples, step: Step, command: Trace
-) -> Iterator[TracedRow]:
-    """Yield what each sample of a step is made of, with its rank."""
+def _trace_step(tracer: Tracer, samples: Samples, step: Step, command: Trace) -> list[TracedRow]:
+    """Return what each sample of a step is made of, with its rank."""
     if command.rank is not None and not 0 <= command.rank < len(step.batches):
         cause = f"the run has {len(step.batches)} ranks"
         raise UserError(f"--rank {command.rank}", cause, "Give a number from 0")
-    for rank, batch in enumerate(step.batches):
-        if command.rank in (None, rank):
-            for sample in batch.tolist():
-                rows = stored_rows(samples, sample)
-                origins = (row.cut(tracer.store.origin(command.split, row.row)) for row in rows)
-                traced = tracer.describe(list(origins))
-                place = {"epoch": step.epoch, "step": step.number, "rank": rank, "sample": sample}
-                yield from (replace(row, read=place) for row in traced)
+    places = [
+        {"epoch": step.epoch, "step": step.number, "rank": rank, "sample": sample}
+        for rank, batch in enumerate(step.batches) if command.rank in (None, rank)
+        for sample in batch.tolist()
+    ]  # fmt: skip
+    stored = stored_rows(samples, np.array([place["sample"] for place in places], np.int64))
+    origins = tracer.find_origins(command.split, (row.row for rows in stored for row in rows))
+    traced = tracer.describe([row.cut(origins[row.row]) for rows in stored for row in rows])
+    read = (place for place, rows in zip(places, stored, strict=True) for _ in rows)
+    return [replace(row, read=place) for row, place in zip(traced, read, strict=True)]
 
 
 def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Call) -> None:
@@ -181,10 +182,6 @@ def _read_when(
     found = _run(data_set, command).readings(np.array(rows, np.int64), epochs)
     by_row = sorted(found, key=lambda reading: (reading.sample, reading.step))
     return {row: list(of_row) for row, of_row in groupby(by_row, lambda one: one.sample)}
-
-
-def _limit(command: Trace, rows: list[TracedRow]) -> list[TracedRow]:
-    return rows[: command.limit] if command.limit else rows
 
 
 def _print(command: Trace, call: Call, rows: Sequence[TracedRow]) -> None:

@@ -8,23 +8,28 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.rows import RowsFile, RowsWriter
-from corpusmill.provenance.selection import Flags, Selection
-from corpusmill.provenance.spans import Rows
+from corpusmill.provenance.selection import Selection
+from corpusmill.provenance.spans import Integers, Rows
 
 _SCHEMA = pa.schema([*IDENTITY_SCHEMA, *arrow_schema([SPANS])])
 
 
-def copy_rows(file: RowsFile, writer: RowsWriter, kept: Flags) -> None:
-    """Write the provenance of the rows of a shard that are kept.
+def copy_rows(file: RowsFile, writer: RowsWriter, removed: Integers) -> None:
+    """Write the provenance of a shard without some of its rows.
 
     Args:
         file: the provenance of the shard.
-        writer: takes that of the new shard; it is not closed.
-        kept: bool[rows], which rows are kept.
+        writer: takes that of the new shard, by keys if the old one is; it is not closed.
+        removed: int64[n], the numbers of these rows (`find_removed`).
     """
-    for places, rows in file.groups():
-        in_order = np.argsort(places)
-        writer.add(ragged.take_rows(_to_batch(rows), in_order[kept[places[in_order]]]))
+    kept = np.ones(len(file), np.bool_)
+    kept[removed] = False
+    for numbers, rows in file.groups():
+        # Where keys tell the places of all rows, they may be added in any order.
+        in_order = np.arange(len(numbers))
+        if not file.by_key:
+            in_order = np.argsort(file.places_of(numbers))
+        writer.add(ragged.take_rows(_to_batch(rows), in_order[kept[numbers[in_order]]]))
 
 
 def _to_batch(rows: Rows) -> pa.RecordBatch:

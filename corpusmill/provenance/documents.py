@@ -234,7 +234,8 @@ class DocumentsTable:
             if begin < end:
                 rows = self._read(group, list(dict.fromkeys(["document", *names])))
                 known = ragged.to_numpy(rows.column("document").chunk(0))
-                places = np.flatnonzero(np.isin(known, ids[begin:end], assume_unique=True))
+                places = np.searchsorted(known, ids[begin:end])
+                places = places[known[places] == ids[begin:end]]
                 # `take` would import much that a few documents do not need.
                 runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
                 found += [rows.slice(run[0], len(run)).select(names) for run in runs if len(run)]

@@ -13,14 +13,19 @@ import numpy.typing as npt
 
 from corpusmill.arrays.randomness import PLACE, derive_all, draw_all
 from corpusmill.provenance.packing import DOCUMENTS
-from corpusmill.provenance.spans import Ids, Integers, Rows, add_up, join
+from corpusmill.provenance.spans import Ids, Integers, Rows, add_up, ranges
 
 Flags = npt.NDArray[np.bool_]
 
+# The columns of which the keys of rows are derived.
+KEY_COLUMNS = (DOCUMENTS, "is_next", "own", "repeat", "index")
+
 _MASK = 2**32 - 1
-# Up to `_FEW` documents are looked up one by one, and up to `_FEW` runs are unpacked; if there are
-# more, everything is unpacked. A document is searched for in blocks of `_BLOCK`.
+# Up to `_FEW` documents are looked up one by one, each in blocks of `_BLOCK`.
 _FEW, _BLOCK = 16, 512
+# The keys of so many runs are derived at a time, as numbers in the processor's cache take less
+# time.
+_BLOCK_RUNS = 2**14
 
 
 class _Before(NamedTuple):
@@ -96,7 +101,7 @@ class PackedRows:
     """Rows that `pack` has packed.
 
     Args:
-        columns: theirs.
+        columns: theirs; for their keys alone those of `KEY_COLUMNS` are enough.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
@@ -124,10 +129,17 @@ class PackedRows:
         Args:
             seed: the data set's seed.
         """
-        repeats = self._columns["repeat"].astype(np.uint64)
-        keys = derive_all(seed, self._documents[self._own], repeats, PLACE)
-        drawn: Ids = draw_all(np.repeat(keys, self._lengths), self._indices().view(np.uint64))
-        return drawn
+        keys = np.empty(len(self), np.uint64)
+        for begin in range(0, len(self._begins), _BLOCK_RUNS):
+            runs = slice(begin, begin + _BLOCK_RUNS)
+            lengths, first = self._lengths[runs], self._begins[begin]
+            documents, repeats = self._documents[self._own[runs]], self._columns["repeat"][runs]
+            of_runs = derive_all(seed, documents, repeats.astype(np.uint64), PLACE)
+            indices = self._columns["index"][runs].astype(np.int64)
+            numbers = ranges(indices, indices + lengths).view(np.uint64)
+            drawn = draw_all(np.repeat(of_runs, lengths), numbers)
+            keys[first : first + len(drawn)] = drawn
+        return keys
 
     def find(self, documents: Ids) -> Integers:
         """Return the rows that were built from some documents, or hold their tokens, ascending.
@@ -155,30 +167,29 @@ class PackedRows:
         return _Before(firsts, rest, all_spans - others, others)
 
     def take(self, numbers: Integers) -> Rows:
-        """Return some rows.
+        """Return some rows, without unpacking runs in which there are none of them.
 
         Args:
             numbers: int64[n], which ones.
         """
         runs = np.searchsorted(self._begins, numbers, side="right") - 1
         chosen, places = np.unique(runs, return_inverse=True)
-        if not 0 < len(chosen) <= _FEW:
-            return self.unpack().take(numbers)
-        parts = [self._cut(run).unpack() for run in chosen.tolist()]
+        part = self._cut(chosen) if len(chosen) < len(self._begins) else self
         first_rows = add_up(self._lengths[chosen])[places]
-        return join(parts).take(first_rows + numbers - self._begins[runs])
+        return part.unpack().take(first_rows + numbers - self._begins[runs])
 
-    def _cut(self, run: int) -> Self:
-        """Return the rows of a run."""
-        columns, runs = self._columns, slice(run, run + 1)
-        rows = slice(self._begins[run], self._begins[run] + self._lengths[run])
+    def _cut(self, runs: Integers) -> Self:
+        """Return the rows of some runs, int64[n], which ascend."""
+        columns, begins = self._columns, self._begins[runs]
+        ends = begins + self._lengths[runs]
+        rows = ranges(begins, ends)
         firsts, rest, owns, others = (
-            slice(before[rows.start], before[rows.stop]) for before in self._before
+            ranges(before[begins], before[ends]) for before in self._before
         )
         is_own, number = columns["is_own"], self._before.firsts[-1]
         part = copy(self)
         part.__dict__.pop("_before", None)
-        part._begins, part._lengths = np.zeros(1, np.int64), self._lengths[runs]
+        part._begins, part._lengths = add_up(ends - begins)[:-1], self._lengths[runs]
         part._own = self._own[runs]
         part._columns = {
             "is_next": columns["is_next"][rows],

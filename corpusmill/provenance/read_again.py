@@ -25,6 +25,9 @@ _REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
 # file at a time.
 GAP_BYTES, GROUP_BYTES = 2**16, 2**24
 
+# What is wrong with the file of a document that has another text.
+CHANGED = "is not what it was when the data set was built"
+
 # Opens a file as it is stored.
 Open = Callable[[], AbstractContextManager[BinaryIO]]
 Flags = npt.NDArray[np.bool_]
@@ -59,10 +62,9 @@ def read_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
     """Yield some documents of a file with the texts that they had.
 
     Args:
-        open_file: opens the file.
-        file: the whole file.
-        wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
-            of the table of documents (`corpusmill.provenance.documents`).
+        open_file: as of `find_again`.
+        file: as of `find_again`.
+        wanted: as of `find_again`.
 
     Yields:
         Rows of TEXT_SCHEMA, ascending by id, none of them empty; together all of the documents.
@@ -70,30 +72,46 @@ def read_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
     Raises:
         UnreadableTextError: a document is not there, or has another text now.
     """
-    places = _places(wanted)
+    missing = wanted.num_rows
+    for documents in find_again(open_file, file, wanted):
+        missing -= documents.num_rows
+        yield documents
+    if missing:
+        raise UnreadableTextError(f"{file.file} {CHANGED}")
+
+
+def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield those of some documents of a file that still have the texts that they had.
+
+    Args:
+        open_file: opens the file.
+        file: the whole file.
+        wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
+            of the table of documents (`corpusmill.provenance.documents`).
+
+    Yields:
+        Rows of TEXT_SCHEMA, ascending by id, none of them empty.
+    """
     if not is_read_in_ranges(file):
-        yield from _read_whole(open_file, file, wanted)
+        yield from _find_in_whole(open_file, file, wanted)
         return
+    places = _places(wanted)
     for begin, end in _group(places, wanted.column("length").to_numpy().astype(np.int64)):
-        own = wanted.slice(begin, end - begin)
+        own, found = wanted.slice(begin, end - begin), list[pa.RecordBatch]()
         for part in list_ranges(file, int(places[begin]), int(places[end - 1])):
-            documents = list(_find(open_file, part, own))
-            if sum(batch.num_rows for batch in documents) == own.num_rows:
-                yield from documents
+            found = list(_find(open_file, part, own))
+            if sum(batch.num_rows for batch in found) == own.num_rows:
                 break
-        else:
-            raise _changed(file)
+        yield from found
 
 
-def _read_whole(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+def _find_in_whole(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
     missing = wanted.num_rows
     for documents in _find(open_file, file, wanted):
         missing -= documents.num_rows
         yield documents
         if not missing:
             return
-    if missing:
-        raise _changed(file)
 
 
 def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -154,7 +172,3 @@ def measure_reading(documents: pa.Table) -> npt.NDArray[np.int64]:
     before = np.append(0, places[1:] - places[:-1] - lengths[:-1])
     sizes: npt.NDArray[np.int64] = np.clip(before, 0, GAP_BYTES) + lengths
     return sizes
-
-
-def _changed(file: FileRange) -> UnreadableTextError:
-    return UnreadableTextError(f"{file.file} is not what it was when the data set was built")

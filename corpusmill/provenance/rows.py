@@ -17,7 +17,7 @@ stored as they come.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO, Protocol, Self
 
@@ -30,9 +30,10 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance.byte_planes import from_bytes, to_bytes
-from corpusmill.provenance.packed_rows import PackedRows, holds_any
+from corpusmill.provenance.key_ranks import KeyRanks
+from corpusmill.provenance.packed_rows import KEY_COLUMNS, PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
-from corpusmill.provenance.spans import Ids, Integers, Rows
+from corpusmill.provenance.spans import Ids, Integers, Rows, join
 
 SCHEMA = pa.schema([pa.field(name, pa.binary(), nullable=False) for name in TYPES])
 
@@ -51,8 +52,6 @@ _GROUPS = b"corpusmill.groups"
 _BY_KEY = b"corpusmill.by-key"
 # There may be a writer for each of a hundred length bins.
 _SMALL_BYTES = 2**16
-# The places of so many rows are counted one by one; for more all are sorted.
-_FEW_ROWS = 16
 
 
 class Sink(Protocol):
@@ -194,18 +193,23 @@ class RowsFile:
         """Return the number of rows."""
         return int(self._starts[-1])
 
-    def row(self, row: int) -> Rows:
-        """Return what a row is made of, and no other one.
+    def rows(self, places: Integers) -> Rows:
+        """Return what some rows are made of; each group that holds any is unpacked once.
 
         Args:
-            row: its place in the shard.
+            places: int64[n], where the rows stand in the shard.
         """
-        stored = int(self._order[row]) if self._is_scattered else row
-        group = int(np.searchsorted(self._starts, stored, side="right")) - 1
-        rows, number = self._read(group), stored - self._starts[group]
-        if self._derived[group] and not self._is_scattered:
-            number = _row_at(rows.keys(self._seed), number)
-        return rows.take(np.array([number]))
+        return self._take(self._translate(places, KeyRanks.numbers_at))
+
+    def _take(self, numbers: Integers) -> Rows:
+        """Return some rows by their numbers in the order in which they are stored."""
+        groups = np.searchsorted(self._starts, numbers, side="right") - 1
+        order = np.argsort(groups, kind="stable")
+        parts = [
+            self._read(group).take(numbers[groups == group] - self._starts[group])
+            for group in np.unique(groups).tolist()
+        ]
+        return join(parts).take(np.argsort(order))
 
     def __enter__(self) -> Self:
         return self
@@ -214,16 +218,14 @@ class RowsFile:
         self._stream.close()
 
     def groups(self) -> Iterator[tuple[Integers, Rows]]:
-        """Yield all groups: int64[rows], where each row stands in the shard, and the rows."""
+        """Yield all groups as they are stored: int64[rows], the numbers of rows, and the rows."""
         for group in range(len(self._derived)):
-            rows = self._read(group)
-            yield self._places(group, rows, np.arange(len(rows))), rows.unpack()
+            yield self._numbers_of(group), self._read(group).unpack()
 
     def find_groups(self, documents: Ids) -> Iterator[tuple[Integers, Rows]]:
         """Yield the rows that were built from some documents, or hold their tokens, as `groups`.
 
-        Those of a group come together, in the order of the shard. Little is read of groups without
-        such a row.
+        Little is read of groups without such a row.
 
         Args:
             documents: uint64[n], their ids.
@@ -233,9 +235,31 @@ class RowsFile:
             if holds_any(known[DOCUMENTS], documents):
                 rows = self._read(group, known)
                 numbers = rows.find(documents)
-                places = self._places(group, rows, numbers)
-                order = np.argsort(places)
-                yield places[order], rows.take(numbers[order])
+                yield numbers + self._starts[group], rows.take(numbers)
+
+    def places_of(self, numbers: Integers) -> Integers:
+        """Return where some rows stand in the shard, int64[n].
+
+        Args:
+            numbers: int64[n], the numbers of the rows in the order in which they are stored.
+        """
+        return self._translate(numbers, KeyRanks.places_of)
+
+    def _translate(
+        self, values: Integers, translate: Callable[[KeyRanks, Integers], Integers]
+    ) -> Integers:
+        """Return the places of numbers, or the numbers of places."""
+        if self._is_scattered:
+            return translate(self._ranks, values)
+        groups = np.searchsorted(self._starts, values, side="right") - 1
+        translated = values.copy()
+        for group in np.unique(groups).tolist():
+            if self._derived[group]:
+                own, start = groups == group, self._starts[group]
+                keys = [self._read_keys(group)]
+                ranks = KeyRanks(np.array([0, len(keys[0])]), keys.__getitem__)
+                translated[own] = translate(ranks, values[own] - start) + start
+        return translated
 
     def _read(self, group: int, known: Mapping[str, np.ndarray] | None = None) -> PackedRows:
         """Read a group, of which some columns may be known."""
@@ -247,12 +271,8 @@ class RowsFile:
         table = self._file.read_row_group(group, names, use_threads=False)
         return {name: from_bytes(table.column(name)[0].as_py(), TYPES[name]) for name in names}
 
-    def _places(self, group: int, rows: PackedRows, numbers: Integers) -> Integers:
-        """Return where some rows of a group stand in the shard."""
-        if self._derived[group] and not self._is_scattered:
-            numbers = _ranks(rows.keys(self._seed), numbers)
-        places: Integers = numbers + self._starts[group]
-        return self._ranks_in_file[places] if self._is_scattered else places
+    def _numbers_of(self, group: int) -> Integers:
+        return np.arange(self._starts[group], self._starts[group + 1])
 
     @property
     def _is_scattered(self) -> bool:
@@ -260,34 +280,14 @@ class RowsFile:
         return self.by_key and len(self._derived) > 1
 
     @cached_property
-    def _order(self) -> Integers:
-        """The rows of all groups in the order of the shard, int64[rows]."""
-        groups = [self._read(group) for group in range(len(self._derived))]
-        keys = np.concatenate([rows.keys(self._seed) for rows in groups])
-        identity = map(np.concatenate, zip(*(rows.unpack()[:3] for rows in groups), strict=True))
-        order: Integers = sort_order(keys, *identity)
-        return order
+    def _ranks(self) -> KeyRanks:
+        """Where the rows of all groups stand, if these are scattered."""
+        return KeyRanks(self._starts, self._read_keys, self._read_identity)
 
-    @cached_property
-    def _ranks_in_file(self) -> Integers:
-        """The place in the shard of each row, in the order of the groups, int64[rows]."""
-        return np.argsort(self._order)
+    def _read_keys(self, group: int) -> Ids:
+        """Return the keys of a group's rows, uint64[rows]."""
+        return PackedRows(self._read_columns(group, KEY_COLUMNS)).keys(self._seed)
 
-
-def _ranks(keys: Ids, numbers: Integers) -> Integers:
-    """Return the places of some keys among all; of equal keys the first ones stand first."""
-    if len(numbers) > _FEW_ROWS:
-        ranks = np.empty(len(keys), np.int64)
-        ranks[np.argsort(keys, kind="stable")] = np.arange(len(keys))
-        return ranks[numbers]
-    return np.array(
-        [np.count_nonzero(keys < keys[n]) + np.count_nonzero(keys[:n] == keys[n]) for n in numbers],
-        np.int64,
-    )
-
-
-def _row_at(keys: Ids, rank: int) -> int:
-    """Return the number of the key that has a place among all."""
-    key = np.partition(keys, rank)[rank]
-    before = np.count_nonzero(keys < key)
-    return int(np.flatnonzero(keys == key)[rank - before])
+    def _read_identity(self, numbers: Integers) -> Sequence[np.ndarray]:
+        """Return the documents, repeats and indices of some rows."""
+        return self._take(numbers)[:3]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.provenance.rows import RowsFile
-from corpusmill.provenance.spans import Ids, Rows
+from corpusmill.provenance.spans import Ids, Integers, Rows
 
 Flags = npt.NDArray[np.bool_]
 
@@ -41,21 +41,22 @@ class Selection:
         return Selection(own - np.uint64(first_document), self.keeps)
 
 
-def find_kept(file: RowsFile, selection: Selection) -> Flags:
-    """Return bool[rows] in the order of the shard: which rows hold nothing that is removed.
+def find_removed(file: RowsFile, selection: Selection) -> Integers:
+    """Return the rows that hold anything that is removed, int64[n]: their numbers, ascending.
 
     Args:
-        file: the provenance of the shard.
+        file: the provenance of a shard, which numbers rows as they are stored there.
         selection: what is removed.
 
     Example:
         Of three rows, of which the second has the tokens of documents 5 and 7, the removal of
-        document 7 keeps [True, False, True].
+        document 7 gives [1].
     """
-    kept = np.ones(len(file), np.bool_)
-    for places, rows in file.groups():
-        kept[places[_touched(rows, selection)]] = False
-    return kept
+    if selection.keeps:
+        found = [numbers[_touched(rows, selection)] for numbers, rows in file.groups()]
+    else:
+        found = [numbers for numbers, _ in file.find_groups(selection.documents)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _touched(rows: Rows, selection: Selection) -> Flags:

@@ -39,9 +39,7 @@ class Rows(NamedTuple):
         """
         counts = np.diff(self.span_offsets)[numbers]
         offsets = add_up(counts)
-        spans = np.arange(offsets[-1]) + np.repeat(
-            self.span_offsets[:-1][numbers] - offsets[:-1], counts
-        )
+        spans = ranges(self.span_offsets[:-1][numbers], self.span_offsets[1:][numbers])
         return Rows(
             self.documents[numbers],
             self.repeats[numbers],
@@ -53,6 +51,12 @@ class Rows(NamedTuple):
         )
 
 
+_NO_NUMBERS, _NO_IDS = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+_NOTHING = Rows(
+    _NO_IDS, _NO_NUMBERS, _NO_NUMBERS, np.zeros(1, np.int64), _NO_IDS, _NO_NUMBERS, _NO_NUMBERS
+)
+
+
 def add_up(values: np.ndarray) -> Integers:
     """Return int64[n + 1]: the sums of the values before each, and of all."""
     sums = np.zeros(len(values) + 1, np.int64)
@@ -60,8 +64,24 @@ def add_up(values: np.ndarray) -> Integers:
     return sums
 
 
+def ranges(begins: Integers, ends: Integers) -> Integers:
+    """Return the numbers of several ranges, one range after another, int64[numbers].
+
+    Args:
+        begins: int64[ranges].
+        ends: int64[ranges].
+
+    Example:
+        the begins [7, 0] and the ends [9, 1] give [7, 8, 0].
+    """
+    offsets = add_up(ends - begins)
+    numbers: Integers = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
+    return numbers
+
+
 def join(parts: Sequence[Rows]) -> Rows:
     """Return the rows of all parts."""
+    parts = [_NOTHING, *parts]
     firsts = add_up(np.array([len(part.tokens) for part in parts]))
     offsets = [part.span_offsets[:-1] + first for part, first in zip(parts, firsts, strict=False)]
     columns = {

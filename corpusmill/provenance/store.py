@@ -2,9 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import accumulate, repeat
-from operator import itemgetter
+from itertools import accumulate, chain
 
 import msgspec
 import numpy as np
@@ -16,14 +14,12 @@ from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.provenance import Generation, Kind, list_provenance, provenance_name
-from corpusmill.dataset.shards import damaged_file
 from corpusmill.dataset.storage import Folder
-from corpusmill.errors import UserError, in_one_line
+from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
-from corpusmill.provenance.documents import DocumentsTable
+from corpusmill.provenance.files import open_documents, open_rows
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.rows import RowsFile
-from corpusmill.provenance.spans import Ids, Integers, Rows
+from corpusmill.provenance.spans import Ids, Integers, Rows, join
 from corpusmill.provenance.threads import search_in_order
 
 
@@ -57,20 +53,34 @@ class OriginStore:
         """Return the names of a split's files, in the order of its shards."""
         return list(list_provenance((entry.file for entry in self.manifest.files), kind, split))
 
-    def origin(self, split: str, row: int) -> RowOrigin:
-        """Return where a row of a split comes from.
+    def origins(self, split: str, rows: Sequence[int]) -> Iterator[RowOrigin]:
+        """Yield where rows of a split come from, shard by shard; each group is unpacked once.
+
+        Args:
+            split: name of the split.
+            rows: their numbers in it.
 
         Raises:
             IndexError: there is no such row.
             UserError: a file of provenance is damaged.
         """
-        if not 0 <= row < self.manifest.splits[split].rows:
-            raise IndexError(f"{split} has {self.manifest.splits[split].rows} rows, from 0")
+        wanted, total = np.unique(np.array(rows, np.int64)), self.manifest.splits[split].rows
+        if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
+            raise IndexError(f"{split} has {total} rows, from 0")
         names, starts = self.names("rows", split), self._row_starts(split)
-        number = int(np.searchsorted(starts, row, side="right")) - 1
-        with _reading(self._folder, names[number]), self._open(names[number]) as file:
-            rows = file.row(row - starts[number])
-        return self._describe(split, row, rows, 0, self._first_id(names[number]))
+        files = np.searchsorted(starts, wanted, side="right") - 1
+        parts = [(file, wanted[files == file] - starts[file]) for file in np.unique(files).tolist()]
+        read = search_in_order(self._read_rows, ((names[file], places) for file, places in parts))
+        for (file, places), found in zip(parts, read, strict=True):
+            first_id = self._first_id(names[file])
+            for number, place in enumerate(places.tolist()):
+                yield self._describe(split, starts[file] + place, found, number, first_id)
+
+    def _read_rows(self, part: tuple[str, Integers]) -> Rows:
+        """Return some rows of a file by their places in its shard."""
+        name, places = part
+        with open_rows(self._folder, name, self.manifest.seed) as file:
+            return file.rows(places)
 
     def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
         """Yield every row that was built from some documents or holds their tokens, in order.
@@ -100,21 +110,25 @@ class OriginStore:
             if (generation := self._provenance.generation_of(name)).tag in by_tag
             and (name in near or self._has_random_documents)
         ]
-        groups = search_in_order(
+        searched = search_in_order(
             self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
         )
-        for (_, start, first_id, _), found in zip(files, groups, strict=True):
-            groups_in_order = (
-                zip(places.tolist(), range(len(places)), repeat(rows)) for places, rows in found
-            )
-            for place, number, rows in merge(*groups_in_order, key=itemgetter(0)):
+        for (_, start, first_id, _), (places, rows) in zip(files, searched, strict=True):
+            for number, place in enumerate(places.tolist()):
                 yield self._describe(split, start + place, rows, number, first_id)
 
-    def _search(self, place: tuple[str, Ids]) -> list[tuple[Integers, Rows]]:
-        """Return the rows of documents, by their ids in their generation, in a file."""
-        name, documents = place
-        with _reading(self._folder, name), self._open(name) as file:
-            return list(file.find_groups(documents))
+    def _search(self, part: tuple[str, Ids]) -> tuple[Integers, Rows]:
+        """Return the rows of documents, by their ids in their generation, in a file.
+
+        With the places of the rows in its shard, which ascend.
+        """
+        name, documents = part
+        with open_rows(self._folder, name, self.manifest.seed) as file:
+            found = list(file.find_groups(documents))
+            numbers = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in found)])
+            places = file.places_of(numbers)
+        order = np.argsort(places)
+        return places[order], join([rows for _, rows in found]).take(order)
 
     @property
     def _has_random_documents(self) -> bool:
@@ -173,21 +187,27 @@ class OriginStore:
             UserError: a file of provenance is damaged, or does not list one of them.
         """
         wanted = np.unique(np.array([*ids], np.uint64))
-        records: dict[int, DocumentRecord] = {}
-        for generation, own in self._by_generation(wanted):
-            homes = self._homes(generation, own)
-            for home in np.unique(homes).tolist():
-                group, first, total = self._group_of(generation, home)
-                name = provenance_name("documents", group, home - first, total)
-                with _reading(self._folder, name), self._folder.open(name) as stream:
-                    at_home = own[homes == home] - np.uint64(generation.first_id)
-                    table = DocumentsTable(stream).find(at_home)
-                found = records_of(table, generation.first_id)
-                records |= {record.document: record for record in found}
+        places = [
+            (generation, home, own[homes == home])
+            for generation, own in self._by_generation(wanted)
+            for homes in [self._homes(generation, own)]
+            for home in np.unique(homes).tolist()
+        ]
+        found = chain.from_iterable(search_in_order(self._read_records, places))
+        records = {record.document: record for record in found}
         if missing := [number for number in wanted.tolist() if number not in records]:
             cause = f"the data set holds no document {missing[0]}"
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
+
+    def _read_records(self, place: tuple[Generation, int, Ids]) -> list[DocumentRecord]:
+        """Return what is known of some documents of a home."""
+        generation, home, documents = place
+        group, first, total = self._group_of(generation, home)
+        name = provenance_name("documents", group, home - first, total)
+        with open_documents(self._folder, name) as table:
+            found = table.find(documents - np.uint64(generation.first_id))
+        return list(records_of(found, generation.first_id))
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents`).
@@ -200,8 +220,8 @@ class OriginStore:
             UserError: a file of provenance is damaged.
         """
         for name in self.names("documents", split):
-            with _reading(self._folder, name), self._folder.open(name) as stream:
-                for table in DocumentsTable(stream).groups(columns):
+            with open_documents(self._folder, name) as documents:
+                for table in documents.groups(columns):
                     yield _renumber(table, self._first_id(name))
 
     def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
@@ -219,8 +239,8 @@ class OriginStore:
         numbers, found = self._numbers_of(file), dict[int, DocumentRecord]()
         for split in self.manifest.splits:
             for name in self.names("documents", split):
-                with _reading(self._folder, name), self._folder.open(name) as stream:
-                    table, first_id = DocumentsTable(stream), self._first_id(name)
+                first_id = self._first_id(name)
+                with open_documents(self._folder, name) as table:
                     for number in numbers:
                         local = number - (first_id >> OFFSET_BITS)
                         if local < 0:
@@ -261,11 +281,8 @@ class OriginStore:
         return self._starts[split]
 
     def _count_rows(self, name: str) -> int:
-        with _reading(self._folder, name), self._open(name) as file:
+        with open_rows(self._folder, name, self.manifest.seed) as file:
             return len(file)
-
-    def _open(self, name: str) -> RowsFile:
-        return RowsFile(self._folder.open(name), self.manifest.seed)
 
     def _shard_ends(self, split: str) -> list[int]:
         """Return the number of rows up to the end of each shard of a split."""
@@ -298,19 +315,3 @@ def _renumber(table: pa.Table, first_id: int) -> pa.Table:
     """Return a table of documents with the ids that they have in the data set."""
     ids = pa.array(table.column("document").to_numpy() + np.uint64(first_id))
     return table.set_column(0, table.schema.field(0), ids)
-
-
-class _reading:  # noqa: N801  used as a statement
-    """Name the file in whose reading an error is raised."""
-
-    def __init__(self, folder: Folder, name: str) -> None:
-        self._folder, self._name = folder, name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        # Arrow's errors of damaged files are of many kinds.
-        if isinstance(error, Exception) and not isinstance(error, UserError):
-            cause = f"its provenance cannot be read ({in_one_line(error)})"
-            raise damaged_file(self._folder, self._name, cause) from error

@@ -1,31 +1,34 @@
 """The text of documents and of spans, read again from the input of a data set."""
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import BinaryIO
+from functools import cached_property, partial
+from itertools import groupby, pairwise
+from typing import BinaryIO, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.document_facts import digests_of
-from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.provenance.inputs import Inputs
-from corpusmill.provenance.read_again import list_ranges
+from corpusmill.provenance.read_again import CHANGED, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+
+# A document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row; or why it cannot be read.
+Document: TypeAlias = pa.RecordBatch | UnreadableTextError
+
+# So many pieces of a text are tokenized together, by as many threads as there are cores.
+_PIECES = 256
 
 
 class Texts:
@@ -48,6 +51,8 @@ class Texts:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         tokenizer = Tokenizer.from_str(self.tokenizer.json)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         tokenizer.encode_special_tokens = not self.tokenizer.options.special_tokens_in_text
         return tokenizer
 
@@ -58,23 +63,66 @@ class Texts:
         made = msgspec.convert(dict(entry.options), options)
         return made.bind(self.tokenizer).text_cuts(self._manifest.seed)
 
+    def read_spans(
+        self, records: Mapping[int, DocumentRecord], spans: Iterable[Span]
+    ) -> Iterator[tuple[int, dict[Span, str], str]]:
+        """Yield documents with the texts of their spans; each is read and tokenized once.
+
+        Args:
+            records: the documents of the spans, by id, and any others.
+            spans: the spans, each once.
+
+        Yields:
+            The id of each document, the texts of its spans, and why it cannot be read; empty if it
+            can.
+        """
+        of_documents: dict[int, list[Span]] = {number: [] for number in records}
+        for span in spans:
+            of_documents[span.document].append(span)
+        for number, document in self.read_all(records.values()):
+            own = of_documents[number]
+            try:
+                texts = dict(zip(own, self.spell(_readable(document), own), strict=True))
+                yield number, texts, ""
+            except UnreadableTextError as error:
+                yield number, {}, str(error)
+
     def read(self, record: DocumentRecord) -> pa.RecordBatch:
         """Return a document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row.
 
         Raises:
             UnreadableTextError: its file is not there, or has another text now.
         """
-        name = self._manifest.corpus.files[record.file_number].path
-        file = FileRange(name, record.file_number, self._options)
-        for part in list_ranges(file, record.place, record.place):
+        [(_, document)] = self.read_all([record])
+        return _readable(document)
+
+    def read_all(self, records: Iterable[DocumentRecord]) -> Iterator[tuple[int, Document]]:
+        """Yield documents by their ids, each once; those of a file are read together."""
+        in_order = sorted(records, key=lambda record: record.document)
+        for number, own in groupby(in_order, lambda record: record.file_number):
+            yield from self._read_file(number, {record.document: record for record in own})
+
+    def _read_file(
+        self, number: int, records: dict[int, DocumentRecord]
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield documents of a file; those that are found are taken from `records`."""
+        name = self._manifest.corpus.files[number].path
+        file = FileRange(name, number, self._options)
+        cause = UnreadableTextError(f"{name} {CHANGED}")
+        try:
             for stream in self._inputs.open(name):
-                document = _find(open_decompressed(stream, name), part, record)
-                if document is not None:
-                    return document
-        raise UnreadableTextError(f"{name} is not what it was when the data set was built")
+                for documents in find_again(partial(_rewind, stream), file, _to_table(records)):
+                    for row, document in enumerate(documents.column("document").to_pylist()):
+                        del records[document]
+                        yield document, documents.slice(row, 1)
+                if not records:
+                    return
+        except UnreadableTextError as error:
+            cause = error
+        yield from ((document, cause) for document in records)
 
     @catch_panics("the tokenizers library")
-    def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:
+    def spell(self, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
         """Return the text of spans of a document.
 
         Args:
@@ -86,25 +134,37 @@ class Texts:
         """
         pieces = self.pieces(document)
         separator = "\n" if self._cuts is None else ""
-        starts = [*accumulate((len(piece) + len(separator) for piece in pieces), initial=0)]
+        bounds = [(span.first_token, span.first_token + span.tokens - 1) for span in spans]
+        tokens = sorted({token for pair in bounds for token in pair})
+        found = dict(zip(tokens, self._locate(pieces, len(separator), tokens), strict=False))
+        if len(found) < len(tokens):
+            cause = "its text has fewer tokens than when the data set was built"
+            raise UnreadableTextError(cause)
         whole = separator.join(pieces)
-        encodings: list[Encoding] = []
-        ends, texts = [0], []
-        for span in spans:
-            last = span.first_token + span.tokens
-            while ends[-1] < last and len(encodings) < len(pieces):
-                encoded = self._tokenizer.encode(pieces[len(encodings)], add_special_tokens=False)
-                encodings.append(encoded)
-                ends.append(ends[-1] + len(encoded))
-            if ends[-1] < last:
-                cause = "its text has fewer tokens than when the data set was built"
-                raise UnreadableTextError(cause)
-            bounds = []
-            for token, side in ((span.first_token, 0), (last - 1, 1)):
-                piece = bisect_right(ends, token) - 1
-                bounds.append(starts[piece] + encodings[piece].offsets[token - ends[piece]][side])
-            texts.append(whole[slice(*bounds)])
-        return texts
+        return [whole[found[first][0] : found[last][1]] for first, last in bounds]
+
+    def _locate(
+        self, pieces: Sequence[str], gap: int, tokens: Sequence[int]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield where tokens, in ascending order, begin and end in the pieces, which gaps separate.
+
+        The tokens of some pieces are in memory at a time; as many pieces are tokenized as it takes.
+        """
+        token = character = 0
+        wanted = iter(tokens)
+        following = next(wanted, None)
+        for begin in range(0, len(pieces), _PIECES):
+            part = pieces[begin : begin + _PIECES]
+            if following is None:
+                return
+            encodings = self._tokenizer.encode_batch(part, add_special_tokens=False)
+            for piece, encoding in zip(part, encodings, strict=True):
+                while following is not None and following < token + len(encoding):
+                    place = encoding.token_to_chars(following - token)
+                    assert place  # noqa: S101  it has this token
+                    yield character + place[0], character + place[1]
+                    following = next(wanted, None)
+                token, character = token + len(encoding), character + len(piece) + gap
 
     def pieces(self, document: pa.RecordBatch) -> list[str]:
         """Return the sentences of a document, or the pieces into which its objective cuts it.
@@ -124,12 +184,28 @@ class Texts:
         return [data[start:end].decode() for start, end in pairwise(bounds.tolist())]
 
 
-def _find(stream: BinaryIO, part: FileRange, record: DocumentRecord) -> pa.RecordBatch | None:
-    """Return a document with its id and its digest, one row, if a range of a file holds it."""
-    for batch in read_corpus(stream, part):
-        ids = batch.documents.column("document").to_numpy()
-        for row in np.flatnonzero(ids == record.document).tolist():
-            document = batch.documents.slice(row, 1)
-            if digests_of(document)[0] == record.digest:
-                return document
-    return None
+def _readable(document: Document) -> pa.RecordBatch:
+    """Return a document.
+
+    Raises:
+        UnreadableTextError: it is why there is none.
+    """
+    if isinstance(document, UnreadableTextError):
+        raise document
+    return document
+
+
+def _to_table(records: Mapping[int, DocumentRecord]) -> pa.Table:
+    """Return documents, which ascend by id, as `find_again` takes them."""
+    columns = [
+        [getattr(record, name) for record in records.values()]
+        for name in ("document", "length", "digest")
+    ]
+    arrays = [pa.array(column, pa.uint64()) for column in columns]
+    return pa.table(arrays, ["document", "length", "digest"])
+
+
+def _rewind(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
+    """Return a stream at its beginning, which stays open."""
+    stream.seek(0)
+    return nullcontext(stream)

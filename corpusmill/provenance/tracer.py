@@ -1,18 +1,20 @@
 """From rows to the documents, the places in files and the text that they are made of."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.inputs import Inputs
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, UnreadableTextError
+from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
 from corpusmill.provenance.store import OriginStore
 
 if TYPE_CHECKING:
     from corpusmill.provenance.texts import Texts
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,17 @@ class TracedRow:
         }
 
 
+class Follow(Protocol):
+    """Passes on items while they are counted."""
+
+    def __call__(self, items: Iterable[Item], total: int, what: str) -> Iterable[Item]:
+        """Return the items, whose number is `total`."""
+
+
+def _pass_on(items: Iterable[Item], total: int, what: str) -> Iterable[Item]:  # noqa: ARG001
+    return items
+
+
 class Tracer:
     """Traces rows to documents and text, and documents to rows.
 
@@ -111,6 +124,8 @@ class Tracer:
         folder: of the data set.
         manifest: of the data set.
         inputs: where the corpus is; None if no text is wanted.
+        follow: passes on items of which it is told the number and what they are, such as to show
+            how many are done; by default it only passes them on.
 
     Attributes:
         store: the provenance of the data set.
@@ -119,21 +134,46 @@ class Tracer:
         UserError: the data set was built without provenance, or its tokenizer is damaged.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest, inputs: Inputs | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        manifest: Manifest,
+        inputs: Inputs | None = None,
+        follow: Follow = _pass_on,
+    ) -> None:
         self.store, self._manifest = OriginStore(folder, manifest), manifest
+        self._follow = follow
         self._texts = None if inputs is None else _texts_of(folder, manifest, inputs)
 
-    def trace(self, split: str, rows: Iterable[int]) -> list[TracedRow]:
+    def trace(self, split: str, rows: Sequence[int]) -> list[TracedRow]:
         """Trace rows of a split.
+
+        Args:
+            split: name of the split.
+            rows: their numbers in it.
 
         Raises:
             IndexError: there is no such row.
             UserError: a file of provenance is damaged.
         """
-        return self.describe([self.store.origin(split, row) for row in rows])
+        found = self.find_origins(split, rows)
+        return self.describe([found[row] for row in rows])
+
+    def find_origins(self, split: str, rows: Iterable[int]) -> Mapping[int, RowOrigin]:
+        """Find where rows of a split come from, by their numbers in it.
+
+        Raises:
+            IndexError: there is no such row.
+            UserError: a file of provenance is damaged.
+        """
+        wanted = list(dict.fromkeys(rows))
+        origins = self._follow(self.store.origins(split, wanted), len(wanted), "rows looked up")
+        return {origin.row: origin for origin in origins}
 
     def describe(self, origins: Sequence[RowOrigin]) -> list[TracedRow]:
         """Add documents and texts to the origins of rows.
+
+        Each document is read, and its text tokenized, once for all rows.
 
         Raises:
             UserError: a file of provenance is damaged.
@@ -141,7 +181,15 @@ class Tracer:
         ids = {number for origin in origins for number in origin.documents}
         records = self.store.documents(ids)
         documents = {number: self.locate(record) for number, record in records.items()}
-        return [self._describe(origin, documents) for origin in origins]
+        texts, missing = dict[Span, str](), dict[int, str]()
+        if self._texts:
+            spans = dict.fromkeys(span for origin in origins for span in origin.spans)
+            read = self._texts.read_spans(records, spans)
+            for number, own, cause in self._follow(read, len(records), "documents read"):
+                texts |= own
+                if cause:
+                    missing[number] = cause
+        return [_describe(origin, documents, texts, missing) for origin in origins]
 
     def locate(self, record: DocumentRecord) -> TracedDocument:
         """Name the file and the source of a document."""
@@ -149,24 +197,19 @@ class Tracer:
         place = record.place >> self.store.piece_bits
         return TracedDocument(record, corpus.files[number].path, place, corpus.source_of(number))
 
-    def _describe(self, origin: RowOrigin, documents: dict[int, TracedDocument]) -> TracedRow:
-        texts, missing = dict[Span, str](), ""
-        for number in origin.documents if self._texts else ():
-            spans = [span for span in origin.spans if span.document == number]
-            try:
-                texts |= self._read(documents[number].record, spans)
-            except UnreadableTextError as error:
-                missing = str(error)
-        traced = tuple(
-            TracedSpan(span, documents[span.document], texts.get(span)) for span in origin.spans
-        )
-        named = tuple(documents[number] for number in origin.documents)
-        return TracedRow(origin, named, traced, missing)
 
-    def _read(self, record: DocumentRecord, spans: list[Span]) -> Iterator[tuple[Span, str]]:
-        assert self._texts  # noqa: S101  by the caller
-        document = self._texts.read(record)
-        return zip(spans, self._texts.spell(document, spans), strict=True)
+def _describe(
+    origin: RowOrigin,
+    documents: Mapping[int, TracedDocument],
+    texts: Mapping[Span, str],
+    missing: Mapping[int, str],
+) -> TracedRow:
+    traced = tuple(
+        TracedSpan(span, documents[span.document], texts.get(span)) for span in origin.spans
+    )
+    named = tuple(documents[number] for number in origin.documents)
+    causes = [missing[number] for number in origin.documents if number in missing]
+    return TracedRow(origin, named, traced, causes[-1] if causes else "")
 
 
 def _texts_of(folder: Folder, manifest: Manifest, inputs: Inputs) -> "Texts":

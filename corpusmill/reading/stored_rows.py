@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.provenance.records import RowOrigin, Span
+from corpusmill.provenance.spans import add_up, ranges
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.rows import Integers, group
 from corpusmill.reading.token_windows import TokenWindows
 
 
@@ -45,41 +47,67 @@ class StoredRow(NamedTuple):
         return replace(origin, spans=tuple(spans))
 
 
-def stored_rows(samples: Samples, number: int) -> Iterator[StoredRow]:
-    """Yield the rows of which a sample is made, in their order.
+def stored_rows(samples: Samples, numbers: Integers) -> list[list[StoredRow]]:
+    """Return the rows of which samples are made, in their order.
+
+    Each shard is looked at once for all samples.
 
     Args:
         samples: a data set, windows of one, or several data sets read as one.
-        number: of the sample.
+        numbers: int64[n], those of the samples.
     """
     if isinstance(samples, JoinedSamples):
-        starts = np.cumsum([0, *map(len, samples.sources)])
-        source = int(np.searchsorted(starts, number, side="right")) - 1
-        yield from stored_rows(samples.sources[source], number - int(starts[source]))
-    elif isinstance(samples, TokenWindows):
-        yield from _rows_of_window(samples, number)
-    elif isinstance(samples, DataSet):
-        yield StoredRow(samples, _row_of(samples, number))
-    else:
-        raise TypeError(f"the rows of {type(samples).__name__} are not known")
+        return _rows_of_joined(samples, numbers)
+    if isinstance(samples, TokenWindows):
+        return _rows_of_windows(samples, numbers)
+    if isinstance(samples, DataSet):
+        return [[StoredRow(samples, row)] for row in samples.rows_in_split(numbers).tolist()]
+    raise TypeError(f"the rows of {type(samples).__name__} are not known")
 
 
-def _row_of(data_set: DataSet, sample: int) -> int:
-    return int(data_set.rows_in_split(np.array([sample]))[0])
+def _rows_of_joined(samples: JoinedSamples, numbers: Integers) -> list[list[StoredRow]]:
+    starts = np.cumsum([0, *map(len, samples.sources)])
+    found: dict[int, list[StoredRow]] = {}
+    for source, own, places in group(numbers, starts):
+        found |= zip(places.tolist(), stored_rows(samples.sources[source], own), strict=True)
+    return [found[place] for place in range(len(numbers))]
 
 
-def _rows_of_window(samples: TokenWindows, number: int) -> Iterator[StoredRow]:
+def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[StoredRow]]:
     data_set = samples.data_set
-    starts = np.cumsum([0, *(shard.tokens for shard in data_set.shards)])
-    firsts = np.cumsum([0, *data_set.shard_sizes])
-    begin = int(samples.find_begins(np.array([number]))[0])
-    stop = begin + samples.context_len + 1
-    while begin < stop:
-        shard = int(np.searchsorted(starts, begin, side="right")) - 1
+    starts = np.cumsum([0, *(shard.tokens for shard in data_set.shards)], dtype=np.int64)
+    firsts = np.cumsum([0, *data_set.shard_sizes], dtype=np.int64)
+    begins = samples.find_begins(numbers)
+    stops = begins + samples.context_len + 1
+    found: list[list[StoredRow]] = [[] for _ in numbers]
+    for shard in _list_shards(starts, begins, stops):
         rows = np.arange(firsts[shard], firsts[shard + 1])
-        ends = int(starts[shard]) + np.cumsum([0, *data_set.lengths(rows)])
+        ends = starts[shard] + add_up(data_set.lengths(rows))
+        first_row = int(data_set.rows_in_split(rows[:1])[0])
+        for window in np.flatnonzero((begins < ends[-1]) & (stops > ends[0])).tolist():
+            begin, stop = max(begins[window], ends[0]), min(stops[window], ends[-1])
+            for row, first, tokens in _cut(ends, int(begin), int(stop)):
+                found[window].append(StoredRow(data_set, first_row + row, first, tokens))
+    return found
+
+
+def _list_shards(starts: Integers, begins: Integers, stops: Integers) -> list[int]:
+    """Return the shards that hold tokens of some windows, in order."""
+    holds = [np.searchsorted(starts, places, side="right") - 1 for places in (begins, stops - 1)]
+    shards: list[int] = np.unique(ranges(holds[0], holds[1] + 1)).tolist()
+    return shards
+
+
+def _cut(ends: Integers, begin: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the rows of a stretch of tokens: the row, its first token there, and their number.
+
+    Args:
+        ends: int64[rows + 1], where the rows begin, and the last one ends.
+        begin: where the stretch begins.
+        stop: where it ends.
+    """
+    while begin < stop:
         row = int(np.searchsorted(ends, begin, side="right")) - 1
-        end = min(stop, int(ends[row + 1]))
-        sample = int(firsts[shard]) + row
-        yield StoredRow(data_set, _row_of(data_set, sample), begin - int(ends[row]), end - begin)
+        first, end = int(ends[row]), min(stop, int(ends[row + 1]))
+        yield row, begin - first, end - begin
         begin = end

@@ -19,7 +19,7 @@ from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Texts
 from corpusmill.testing.spans import check_spans
 
-# One of this many rows and documents is looked up by itself: looking each up reads files anew.
+# One of this many rows is looked up, and of documents by itself, which reads files anew.
 _EVERY = 7
 # The columns of text that `spell` returns are compared with the document's without white space.
 Pieces = Mapping[int, list[str]]
@@ -68,8 +68,10 @@ def check_provenance(folder: Path, *inputs: Path) -> list[RowOrigin]:
     manifest = store.manifest
     expected = [(name, row) for name, split in manifest.splits.items() for row in range(split.rows)]
     assert [(origin.split, origin.row) for origin in origins] == expected
+    for name in manifest.splits:
+        some = [origin for origin in origins if origin.split == name][::_EVERY]
+        assert list(store.origins(name, [origin.row for origin in some])) == some
     for origin in origins[::_EVERY]:
-        assert store.origin(origin.split, origin.row) == origin
         shard = next(
             one for one in manifest.splits[origin.split].shards if one.file == origin.shard
         )

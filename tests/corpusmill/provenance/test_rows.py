@@ -59,10 +59,20 @@ def write(
 
 
 def read(content: bytes) -> list[Row]:
-    rows: dict[int, Row] = {}
-    for places, group in RowsFile(io.BytesIO(content), SEED).groups():
-        rows |= {int(place): row_in(group, number) for number, place in enumerate(places)}
+    file, rows = RowsFile(io.BytesIO(content), SEED), dict[int, Row]()
+    for numbers, group in file.groups():
+        places = file.places_of(numbers).tolist()
+        rows |= {place: row_in(group, number) for number, place in enumerate(places)}
     return [rows[place] for place in range(len(rows))]
+
+
+def find(file: RowsFile, document: int) -> list[tuple[int, Row]]:
+    """Return the rows of a document, with their places, as they are stored."""
+    return [
+        (place, row_in(group, number))
+        for numbers, group in file.find_groups(np.array([document], np.uint64))
+        for number, place in enumerate(file.places_of(numbers).tolist())
+    ]
 
 
 def row_in(rows: Rows, number: int = 0) -> Row:
@@ -96,8 +106,9 @@ def test_rows_are_read_as_they_were_written_in_any_order(
     assert content == write(rows)
     file = RowsFile(io.BytesIO(content), SEED)
     assert len(file) == len(rows)
-    for place, row in enumerate(rows):
-        assert row_in(file.row(place)) == row
+    places = np.array(data.draw(st.permutations(range(len(rows)))), np.int64)
+    found = file.rows(places)
+    assert [row_in(found, number) for number in range(len(rows))] == [rows[n] for n in places]
 
 
 @given(many_rows, documents)
@@ -106,12 +117,7 @@ def test_the_rows_of_a_document_are_found_by_their_origin_and_by_their_spans(
 ) -> None:
     rows = in_order_of_keys(rows) if rows else rows
     file = RowsFile(io.BytesIO(write(rows)), SEED)
-    found = [
-        (int(place), row_in(rows, number))
-        for places, rows in file.find_groups(np.array([document], np.uint64))
-        for number, place in enumerate(places)
-    ]
-    assert found == [
+    assert sorted(find(file, document)) == [
         (place, row)
         for place, row in enumerate(rows)
         if document in (row[0], *(span[0] for span in row[3]))
@@ -160,15 +166,12 @@ def test_rows_added_in_any_order_stand_in_that_of_their_keys(
     sorted_rows = in_order_of_keys(rows) if rows else rows
     assert read(content) == sorted_rows
     file = RowsFile(io.BytesIO(content), SEED)
-    for place, row in enumerate(sorted_rows):
-        assert row_in(file.row(place)) == row
-    found = {
-        int(place)
-        for places, _ in file.find_groups(np.array([document], np.uint64))
-        for place in places
-    }
+    some = data.draw(st.lists(st.sampled_from(range(len(rows))))) if rows else []
+    found = file.rows(np.array(some, np.int64))
+    assert [row_in(found, number) for number in range(len(some))] == [sorted_rows[n] for n in some]
     touched = [document in (row[0], *(span[0] for span in row[3])) for row in sorted_rows]
-    assert found == set(np.flatnonzero(touched).tolist())
+    expected = [(place, sorted_rows[place]) for place in np.flatnonzero(touched).tolist()]
+    assert sorted(find(file, document)) == expected
 
 
 @given(many_rows, st.integers(1, 5), st.data())
@@ -187,7 +190,8 @@ def test_copies_of_rows_stand_in_the_same_order(
         )
         sink = Sink()
         writer = RowsWriter(sink, SEED, file.by_key)
-        copy_rows(file, writer, np.array(kept, np.bool_))
+        removed = np.flatnonzero(~np.array(kept, np.bool_)[file.places_of(np.arange(len(rows)))])
+        copy_rows(file, writer, removed)
         writer.close()
     assert read(sink.getvalue()) == [
         row for row, is_kept in zip(rows, kept, strict=True) if is_kept

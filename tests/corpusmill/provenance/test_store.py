@@ -39,7 +39,7 @@ def test_places_and_names_that_do_not_exist_are_refused(data: Path) -> None:
         store.documents([1])
     for row in (-1, store.manifest.splits["train"].rows):
         with pytest.raises(IndexError, match="train has"):
-            store.origin("train", row)
+            list(store.origins("train", [0, row]))
 
 
 def test_nothing_asked_for_is_nothing_found(data: Path) -> None:
@@ -55,5 +55,9 @@ def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     for path in (folder / "provenance").glob(f"{kind}-*"):
         damage_file(path, "cut")
     store = open_store(folder)
+    look_up = {
+        "documents": lambda: store.documents(ids),
+        "rows": lambda: list(store.origins(origin.split, [origin.row])),
+    }
     with pytest.raises(UserError, match=rf"provenance/{kind}-.*its provenance cannot be read"):
-        store.documents(ids) if kind == "documents" else store.origin(origin.split, origin.row)
+        look_up[kind]()

@@ -172,7 +172,7 @@ def test_a_dry_run_changes_no_data_set() -> None:
     build = ("--tokenizer", TOKENIZER, "--num-shards", "3", "--input", text)
     run_here("bert", *build, "--output", made, "--", "--no_auth")
     store = OriginStore(BeamFolder(made), read_manifest(BeamFolder(made)))
-    document = ("--document", str(store.origin("train", 0).document))
+    document = ("--document", str(next(store.origins("train", [0])).document))
     before = listing(made)
     for command in (
         ("bert", *build, "--output", made, "--append", "--existing", "allow"),
