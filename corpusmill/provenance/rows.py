@@ -30,7 +30,7 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance.byte_planes import from_bytes, to_bytes
-from corpusmill.provenance.key_ranks import KeyRanks
+from corpusmill.provenance.key_ranks import MOST_KEYS, KeyRanks
 from corpusmill.provenance.packed_rows import KEY_COLUMNS, PackedRows, holds_any
 from corpusmill.provenance.packing import DOCUMENTS, TYPES, pack
 from corpusmill.provenance.spans import Ids, Integers, Rows, join
@@ -167,6 +167,7 @@ class RowsFile:
     Args:
         stream: the file.
         seed: the data set's seed.
+        most_keys: as of `corpusmill.provenance.key_ranks.KeyRanks`.
 
     Attributes:
         by_key: whether the rows of all groups stand in the shard in the order of their keys, as
@@ -176,7 +177,7 @@ class RowsFile:
         ValueError: it is not such a file.
     """
 
-    def __init__(self, stream: BinaryIO, seed: int) -> None:
+    def __init__(self, stream: BinaryIO, seed: int, most_keys: int = MOST_KEYS) -> None:
         # Arrow would read it ahead by threads, which must not outlive Python.
         self._file = pq.ParquetFile(stream, pre_buffer=False)
         metadata = self._file.metadata
@@ -187,7 +188,7 @@ class RowsFile:
             raise ValueError("it does not hold the provenance of rows")
         self._derived = [is_derived for _, is_derived in groups]
         self._starts = np.cumsum([0, *(rows for rows, _ in groups)])
-        self._stream, self._seed = stream, seed
+        self._stream, self._seed, self._most_keys = stream, seed, most_keys
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -282,7 +283,7 @@ class RowsFile:
     @cached_property
     def _ranks(self) -> KeyRanks:
         """Where the rows of all groups stand, if these are scattered."""
-        return KeyRanks(self._starts, self._read_keys, self._read_identity)
+        return KeyRanks(self._starts, self._read_keys, self._read_identity, self._most_keys)
 
     def _read_keys(self, group: int) -> Ids:
         """Return the keys of a group's rows, uint64[rows]."""

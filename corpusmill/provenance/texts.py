@@ -27,8 +27,8 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 # A document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row; or why it cannot be read.
 Document: TypeAlias = pa.RecordBatch | UnreadableTextError
 
-# So many pieces of a text are tokenized together, by as many threads as there are cores.
-_PIECES = 256
+# By as many threads as there are cores.
+PIECES_AT_ONCE = 256
 
 
 class Texts:
@@ -38,13 +38,21 @@ class Texts:
         manifest: of the data set.
         tokenizer: of the data set.
         inputs: where the corpus is.
+        pieces_at_once: how many pieces of a text are tokenized together.
 
     Attributes:
         tokenizer: the tokenizer.
     """
 
-    def __init__(self, manifest: Manifest, tokenizer: TokenizerFile, inputs: Inputs) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        tokenizer: TokenizerFile,
+        inputs: Inputs,
+        pieces_at_once: int = PIECES_AT_ONCE,
+    ) -> None:
         self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
+        self._pieces_at_once = pieces_at_once
         options = msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         self._options = replace(options, keep_fields=())
 
@@ -153,8 +161,8 @@ class Texts:
         token = character = 0
         wanted = iter(tokens)
         following = next(wanted, None)
-        for begin in range(0, len(pieces), _PIECES):
-            part = pieces[begin : begin + _PIECES]
+        for begin in range(0, len(pieces), self._pieces_at_once):
+            part = pieces[begin : begin + self._pieces_at_once]
             if following is None:
                 return
             encodings = self._tokenizer.encode_batch(part, add_special_tokens=False)

@@ -1,6 +1,7 @@
 """The files that say of what the rows of a shard are made."""
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -217,3 +218,40 @@ def test_offsets_of_a_slice_do_not_matter() -> None:
     writer.add(batch_of(rows).slice(1, 3))
     writer.close()
     assert read(sink.getvalue()) == rows[1:4]
+
+
+class CountingFile(RowsFile):
+    """Counts how often the columns of groups are read.
+
+    Attributes:
+        read: the groups whose spans were read.
+    """
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, SEED)
+        self.read = list[int]()
+
+    def _read_columns(self, group: int, names: Sequence[str]) -> dict[str, np.ndarray]:
+        if "span_tokens" in names:
+            self.read.append(group)
+        return super()._read_columns(group, names)
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_a_group_is_unpacked_once_for_all_rows_that_are_asked_for(
+    by_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GROUP_ROWS", 10)
+    rows: list[Row] = [(number, 0, 0, [(number, 1, 2)]) for number in range(50)]
+    in_order = in_order_of_keys(rows)
+    cuts = tuple(range(10, 50, 10))
+    file = CountingFile(io.BytesIO(write(rows if by_key else in_order, cuts, by_key=by_key)))
+    if by_key:
+        places = np.arange(50)
+        file.rows(places)
+        assert file.read == [0, 1, 2, 3, 4]
+        return
+    places = np.array([31, 12, 11, 39, 19])
+    found = file.rows(places)
+    assert [row_in(found, number) for number in range(5)] == [in_order[n] for n in places]
+    assert file.read == [1, 3]

@@ -1,15 +1,18 @@
 """Documents that are read again, and the text of their tokens."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, ClassVar
 
+import pyarrow as pa
 import pytest
 
 from corpusmill.provenance.inputs import Inputs
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
+from corpusmill.provenance.texts import Texts
 from tests.tools import jobs
-from tests.tools.origins import list_documents, open_texts
+from tests.tools.origins import list_documents, list_origins, open_store, open_texts
 
 
 @pytest.fixture
@@ -99,3 +102,72 @@ def test_folders_in_the_present_one_are_not_searched(
     monkeypatch.chdir(corpus.parent)
     with pytest.raises(UnreadableTextError, match="is not in the present folder: name another"):
         next(Inputs().open("notes/part.jsonl"))
+
+
+class CountingInputs(Inputs):
+    """Counts how often files are opened.
+
+    Attributes:
+        opened: their names.
+    """
+
+    opened: ClassVar[list[str]] = []
+
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        self.opened.append(name)
+        return super().open(name)
+
+
+class CountingTexts(Texts):
+    """Counts how often documents are tokenized.
+
+    Attributes:
+        spelled: their ids.
+    """
+
+    spelled: ClassVar[list[int]] = []
+
+    def spell(self, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
+        self.spelled.append(document.column("document")[0].as_py())
+        return super().spell(document, spans)
+
+
+@pytest.mark.parametrize("pieces_at_once", [1, 3, 1000])
+def test_a_file_is_opened_and_a_document_tokenized_once_for_all_spans(
+    pieces_at_once: int, data: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountingInputs, "opened", [])
+    monkeypatch.setattr(CountingTexts, "spelled", [])
+    store = open_store(data)
+    manifest = store.manifest
+    tokenizer = manifest.tokenizer.to_tokenizer((data / "tokenizer.json").read_text())
+    inputs = CountingInputs((str(corpus),))
+    texts = CountingTexts(manifest, tokenizer, inputs, pieces_at_once)
+    origins = [row for row in list_origins(data) if row.split == "train"][:60]
+    records = store.documents({number for row in origins for number in row.documents})
+    spans = dict.fromkeys(span for row in origins for span in row.spans)
+    found = list(texts.read_spans(records, spans))
+    assert sorted(inputs.opened) == ["notes/part.jsonl", "wiki/part.jsonl"]
+    assert sorted(texts.spelled) == sorted(records)
+    assert len(spans) > len(records)
+    alone = open_texts(data, corpus)
+    for number, own, cause in found:
+        assert cause == ""
+        document = alone.read(records[number])
+        for span, text in own.items():
+            assert alone.spell(document, [span]) == [text]
+    assert sum(len(own) for _, own, _ in found) == len(spans)
+
+
+def test_documents_of_a_file_that_are_gone_do_not_hide_the_others(
+    data: Path, corpus: Path, tmp_path: Path
+) -> None:
+    records = {one.document: one for one in list_documents(data) if "notes" in one.fields["file"]}
+    gone = records[max(records)]
+    shutil.copytree(corpus, tmp_path / "corpus")
+    part = tmp_path / "corpus" / "notes" / "part.jsonl"
+    part.write_bytes(part.read_bytes()[: gone.place])
+    texts = open_texts(data, tmp_path / "corpus")
+    causes = {number: cause for number, _, cause in texts.read_spans(records, [])}
+    assert causes.keys() == records.keys()
+    assert [number for number, cause in causes.items() if cause] == [gone.document]

@@ -1,0 +1,65 @@
+"""The stored rows of samples, whose tokens are those of the samples."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpusmill.reading.data_set import DataSet, Samples
+from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.rows import Integers
+from corpusmill.reading.stored_rows import StoredRow, stored_rows
+from corpusmill.reading.token_windows import TOKENS, TokenWindows
+
+
+class Measured(DataSet):
+    """Counts how often rows are measured."""
+
+    measured = 0
+
+    def lengths(self, samples: Integers) -> Integers:
+        type(self).measured += 1
+        return super().lengths(samples)
+
+
+def read(rows: list[StoredRow]) -> list[int]:
+    """Return the tokens of rows, or of parts of rows."""
+    found: list[int] = []
+    for row in rows:
+        tokens = row.data_set[row.row]["input_ids"]
+        stop = None if row.tokens is None else row.first + row.tokens
+        found += tokens[row.first : stop].tolist()
+    return found
+
+
+def tokens_of(windows: Samples, number: int) -> list[int]:
+    """Return all tokens of a window, its last target included."""
+    tokens: list[int] = windows.take(np.array([number]))[0][TOKENS].tolist()
+    return tokens
+
+
+@pytest.mark.parametrize("across_shards", [True, False])
+@pytest.mark.parametrize("context_len", [7, 300, 3000])
+def test_the_rows_of_windows_hold_their_tokens(
+    context_len: int, across_shards: bool, gpt_stream: Path
+) -> None:
+    windows = TokenWindows(Measured(gpt_stream), context_len, 41, across_shards)
+    numbers = np.arange(0, len(windows), max(1, len(windows) // 60))[::-1].copy()
+    Measured.measured = 0
+    found = stored_rows(windows, numbers)
+    assert Measured.measured <= len(windows.data_set.shards)
+    for number, rows in zip(numbers.tolist(), found, strict=True):
+        assert read(rows) == tokens_of(windows, number)
+
+
+def test_the_rows_of_joined_samples_are_those_of_each(gpt_stream: Path, bert: Path) -> None:
+    windows = TokenWindows(DataSet(gpt_stream), 50)
+    joined = JoinedSamples([windows, TokenWindows(DataSet(gpt_stream, "validation"), 50)])
+    numbers = np.array([len(joined) - 1, 3, len(windows), len(windows) - 1])
+    for number, rows in zip(numbers.tolist(), stored_rows(joined, numbers), strict=True):
+        assert read(rows) == tokens_of(joined, number)
+    examples = DataSet(bert)
+    assert stored_rows(examples, np.array([5, 2])) == [
+        [StoredRow(examples, 5)],
+        [StoredRow(examples, 2)],
+    ]
