@@ -5,7 +5,6 @@ Nothing here needs numba, as importing it takes longer than unpacking a few rows
 
 from collections.abc import Mapping
 from copy import copy
-from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -29,13 +28,13 @@ _BLOCK_RUNS = 2**14
 
 
 class _Before(NamedTuple):
-    """What stands before each row, and before the end.
+    """How many spans stand before some rows, each as many integers as there are rows.
 
     Attributes:
-        firsts: int64[rows + 1], the spans that are the first ones of their rows.
-        rest: int64[rows + 1], all other spans; as many as such that are not the last ones.
-        owns: int64[rows + 1], the spans of the rows' own documents.
-        others: int64[rows + 1], the spans of other documents.
+        firsts: the spans that are the first ones of their rows.
+        rest: all other spans; as many as such that are not the last ones.
+        owns: the spans of the rows' own documents.
+        others: the spans of other documents.
     """
 
     firsts: Integers
@@ -152,15 +151,20 @@ class PackedRows:
         found[np.repeat(np.isin(self._own, wanted), self._lengths)] = True
         others = np.flatnonzero(np.isin(self._columns["other"], wanted))
         if len(others):
-            found[np.searchsorted(self._before.others, others, side="right") - 1] = True
+            before = self._count_before(np.arange(len(self) + 1)).others
+            found[np.searchsorted(before, others, side="right") - 1] = True
         return np.flatnonzero(found)
 
-    @cached_property
-    def _before(self) -> "_Before":
-        """What stands before each row."""
+    def _count_before(self, rows: Integers) -> _Before:
+        """Return what stands before some rows, or the end.
+
+        Args:
+            rows: int64[...], the number of all rows for the end.
+        """
         spans, flags = self._columns["spans"], self._columns["is_own"]
-        firsts, all_spans = add_up(spans > 0), add_up(spans)
-        rest, number = all_spans - firsts, int(firsts[-1])
+        number = np.count_nonzero(spans)
+        firsts, all_spans = add_up(spans > 0)[rows], add_up(spans)[rows]
+        rest = all_spans - firsts
         others = add_up(~flags[number:])[rest]
         if not flags[:number].all():
             others += add_up(~flags[:number])[firsts]
@@ -183,12 +187,10 @@ class PackedRows:
         columns, begins = self._columns, self._begins[runs]
         ends = begins + self._lengths[runs]
         rows = ranges(begins, ends)
-        firsts, rest, owns, others = (
-            ranges(before[begins], before[ends]) for before in self._before
-        )
-        is_own, number = columns["is_own"], self._before.firsts[-1]
+        before = self._count_before(np.stack([begins, ends]))
+        firsts, rest, owns, others = (ranges(*bounds) for bounds in before)
+        is_own, number = columns["is_own"], np.count_nonzero(columns["spans"])
         part = copy(self)
-        part.__dict__.pop("_before", None)
         part._begins, part._lengths = add_up(ends - begins)[:-1], self._lengths[runs]
         part._own = self._own[runs]
         part._columns = {

@@ -53,6 +53,9 @@ _BY_KEY = b"corpusmill.by-key"
 # There may be a writer for each of a hundred length bins.
 _SMALL_BYTES = 2**16
 
+# A method of `KeyRanks`.
+Translate = Callable[[KeyRanks, Integers], Integers]
+
 
 class Sink(Protocol):
     """Where the bytes of a file go."""
@@ -189,6 +192,7 @@ class RowsFile:
         self._derived = [is_derived for _, is_derived in groups]
         self._starts = np.cumsum([0, *(rows for rows, _ in groups)])
         self._stream, self._seed, self._most_keys = stream, seed, most_keys
+        self._kept: dict[int, PackedRows] = {}
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -200,17 +204,26 @@ class RowsFile:
         Args:
             places: int64[n], where the rows stand in the shard.
         """
-        return self._take(self._translate(places, KeyRanks.numbers_at))
+        if self._is_scattered:
+            return self._take(self._ranks.numbers_at(places))
+        return self._take(places, KeyRanks.numbers_at)
 
-    def _take(self, numbers: Integers) -> Rows:
-        """Return some rows by their numbers in the order in which they are stored."""
+    def _take(self, numbers: Integers, translate: Translate | None = None) -> Rows:
+        """Return some rows by their numbers as they are stored, or what gives these in a group."""
+        parts, places = list[Rows](), [np.empty(0, np.int64)]
+        for group, own in self._groups_of(numbers):
+            in_group = numbers[own] - self._starts[group]
+            if translate:
+                in_group = self._within(group, in_group, translate)
+            parts.append(self._read(group).take(in_group))
+            places.append(own)
+        return join(parts).take(np.argsort(np.concatenate(places)))
+
+    def _groups_of(self, numbers: Integers) -> Iterator[tuple[int, Integers]]:
+        """Yield the groups of some rows, each with the places of its own ones among them."""
         groups = np.searchsorted(self._starts, numbers, side="right") - 1
-        order = np.argsort(groups, kind="stable")
-        parts = [
-            self._read(group).take(numbers[groups == group] - self._starts[group])
-            for group in np.unique(groups).tolist()
-        ]
-        return join(parts).take(np.argsort(order))
+        for group in np.unique(groups).tolist():
+            yield group, np.flatnonzero(groups == group)
 
     def __enter__(self) -> Self:
         return self
@@ -244,29 +257,29 @@ class RowsFile:
         Args:
             numbers: int64[n], the numbers of the rows in the order in which they are stored.
         """
-        return self._translate(numbers, KeyRanks.places_of)
-
-    def _translate(
-        self, values: Integers, translate: Callable[[KeyRanks, Integers], Integers]
-    ) -> Integers:
-        """Return the places of numbers, or the numbers of places."""
         if self._is_scattered:
-            return translate(self._ranks, values)
-        groups = np.searchsorted(self._starts, values, side="right") - 1
-        translated = values.copy()
-        for group in np.unique(groups).tolist():
-            if self._derived[group]:
-                own, start = groups == group, self._starts[group]
-                keys = [self._read_keys(group)]
-                ranks = KeyRanks(np.array([0, len(keys[0])]), keys.__getitem__)
-                translated[own] = translate(ranks, values[own] - start) + start
-        return translated
+            return self._ranks.places_of(numbers)
+        places = numbers.copy()
+        for group, own in self._groups_of(numbers):
+            start = self._starts[group]
+            places[own] = start + self._within(group, numbers[own] - start, KeyRanks.places_of)
+        return places
+
+    def _within(self, group: int, values: Integers, translate: Translate) -> Integers:
+        """Return the places of a group's rows, or their numbers, both from the group's first on."""
+        if not self._derived[group]:
+            return values
+        keys = [self._read(group).keys(self._seed)]
+        return translate(KeyRanks(np.array([0, len(keys[0])]), keys.__getitem__), values)
 
     def _read(self, group: int, known: Mapping[str, np.ndarray] | None = None) -> PackedRows:
-        """Read a group, of which some columns may be known."""
-        columns = known or {}
-        missing = [name for name in SCHEMA.names if name not in columns]
-        return PackedRows({**columns, **self._read_columns(group, missing)})
+        """Read a group, of which some columns may be known; the last one that was read is kept."""
+        if group not in self._kept:
+            columns = known or {}
+            missing = [name for name in SCHEMA.names if name not in columns]
+            self._kept.clear()
+            self._kept[group] = PackedRows({**columns, **self._read_columns(group, missing)})
+        return self._kept[group]
 
     def _read_columns(self, group: int, names: Sequence[str]) -> dict[str, np.ndarray]:
         table = self._file.read_row_group(group, names, use_threads=False)
@@ -287,7 +300,8 @@ class RowsFile:
 
     def _read_keys(self, group: int) -> Ids:
         """Return the keys of a group's rows, uint64[rows]."""
-        return PackedRows(self._read_columns(group, KEY_COLUMNS)).keys(self._seed)
+        kept = self._kept.get(group)
+        return (kept or PackedRows(self._read_columns(group, KEY_COLUMNS))).keys(self._seed)
 
     def _read_identity(self, numbers: Integers) -> Sequence[np.ndarray]:
         """Return the documents, repeats and indices of some rows."""

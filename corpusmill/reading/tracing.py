@@ -132,10 +132,11 @@ class Run:
             cause = "a batch by length depends on all samples around it"
             raise UserError("batching", cause, "Give the number of a step instead")
         for epoch in epochs:
-            for number in self._numbers_of(samples, epoch).tolist():
+            numbers = self._numbers_of(samples, epoch)
+            located = self.order.locate(numbers).tolist()
+            for number, sample in zip(numbers.tolist(), located, strict=True):
                 step = self._step_of(self.batching, number - epoch * len(self.order))
                 if step is not None:
-                    [sample] = self.order.locate(np.array([number])).tolist()
                     yield Reading(sample, epoch, step, number % self.world_size)
 
     def _step_of(self, batching: FixedBatches, place: int) -> int | None:
