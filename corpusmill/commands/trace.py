@@ -92,6 +92,9 @@ class Trace:
         if (self.step is not None or self.state) and self.batch_size is None:
             flag = f"--step {self.step}" if self.step is not None else f"--state {self.state}"
             raise UserError(flag, "the size of batches is unknown", "Add --batch-size")
+        if self.context_len and self.batch_size and (self.document or self.file or self.where):
+            cause = "in which windows a document stands is not looked up"
+            raise UserError("--context-len", cause, "Leave it out, or trace a step")
         self._check_numbers()
 
     def _check_numbers(self) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from corpusmill.console.following import follow
 from corpusmill.console.traces import print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
+from corpusmill.provenance.following import pass_on
 from corpusmill.provenance.inputs import Inputs
-from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.records import DocumentRecord, RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
@@ -25,6 +26,8 @@ from corpusmill.reading.stored_rows import stored_rows
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.tracing import Reading, Run, Step, run_of
 
+# Of all rows of some documents, so many are in memory.
+_ROWS_AT_ONCE = 2**16
 _STATE_KEYS = {"version", "samples", "order", "number"}
 
 
@@ -38,7 +41,9 @@ def trace(command: Trace, call: Call) -> int:
     command.check()
     data_set = DataSet(command.folder, command.split)
     inputs = Inputs(command.input) if command.text else None
-    tracer = Tracer(data_set.folder, data_set.manifest, inputs, follow)
+    # Rows of documents are printed as JSON while files are searched, and no line may be between.
+    shows = pass_on if command.json and call.console.is_terminal else follow
+    tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows)
     if command.row:
         rows = [_row_of(data_set.manifest, command, row) for row in command.row]
         _print(command, call, tracer.trace(command.split, rows[: command.limit or None]))
@@ -143,22 +148,29 @@ def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Ca
         call.console.print("no document of the data set matches")
         return
     ids = np.array([record.document for record in records], np.uint64)
-    rows = list(tracer.store.rows_of(ids))
-    readings = _read_when(
-        data_set, command, [row.row for row in rows if row.split == command.split]
-    )
+    rows = tracer.store.rows_of(ids)
+    located = map(tracer.locate, records)
     if command.json:
-        for record in records:
-            call.console.print(json.dumps(tracer.locate(record).to_json(), ensure_ascii=False))
-        for row in rows:
-            entry = {"split": row.split, "row": row.row, "shard": row.shard,
-                     "shard_row": row.shard_row, "documents": row.documents}  # fmt: skip
-            if row.split == command.split and row.row in readings:
-                entry["read"] = [vars(reading) for reading in readings[row.row]]
-            call.console.print(json.dumps(entry))
+        for document in located:
+            call.console.print(json.dumps(document.to_json(), ensure_ascii=False))
+        while part := list(islice(rows, _ROWS_AT_ONCE)):
+            _print_json(call, part, _read_when(data_set, command, part))
         return
-    located = [tracer.locate(record) for record in records]
-    print_documents(call.console, located, rows, readings, command.limit)
+    shown = list(islice(rows, command.limit or None))
+    readings = _read_when(data_set, command, shown)
+    total = len(shown) + sum(1 for _ in rows)
+    print_documents(call.console, list(located), shown, total, readings, command.limit)
+
+
+def _print_json(
+    call: Call, rows: Sequence[RowOrigin], readings: Mapping[RowOrigin, list[Reading]]
+) -> None:
+    for row in rows:
+        entry = {"split": row.split, "row": row.row, "shard": row.shard,
+                 "shard_row": row.shard_row, "documents": row.documents}  # fmt: skip
+        if row in readings:
+            entry["read"] = [vars(reading) for reading in readings[row]]
+        call.console.print(json.dumps(entry))
 
 
 def _find_documents(tracer: Tracer, data_set: DataSet, command: Trace) -> Sequence[DocumentRecord]:
@@ -170,18 +182,17 @@ def _find_documents(tracer: Tracer, data_set: DataSet, command: Trace) -> Sequen
 
 
 def _read_when(
-    data_set: DataSet, command: Trace, rows: Sequence[int]
-) -> Mapping[int, list[Reading]]:
-    """Return when a run reads rows, by row; nothing if its batches are not known."""
+    data_set: DataSet, command: Trace, rows: Sequence[RowOrigin]
+) -> Mapping[RowOrigin, list[Reading]]:
+    """Return when a run reads rows of its split; nothing if its batches are not known."""
     if command.batch_size is None:
         return {}
-    if command.context_len is not None:
-        cause = "in which windows a document stands is not looked up"
-        raise UserError("--context-len", cause, "Leave it out, or trace a step")
-    epochs = range(command.epoch, command.epoch + 1)
-    found = _run(data_set, command).readings(np.array(rows, np.int64), epochs)
-    by_row = sorted(found, key=lambda reading: (reading.sample, reading.step))
-    return {row: list(of_row) for row, of_row in groupby(by_row, lambda one: one.sample)}
+    by_number = {row.row: row for row in rows if row.split == command.split}
+    epochs, numbers = range(command.epoch, command.epoch + 1), np.array([*by_number], np.int64)
+    found: dict[RowOrigin, list[Reading]] = {}
+    for reading in _run(data_set, command).readings(numbers, epochs):
+        found.setdefault(by_number[reading.sample], []).append(reading)
+    return found
 
 
 def _print(command: Trace, call: Call, rows: Sequence[TracedRow]) -> None:

@@ -72,7 +72,8 @@ def print_documents(
     console: Console,
     documents: Sequence[TracedDocument],
     rows: Sequence[RowOrigin],
-    readings: Mapping[int, Sequence[Reading]],
+    total: int,
+    readings: Mapping[RowOrigin, Sequence[Reading]],
     limit: int,
 ) -> None:
     """Print documents, and the rows that hold them.
@@ -80,21 +81,22 @@ def print_documents(
     Args:
         console: the terminal.
         documents: the documents.
-        rows: all rows that hold text of one of them.
-        readings: when a run reads the rows, by number; empty where that is not asked.
-        limit: the most documents and the most rows that are printed; 0 prints all.
+        rows: the rows that hold text of one of them, as far as they are printed.
+        total: the number of all such rows.
+        readings: when a run reads the rows; empty where that is not asked.
+        limit: the most documents that are printed; 0 prints all.
     """
-    limit = limit or max(len(documents), len(rows))
+    limit = limit or len(documents)
     for document in documents[:limit]:
         console.print(_describe(document))
     if len(documents) > limit:
         console.print(f"... and {len(documents) - limit:,} more documents")
-    console.print(f"{len(rows):,} rows hold text of {len(documents):,} documents:")
-    for row in rows[:limit]:
+    console.print(f"{total:,} rows hold text of {len(documents):,} documents:")
+    for row in rows:
         read = "".join(
             f"; epoch {one.epoch}, step {one.step:,}, rank {one.rank}"
-            for one in readings.get(row.row, ())
+            for one in readings.get(row, ())
         )
         console.print(f"  {row.split} row {row.row:,}: {row.shard}, row {row.shard_row:,}{read}")
-    if len(rows) > limit:
-        console.print(f"... and {len(rows) - limit:,} more rows (--limit 0 prints all)")
+    if total > len(rows):
+        console.print(f"... and {total - len(rows):,} more rows (--limit 0 prints all)")

@@ -18,6 +18,7 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.provenance.files import open_documents, open_rows
+from corpusmill.provenance.following import Follow, pass_on
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.spans import Ids, Integers, Rows, join
 from corpusmill.provenance.threads import search_in_order
@@ -29,6 +30,7 @@ class OriginStore:
     Args:
         folder: of the data set.
         manifest: of the data set.
+        follow: shows how many files are read.
 
     Attributes:
         piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
@@ -37,11 +39,11 @@ class OriginStore:
         UserError: the data set was built without provenance.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+    def __init__(self, folder: Folder, manifest: Manifest, follow: Follow = pass_on) -> None:
         if manifest.provenance is None:
             cause = "it was built without provenance"
             raise UserError(folder.url, cause, "Build it again, without --no-provenance")
-        self._folder, self.manifest = folder, manifest
+        self._folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
         self.piece_bits = piece_bits(
             msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
@@ -71,7 +73,8 @@ class OriginStore:
         files = np.searchsorted(starts, wanted, side="right") - 1
         parts = [(file, wanted[files == file] - starts[file]) for file in np.unique(files).tolist()]
         read = search_in_order(self._read_rows, ((names[file], places) for file, places in parts))
-        for (file, places), found in zip(parts, read, strict=True):
+        followed = self._follow(read, len(parts), "files of rows read")
+        for (file, places), found in zip(parts, followed, strict=True):
             first_id = self._first_id(names[file])
             for number, place in enumerate(places.tolist()):
                 yield self._describe(split, starts[file] + place, found, number, first_id)
@@ -113,7 +116,8 @@ class OriginStore:
         searched = search_in_order(
             self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
         )
-        for (_, start, first_id, _), (places, rows) in zip(files, searched, strict=True):
+        followed = self._follow(searched, len(files), "files of rows searched")
+        for (_, start, first_id, _), (places, rows) in zip(files, followed, strict=True):
             for number, place in enumerate(places.tolist()):
                 yield self._describe(split, start + place, rows, number, first_id)
 
@@ -193,8 +197,9 @@ class OriginStore:
             for homes in [self._homes(generation, own)]
             for home in np.unique(homes).tolist()
         ]
-        found = chain.from_iterable(search_in_order(self._read_records, places))
-        records = {record.document: record for record in found}
+        found = search_in_order(self._read_records, places)
+        followed = self._follow(found, len(places), "files of documents read")
+        records = {record.document: record for record in chain.from_iterable(followed)}
         if missing := [number for number in wanted.tolist() if number not in records]:
             cause = f"the data set holds no document {missing[0]}"
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
+from corpusmill.provenance.following import Follow, pass_on
 from corpusmill.provenance.inputs import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
 from corpusmill.provenance.store import OriginStore
 
 if TYPE_CHECKING:
     from corpusmill.provenance.texts import Texts
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -106,17 +105,6 @@ class TracedRow:
         }
 
 
-class Follow(Protocol):
-    """Passes on items while they are counted."""
-
-    def __call__(self, items: Iterable[Item], total: int, what: str) -> Iterable[Item]:
-        """Return the items, whose number is `total`."""
-
-
-def _pass_on(items: Iterable[Item], total: int, what: str) -> Iterable[Item]:  # noqa: ARG001
-    return items
-
-
 class Tracer:
     """Traces rows to documents and text, and documents to rows.
 
@@ -124,8 +112,7 @@ class Tracer:
         folder: of the data set.
         manifest: of the data set.
         inputs: where the corpus is; None if no text is wanted.
-        follow: passes on items of which it is told the number and what they are, such as to show
-            how many are done; by default it only passes them on.
+        follow: shows how much is done.
 
     Attributes:
         store: the provenance of the data set.
@@ -139,10 +126,10 @@ class Tracer:
         folder: Folder,
         manifest: Manifest,
         inputs: Inputs | None = None,
-        follow: Follow = _pass_on,
+        follow: Follow = pass_on,
     ) -> None:
-        self.store, self._manifest = OriginStore(folder, manifest), manifest
-        self._follow = follow
+        self.store = OriginStore(folder, manifest, follow)
+        self._manifest, self._follow = manifest, follow
         self._texts = None if inputs is None else _texts_of(folder, manifest, inputs)
 
     def trace(self, split: str, rows: Sequence[int]) -> list[TracedRow]:
@@ -166,9 +153,7 @@ class Tracer:
             IndexError: there is no such row.
             UserError: a file of provenance is damaged.
         """
-        wanted = list(dict.fromkeys(rows))
-        origins = self._follow(self.store.origins(split, wanted), len(wanted), "rows looked up")
-        return {origin.row: origin for origin in origins}
+        return {origin.row: origin for origin in self.store.origins(split, [*rows])}
 
     def describe(self, origins: Sequence[RowOrigin]) -> list[TracedRow]:
         """Add documents and texts to the origins of rows.

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     for path in (folder / "provenance").glob(f"{kind}-*"):
         damage_file(path, "cut")
     store = open_store(folder)
-    look_up = {
+    look_up: dict[str, Callable[[], object]] = {
         "documents": lambda: store.documents(ids),
         "rows": lambda: list(store.origins(origin.split, [origin.row])),
     }
