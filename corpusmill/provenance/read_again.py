@@ -125,7 +125,8 @@ def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.Rec
             known = ids[np.minimum(places, len(ids) - 1)] == read.column("document").to_numpy()
             if not known.any():
                 continue
-            read, places = read.filter(pa.array(known)), places[known]
+            if not known.all():
+                read, places = read.filter(pa.array(known)), places[known]
             same: Flags = digests_of(read) == digests[places]
             if same.any():
                 yield read if same.all() else read.filter(pa.array(same))

@@ -27,6 +27,7 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 # A document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row; or why it cannot be read.
 Document: TypeAlias = pa.RecordBatch | UnreadableTextError
 
+_WANTED = pa.schema([(name, pa.uint64()) for name in ("document", "length", "digest")])
 # By as many threads as there are cores.
 PIECES_AT_ONCE = 256
 
@@ -206,11 +207,10 @@ def _readable(document: Document) -> pa.RecordBatch:
 def _to_table(records: Mapping[int, DocumentRecord]) -> pa.Table:
     """Return documents, which ascend by id, as `find_again` takes them."""
     columns = [
-        [getattr(record, name) for record in records.values()]
-        for name in ("document", "length", "digest")
+        np.array([getattr(record, name) for record in records.values()], np.uint64)
+        for name in _WANTED.names
     ]
-    arrays = [pa.array(column, pa.uint64()) for column in columns]
-    return pa.table(arrays, ["document", "length", "digest"])
+    return pa.Table.from_batches([ragged.to_batch(columns, _WANTED)])
 
 
 def _rewind(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
