@@ -88,14 +88,9 @@ class RowOrigin:
         return tuple(dict.fromkeys((self.document, *named) if not self.spans else named))
 
 
-def records_of(table: pa.Table, first_id: int = 0) -> Iterator[DocumentRecord]:
-    """Yield the documents of a table (`corpusmill.provenance.documents`).
-
-    Args:
-        table: the documents.
-        first_id: what is added to the ids, in the table those of a generation.
-    """
+def records_of(table: pa.Table) -> Iterator[DocumentRecord]:
+    """Yield the documents of a table (`corpusmill.provenance.documents`)."""
     for row in table.to_pylist():
         document, length, tokens, digest = (row.pop(name) for name in DOCUMENT_COLUMNS)
         fields = {name: value for name, value in row.items() if value is not None}
-        yield DocumentRecord(first_id + document, length, tokens, digest, fields)
+        yield DocumentRecord(document, length, tokens, digest, fields)

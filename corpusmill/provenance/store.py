@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -191,28 +191,36 @@ class OriginStore:
             UserError: a file of provenance is damaged, or does not list one of them.
         """
         wanted = np.unique(np.array([*ids], np.uint64))
-        places = [
-            (generation, home, own[homes == home])
-            for generation, own in self._by_generation(wanted)
-            for homes in [self._homes(generation, own)]
-            for home in np.unique(homes).tolist()
-        ]
-        found = search_in_order(self._read_records, places)
-        followed = self._follow(found, len(places), "files of documents read")
-        records = {record.document: record for record in chain.from_iterable(followed)}
+        tables = self.find_tables(wanted)
+        records = {record.document: record for table in tables for record in records_of(table)}
         if missing := [number for number in wanted.tolist() if number not in records]:
             cause = f"the data set holds no document {missing[0]}"
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
 
-    def _read_records(self, place: tuple[Generation, int, Ids]) -> list[DocumentRecord]:
-        """Return what is known of some documents of a home."""
+    def find_tables(self, documents: Ids) -> Iterator[pa.Table]:
+        """Yield those of some documents that the data set has, as `tables`, a file at a time.
+
+        Args:
+            documents: uint64[n], their ids, ascending.
+
+        Raises:
+            UserError: a file of provenance is damaged.
+        """
+        places = []
+        for generation, own in self._by_generation(documents):
+            homes = self._homes(generation, own)
+            places += [(generation, n, own[homes == n]) for n in np.unique(homes).tolist()]
+        found = search_in_order(self._find_at_home, places)
+        yield from self._follow(found, len(places), "files of documents read")
+
+    def _find_at_home(self, place: tuple[Generation, int, Ids]) -> pa.Table:
         generation, home, documents = place
         group, first, total = self._group_of(generation, home)
         name = provenance_name("documents", group, home - first, total)
         with open_documents(self._folder, name) as table:
             found = table.find(documents - np.uint64(generation.first_id))
-        return list(records_of(found, generation.first_id))
+        return _renumber(found, generation.first_id)
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents`).
@@ -251,7 +259,7 @@ class OriginStore:
                         if local < 0:
                             continue
                         rows = table.find_place(local, place, self.piece_bits)
-                        for record in records_of(rows, first_id):
+                        for record in records_of(_renumber(rows, first_id)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:

@@ -5,7 +5,7 @@ it was; if it is stopped later, the next command that changes the data set first
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -83,7 +83,10 @@ def choose_documents(
         UserError: the data set has no such document, or the condition is not valid.
     """
     reason, store = describe_choice(where, documents), OriginStore(folder, manifest)
-    tables = _find(store, documents) if where is None else search_tables(store, where)
+    if where is None:
+        tables = store.find_tables(np.unique(np.array(documents, np.uint64)))
+    else:
+        tables = search_tables(store, where)
     schema = documents_schema()
     found = [table.select(schema.names).cast(schema) for table in tables]
     table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
@@ -96,13 +99,6 @@ def choose_documents(
         cause = "the data set holds no such document"
         raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
     return Choice(table, reason)
-
-
-def _find(store: OriginStore, documents: Sequence[int]) -> Iterator[pa.Table]:
-    wanted = np.array(sorted(documents), np.uint64)
-    for split in store.manifest.splits:
-        for table in store.tables(split):
-            yield table.filter(pa.array(np.isin(table.column("document").to_numpy(), wanted)))
 
 
 def check_editable(manifest: Manifest, value: str) -> None:
