@@ -236,6 +236,21 @@ class RowsFile:
         for group in range(len(self._derived)):
             yield self._numbers_of(group), self._read(group).unpack()
 
+    def find(self, documents: Ids) -> tuple[Integers, Rows]:
+        """Return the rows that were built from some documents, or hold their tokens.
+
+        Args:
+            documents: uint64[n], their ids.
+
+        Returns:
+            int64[n], where the rows stand in the shard, ascending; and the rows.
+        """
+        found = list(self.find_groups(documents))
+        numbers = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in found)])
+        places = self.places_of(numbers)
+        order = np.argsort(places)
+        return places[order], join([rows for _, rows in found]).take(order)
+
     def find_groups(self, documents: Ids) -> Iterator[tuple[Integers, Rows]]:
         """Yield the rows that were built from some documents, or hold their tokens, as `groups`.
 

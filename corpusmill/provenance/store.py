@@ -20,8 +20,11 @@ from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.provenance.files import open_documents, open_rows
 from corpusmill.provenance.following import Follow, pass_on
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.spans import Ids, Integers, Rows, join
+from corpusmill.provenance.spans import Ids, Integers, Rows
 from corpusmill.provenance.threads import search_in_order
+
+# Groups of rows that are unpacked at a time: up to 300 MB each.
+_MOST_UNPACKED = 3
 
 
 class OriginStore:
@@ -72,7 +75,8 @@ class OriginStore:
         names, starts = self.names("rows", split), self._row_starts(split)
         files = np.searchsorted(starts, wanted, side="right") - 1
         parts = [(file, wanted[files == file] - starts[file]) for file in np.unique(files).tolist()]
-        read = search_in_order(self._read_rows, ((names[file], places) for file, places in parts))
+        named = ((names[file], places) for file, places in parts)
+        read = search_in_order(self._read_rows, named, _MOST_UNPACKED)
         followed = self._follow(read, len(parts), "files of rows read")
         for (file, places), found in zip(parts, followed, strict=True):
             first_id = self._first_id(names[file])
@@ -122,17 +126,10 @@ class OriginStore:
                 yield self._describe(split, start + place, rows, number, first_id)
 
     def _search(self, part: tuple[str, Ids]) -> tuple[Integers, Rows]:
-        """Return the rows of documents, by their ids in their generation, in a file.
-
-        With the places of the rows in its shard, which ascend.
-        """
+        """Return the rows of documents, by their ids in their generation, in a file."""
         name, documents = part
         with open_rows(self._folder, name, self.manifest.seed) as file:
-            found = list(file.find_groups(documents))
-            numbers = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in found)])
-            places = file.places_of(numbers)
-        order = np.argsort(places)
-        return places[order], join([rows for _, rows in found]).take(order)
+            return file.find(documents)
 
     @property
     def _has_random_documents(self) -> bool:
