@@ -5,13 +5,14 @@
                   spill)
 
 With --drop-duplicates each task first gets a list of the documents that it leaves out
-(`transforms.duplicates`). With --random-documents all, documents of the data set that text is added
-to are read again, and may enter the pool like new ones (`transforms.recall`). The corpus is
+(`transforms.duplicates`); with --append it gets another one, of those that the data set holds
+(`transforms.known_texts`). With --random-documents all, documents of the data set that text is
+added to are read again, and may enter the pool like new ones (`transforms.recall`). The corpus is
 tokenized once; documents travel to the shards as token ids, and a shard builds all of its examples
 itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
@@ -29,7 +30,7 @@ from transforms.commit import CommitDataset
 from transforms.decide import CommitOptions, Decision
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
 from transforms.elements import Candidates, Task
-from transforms.known_texts import StoredDigests
+from transforms.known_texts import FindKnown, Held, Search
 from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
 from transforms.pool import POOL, PoolOptions, WritePool
@@ -38,6 +39,7 @@ from transforms.provenance import ProvenanceOptions
 from transforms.read import READ_RANGES, REJECTS
 from transforms.recall import Recall, RecallDocuments, RecallOptions
 from transforms.recovery.workplace import Workplace
+from transforms.screening import Screening
 from transforms.shuffle import GatherShards, Routes
 from transforms.tally import COUNTS, SKETCHES, Count
 from transforms.tokenize import Tokenizing
@@ -62,7 +64,7 @@ class Job:
         place: where the run works.
         header: the manifest without its results.
         commit: what the commit writes and expects.
-        known: the documents that the data set holds already; None if they do not matter.
+        held: the documents that the data set holds already; None if they do not matter.
         recall: documents of the data set that may enter the pool; None if new ones alone may.
     """
 
@@ -80,7 +82,7 @@ class Job:
     header: Manifest
     commit: CommitOptions
     sources: tuple[str, ...] = ()
-    known: StoredDigests | None = None
+    held: Held | None = None
     recall: Recall | None = None
 
     @property
@@ -133,19 +135,24 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
 def plan_tasks(
     pipeline: beam.Pipeline, job: Job
 ) -> tuple[beam.PCollection[Task], list[beam.PCollection[Count]]]:
-    """Add the stages that list the tasks, with the duplicates in each if these are dropped.
+    """Add the stages that list the tasks, with the documents in each that are left out.
 
     Returns:
         The tasks, and the counts of these stages.
     """
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
-    if not job.filters.drop_duplicates:
-        return tasks, []
-    options = Comparison(
+    tasks, counts = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place), []
+    comparison = Comparison(
         job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
     )
-    found = tasks | "FindDuplicates" >> FindDuplicates(options)
-    return found[TASKS], [found[COUNTS]]
+    if job.filters.drop_duplicates:
+        found = tasks | "FindDuplicates" >> FindDuplicates(comparison)
+        tasks, counts = found[TASKS], [found[COUNTS]]
+    if job.held:
+        own = replace(comparison, column="digest", kind="known-", others=job.held.plan.tasks)
+        search = Search(own, Screening(job.filters, job.passages), job.held)
+        found = tasks | "FindKnown" >> FindKnown(search)
+        tasks, counts = found[TASKS], [*counts, found[COUNTS]]
+    return tasks, counts
 
 
 def plan_provenance(job: Job) -> ProvenanceOptions | None:
@@ -167,10 +174,9 @@ def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
         job.routes,
         limit,
         job.place,
-        job.filters,
-        job.passages,
+        Screening(job.filters, job.passages),
         sources=job.sources,
-        known=job.known,
+        drops_known=job.held is not None,
     )
 
 

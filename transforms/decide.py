@@ -29,7 +29,6 @@ from transforms.refusals import (
     check_rejects,
     explain_emptiness,
     refuse_findings,
-    refuse_known,
 )
 from transforms.storage.files import new_path, read_file
 from transforms.tally import limit_distinct
@@ -59,7 +58,6 @@ class CommitOptions:
         is_awaited: whether a command waits for the job, which then removes the temporary folder and
             the claim; otherwise the commit removes them.
         generation: the part of the data set that is built; None without provenance.
-        refuses_known: whether documents that the data set holds already are a mistake.
     """
 
     place: Workplace
@@ -74,7 +72,6 @@ class CommitOptions:
     shard_name: str | None = None
     is_awaited: bool = False
     generation: Generation | None = None
-    refuses_known: bool = False
     sources: tuple[str, ...] = ()
     tasks: int = 1
     fan_in: int = FAN_IN
@@ -244,8 +241,6 @@ class Decision:
         self, written: Sequence[WrittenFile], sums: dict[str, int], files: int
     ) -> None:
         check_rejects(sums, self._options.max_rejects, files)
-        if self._options.refuses_known:
-            refuse_known(sums)
         rows = sum(file.rows for file in written)
         shards = len({file.shard for file in written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)

@@ -53,26 +53,32 @@ from transforms.tally import COUNTS, Count, Tally
 from transforms.work_log import run_once
 
 TASKS = "tasks"
-_HASHES, _REPEATS = "hashes", "repeats"
+HASHES, REPEATS = "hashes", "repeats"
 
 # An estimate from below of the bytes of a document. Many documents are shorter, but not most text.
-_DOCUMENT_BYTES = 256
+DOCUMENT_BYTES = 256
 # The hashes that are sorted at once, which takes about three times as much memory.
 _BUCKET_BYTES = 32 * 2**20
 _ROWS = _BUCKET_BYTES // ROW_BYTES
 # As a number of rows, it tells a reference to a task's line of the plan from one to ids.
 _LINE = -1
+# As a place, it tells a reference that a task has already.
+_GIVEN = -1
 
 
 @dataclass(frozen=True)
 class HashRoutes(Routes):
-    """How hashes reach those of the same bucket."""
+    """How hashes reach those of the same bucket.
 
-    kind: str = f"{_HASHES}-"
+    Attributes:
+        column: that of the hashes.
+    """
+
+    column: str = "first"
 
     def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         """Return the bucket of each hash, uint32[rows]."""
-        high = documents.column("first").to_numpy() >> np.uint64(32)
+        high = documents.column(self.column).to_numpy() >> np.uint64(32)
         homes: npt.NDArray[np.uint32] = (
             high * np.uint64(self.layout.shards) >> np.uint64(32)
         ).astype(np.uint32)
@@ -82,8 +88,6 @@ class HashRoutes(Routes):
 @dataclass(frozen=True)
 class TaskRoutes(Routes):
     """How ids reach their task."""
-
-    kind: str = f"{_REPEATS}-"
 
     def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         """Return the task of each document, uint32[rows]."""
@@ -101,6 +105,9 @@ class Comparison:
         tasks: number of tasks.
         text_bytes: the size of the corpus.
         place: where the run works.
+        column: that of the hashes.
+        kind: part of the names of units of work.
+        others: number of tasks that list further hashes.
     """
 
     documents: DocumentOptions
@@ -108,23 +115,27 @@ class Comparison:
     tasks: int
     text_bytes: int
     place: Workplace
+    column: str = "first"
+    kind: str = ""
+    others: int = 0
 
     @property
     def hash_routes(self) -> HashRoutes:
         """How hashes are gathered, in buckets that can be sorted in memory."""
-        size = self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
+        size = self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
         buckets = 1 + size // _BUCKET_BYTES
         groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
-        merges = plan_merges(groups, buckets, self.tasks, size)
-        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges)
+        merges = plan_merges(groups, buckets, self.tasks + self.others, size)
+        kind = f"{self.kind}{HASHES}-"
+        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges, kind, self.column)
 
     @property
     def task_routes(self) -> TaskRoutes:
         """How the ids of repeats are gathered, by the task that reads them."""
-        layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
+        layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
         groups = count_groups(layout, BUFFER_BYTES)
         merges = plan_merges(groups, self.tasks, self.hash_routes.layout.shards, size)
-        return TaskRoutes(layout, 0.0, 1, groups, merges)
+        return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")
 
 
 class _HashTask(beam.DoFn):
@@ -136,18 +147,18 @@ class _HashTask(beam.DoFn):
     def process(self, element: Task) -> Iterator[KeyedSegment]:
         journal, routes = Journal(self._options.place), self._options.hash_routes
         outputs = run_once(journal, f"scan-{element.number}", lambda: self._hash(element))
-        hashes = [segment for tag, segment in outputs if tag == _HASHES]
+        hashes = [segment for tag, segment in outputs if tag == HASHES]
         yield from routes.route(element.number, hashes)
         for tag, value in outputs:
-            if tag == _REPEATS:
-                yield TaggedOutput(_REPEATS, (element.number, value))
+            if tag == REPEATS:
+                yield TaggedOutput(REPEATS, (element.number, value))
             elif tag == COUNTS:
                 yield TaggedOutput(COUNTS, value)
 
     def _hash(self, task: Task) -> Iterator[Output]:
         options, tally = self._options, Tally()
         folder, routes = options.place.temp_folder, options.hash_routes
-        spills = {_HASHES: Spill(folder, BUFFER_BYTES), _REPEATS: Spill(folder, BUFFER_BYTES)}
+        spills = {HASHES: Spill(folder, BUFFER_BYTES), REPEATS: Spill(folder, BUFFER_BYTES)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
         documents = replace(options.documents, keep_fields=())
@@ -157,9 +168,9 @@ class _HashTask(beam.DoFn):
             # What is repeated inside of a task goes no further; a text is then in few rows, even if
             # half of a corpus are copies of it.
             firsts, repeats = split_repeats(rows)
-            spills[_HASHES].add(firsts, routes.buckets(firsts))
+            spills[HASHES].add(firsts, routes.buckets(firsts))
             if repeats.num_rows:
-                spills[_REPEATS].add(repeats, repeats.column("task").to_numpy())
+                spills[REPEATS].add(repeats, repeats.column("task").to_numpy())
             tally.add("duplicates.documents", rows.num_rows)
             tally.add("duplicates.found", repeats.num_rows)
         for tag, spill in spills.items():
@@ -190,7 +201,7 @@ class _FindRepeats(beam.DoFn):
         bucket, segments = element
         journal = Journal(self._options.place)
         outputs = run_once(journal, f"comparison-{bucket}", lambda: self._find(list(segments)))
-        repeats = [segment for tag, segment in outputs if tag == _REPEATS]
+        repeats = [segment for tag, segment in outputs if tag == REPEATS]
         yield from self._options.task_routes.route(bucket, repeats)
         for tag, value in outputs:
             if tag == COUNTS:
@@ -199,8 +210,7 @@ class _FindRepeats(beam.DoFn):
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         spill, tally = Spill(self._options.place.temp_folder, BUFFER_BYTES), Tally()
         full = sorted(segment for segment in segments if segment.path)
-        # A corpus of very short documents fills buckets with more than was estimated.
-        parts = 1 + sum(segment.rows for segment in full) // (2 * _ROWS)
+        parts = count_parts(full)
         for part in range(parts):
             kept = HASH_SCHEMA.empty_table().to_batches()
             load = partial(_load_part, part=part, parts=parts)
@@ -211,8 +221,16 @@ class _FindRepeats(beam.DoFn):
                 if repeats.num_rows:
                     spill.add(repeats, self._options.task_routes.buckets(repeats))
         spill.write()
-        yield from ((_REPEATS, segment) for segment in spill.segments)
+        yield from ((REPEATS, segment) for segment in spill.segments)
         yield from tally.outputs()
+
+
+def count_parts(segments: Iterable[Segment]) -> int:
+    """Return in how many parts the hashes of a bucket are compared, to bound the memory.
+
+    A corpus of very short documents fills buckets with more than was estimated.
+    """
+    return 1 + sum(segment.rows for segment in segments) // (2 * _ROWS)
 
 
 def _load_part(segment: Segment, part: int, parts: int) -> pa.RecordBatch:
@@ -239,38 +257,58 @@ class FindDuplicates(beam.PTransform):
         """Read the corpus, and compare the hashes of its documents."""
         options, place = self._options, self._options.place
         hashed = tasks | "HashTask" >> beam.ParDo(_HashTask(options)).with_output_types(
-            KeyedSegment, **{_REPEATS: KeyedSegment, COUNTS: Count}
-        ).with_outputs(_REPEATS, COUNTS, main=_HASHES)
+            KeyedSegment, **{REPEATS: KeyedSegment, COUNTS: Count}
+        ).with_outputs(REPEATS, COUNTS, main=HASHES)
         gather = GatherShards(options.hash_routes, place, HASH_SCHEMA)
         found = (
-            hashed[_HASHES]
+            hashed[HASHES]
             | "GatherHashes" >> gather
             | "FindRepeats"
             >> beam.ParDo(_FindRepeats(options))
             .with_output_types(KeyedSegment, **{COUNTS: Count})
-            .with_outputs(COUNTS, main=_REPEATS)
+            .with_outputs(COUNTS, main=REPEATS)
         )
-        apart = merge_segments(found[_REPEATS], options.task_routes, place, REPEAT_SCHEMA)
-        lines = tasks | "ReferToTasks" >> beam.Map(_refer).with_output_types(KeyedSegment)
-        joined = (
-            (lines, hashed[_REPEATS], apart)
-            | "JoinRepeats" >> beam.Flatten()
-            | "GatherRepeats" >> beam.GroupByKey()
-            | "ListRepeats" >> beam.Map(_to_task).with_output_types(Task)
-        )
+        apart = merge_segments(found[REPEATS], options.task_routes, place, REPEAT_SCHEMA)
+        joined = give_to_tasks(tasks, [hashed[REPEATS], apart])
         counts = (hashed[COUNTS], found[COUNTS]) | "JoinCounts" >> beam.Flatten()
         return {TASKS: joined, COUNTS: counts}
 
 
-def _refer(task: Task) -> KeyedSegment:
-    return task.number, Segment(task.number, _LINE, task.plan, task.offset, task.length, 0)
+def give_to_tasks(
+    tasks: beam.PCollection[Task],
+    found: Sequence[beam.PCollection[KeyedSegment]],
+    are_known: bool = False,
+) -> beam.PCollection[Task]:
+    """Return tasks with what was found in each.
+
+    Args:
+        tasks: the tasks.
+        found: references to what was found, keyed by task.
+        are_known: whether these are `Task.known`, and not `Task.repeats`.
+    """
+    lines = tasks | "ReferToTasks" >> beam.FlatMap(_refer).with_output_types(KeyedSegment)
+    return (
+        (lines, *found)
+        | "JoinRepeats" >> beam.Flatten()
+        | "GatherRepeats" >> beam.GroupByKey()
+        | "ListRepeats" >> beam.Map(_to_task, are_known).with_output_types(Task)
+    )
 
 
-def _to_task(element: tuple[int, Iterable[Segment]]) -> Task:
+def _refer(task: Task) -> Iterator[KeyedSegment]:
+    yield task.number, Segment(task.number, _LINE, task.plan, task.offset, task.length, 0)
+    for segment in task.repeats:
+        yield task.number, Segment(*segment)._replace(place=_GIVEN)
+
+
+def _to_task(element: tuple[int, Iterable[Segment]], are_known: bool) -> Task:
     number, segments = element
     ordered = sorted(Segment(*segment) for segment in segments)
-    line, *repeats = sorted(ordered, key=lambda segment: segment.rows != _LINE)
-    return Task(number, line.path, line.offset, line.length, repeats)
+    line, *others = sorted(ordered, key=lambda segment: segment.rows != _LINE)
+    given = [segment for segment in others if segment.place == _GIVEN]
+    found = [segment for segment in others if segment.place != _GIVEN]
+    lists = (given, found) if are_known else (found, [])
+    return Task(number, line.path, line.offset, line.length, *lists)
 
 
 def load_repeats(segments: Iterable[Segment]) -> Step:

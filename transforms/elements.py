@@ -60,6 +60,8 @@ class Task(NamedTuple):
         offset: first byte of the line.
         length: number of bytes of the line.
         repeats: references to the ids of documents that repeat others (`transforms.duplicates`).
+        known: references to the digests of documents that a data set holds
+            (`transforms.known_texts`).
     """
 
     number: int
@@ -67,6 +69,7 @@ class Task(NamedTuple):
     offset: int
     length: int
     repeats: Sequence[Segment] = ()
+    known: Sequence[Segment] = ()
 
 
 class LinesFile(NamedTuple):

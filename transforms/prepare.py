@@ -13,21 +13,18 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.filters.dropping import Step
-from corpusmill.corpus.filters.functions import load_filters
-from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
 from transforms.candidates import CANDIDATES, CandidateFile
 from transforms.coders import NamedOutputs
-from transforms.duplicates import load_repeats
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, Task
-from transforms.known_texts import StoredDigests
-from transforms.overlaps import StoredPassages
+from transforms.known_texts import load_known
 from transforms.plan import read_task
 from transforms.ranges import PlannedRange
 from transforms.read import READ_RANGES, REJECTS, TaskReader
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
+from transforms.screening import Screening
 from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, SourceTally, Tally
@@ -50,11 +47,10 @@ class Preparation:
         candidate_limit: largest priority of a document that may enter the pool; None without a
             pool.
         place: where the run works.
-        filters: which documents are left out.
-        passages: the passages that they must not overlap with; None for none.
+        screening: which documents are left out.
         buffer_bytes: size from which the documents of a task are written to a file.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
-        known: the documents that the data set holds already; None if they do not matter.
+        drops_known: whether documents are left out that the data set holds already.
     """
 
     documents: DocumentOptions
@@ -62,11 +58,10 @@ class Preparation:
     routes: Routes
     candidate_limit: int | None
     place: Workplace
-    filters: FilterOptions = field(default_factory=FilterOptions)
-    passages: StoredPassages | None = None
+    screening: Screening = field(default_factory=Screening)
     buffer_bytes: int = BUFFER_BYTES
     sources: tuple[str, ...] = ()
-    known: StoredDigests | None = None
+    drops_known: bool = False
 
 
 class TaskDoFn(beam.DoFn):
@@ -80,7 +75,7 @@ class TaskDoFn(beam.DoFn):
     def __init__(self, preparation: Preparation, keeps_checksums: bool = False) -> None:
         self._keeps_checksums = keeps_checksums
         self._preparation, self._shared = preparation, Shared()
-        self._shared_passages, self._shared_digests = Shared(), Shared()
+        self._shared_passages = Shared()
 
     def prepare(
         self, task: Task, ranges: Iterable[PlannedRange]
@@ -119,14 +114,9 @@ class TaskDoFn(beam.DoFn):
 
     def _steps(self, task: Task) -> Iterator[Step]:
         """Yield the steps in which documents are dropped, in their order."""
-        filters, passages = self._preparation.filters, self._preparation.passages
-        yield from load_filters(filters.filter)
-        if filters.drop_duplicates:
-            yield load_repeats(task.repeats)
-        if passages:
-            yield self._shared_passages.acquire(passages.load, tag=passages.path)
-        if known := self._preparation.known:
-            yield self._shared_digests.acquire(known.load, tag=known.path)
+        yield from self._preparation.screening.list_steps(task, self._shared_passages)
+        if self._preparation.drops_known:
+            yield load_known(task.known)
         # Last, so that of equal documents the one that is kept may be drawn.
         if self._preparation.sources:
             yield self._leave_out

@@ -1,4 +1,4 @@
-"""Why a run is refused once all its stages are done: rejects, emptiness, findings."""
+"""Why a run is refused: known documents before any is tokenized, all else at its end."""
 
 from collections.abc import Mapping
 
@@ -93,13 +93,13 @@ def refuse_known(counts: Mapping[str, int]) -> None:
     """Refuse to add documents to a data set that holds their texts already.
 
     Args:
-        counts: counts of all stages.
+        counts: how many documents were read, and how many of them are known
+            (`transforms.known_texts`).
 
     Raises:
-        UserError: there are such documents.
+        UserError: there are known ones.
     """
-    if known := counts.get(f"filter.dropped.{KNOWN}", 0):
-        documents = counts.get("read.documents", 0)
-        cause = f"the data set holds the text of {known:,} of {documents:,} documents already"
+    if known := counts.get("known.documents", 0):
+        cause = f"the data set holds the text of {known:,} of {counts['known.read']:,} documents "
         cure = "Add --existing skip to leave them out, or --existing allow to add them once more"
-        raise UserError("--append", cause, cure)
+        raise UserError("--append", f"{cause}already", cure)

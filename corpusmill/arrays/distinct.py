@@ -6,6 +6,8 @@ changes nothing. The estimate is exact below SKETCH_SIZE distinct rows, and abov
 error is 2.2 %, however unequally often the rows occur.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,8 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import mix
 
 SKETCH_SIZE = 2048
+
+_Number = TypeVar("_Number", bound=np.number)
 
 Hashes = npt.NDArray[np.uint64]
 EMPTY: Hashes = np.empty(0, np.uint64)
@@ -60,7 +64,26 @@ def add_hashes(sketch: Hashes, hashes: Hashes) -> Hashes:
     """
     if len(sketch) == SKETCH_SIZE:
         hashes = hashes[hashes < sketch[-1]]
-    return np.unique(np.concatenate([sketch, hashes]))[:SKETCH_SIZE]
+    return sort_distinct(np.concatenate([sketch, hashes]))[:SKETCH_SIZE]
+
+
+def sort_distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """Return each value once, in ascending order.
+
+    `np.unique` hashes integers first, which takes 20 times as long for tens of millions of them,
+    and several times the memory.
+
+    Args:
+        values: numbers[n].
+
+    Example:
+        [7, 2, 7] gives [2, 7].
+    """
+    ordered = np.sort(values)
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    distinct: npt.NDArray[_Number] = ordered[is_first]
+    return distinct
 
 
 def estimate_distinct(sketch: Hashes) -> int:

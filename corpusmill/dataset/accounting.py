@@ -237,6 +237,9 @@ def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, st
         yield "documents dropped for all reasons", reasons, "dropped", dropped
     if "duplicates.documents" in counts:
         yield from _compare_duplicates(counts)
+    if "known.documents" in counts:
+        known = count_dropped(counts).get("in-data-set", 0)
+        yield "known documents found", counts["known.documents"], "known documents dropped", known
 
 
 def _compare_duplicates(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:

@@ -5,18 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from corpusmill.corpus.filters.known_texts import sort_digests
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
-from corpusmill.dataset.provenance import list_provenance
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import tells_parts_apart
-from corpusmill.provenance.documents import DocumentsTable
-from corpusmill.provenance.removed_documents import read_removed
+from corpusmill.provenance.digests import list_tables
 from pipeline.options import DatasetOptions
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.changes import compare_files, describe_changes
@@ -25,13 +20,14 @@ from pipeline.preparation.output import find_files_of
 from pipeline.preparation.recalling import Recalling
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
-from transforms.known_texts import StoredDigests
 from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
     from pipeline.graph import Job
 
 _FLAG = "--append"
+# The tables of documents that a task reads: about four million documents.
+_MOST_TABLE_BYTES = 64 * 2**20
 # What may differ between generations, or follows from other entries.
 _FREE = (
     "counts", "splits", "files", "provenance", "removals", "corpusmill_version", "corpus.bytes",
@@ -175,13 +171,12 @@ class Appended:
             job = replace(job, recall=recall, commit=replace(job.commit, expected=expected))
         if existing == "allow":
             return job
-        commit = replace(job.commit, refuses_known=existing == "refuse")
-        return replace(job, known=self._store_digests(folder), commit=commit)
+        # This needs Beam, and mistakes are found without it.
+        from transforms.known_texts import Held  # noqa: PLC0415
+        from transforms.plan import write_plan  # noqa: PLC0415
 
-    def _store_digests(self, folder: str) -> StoredDigests:
-        """Write the digests of all documents that the data set has or had to a file in a folder."""
-        digests = list_digests(self._folder, self.manifest)
-        return StoredDigests.write(join_path(folder, "known-texts"), sort_digests(digests))
+        plan = write_plan(join_path(folder, "held.jsonl"), group_tables(self.manifest))
+        return replace(job, held=Held(self._folder, plan, existing == "refuse"))
 
 
 def why_alone(manifest: Manifest) -> str:
@@ -203,23 +198,28 @@ def compare(earlier: Manifest, added: Manifest) -> str:
     return f"{'; '.join(changes[:3])}{more}"
 
 
-def list_digests(folder: Folder, manifest: Manifest) -> Iterator[pa.UInt64Array]:
-    """Yield the digests of all documents that a data set has, or had before they were removed.
+def group_tables(
+    manifest: Manifest, most_bytes: int = _MOST_TABLE_BYTES
+) -> Iterator[list[tuple[str]]]:
+    """Group the tables of all documents that a data set has, or had before they were removed.
 
     Args:
-        folder: of the data set.
         manifest: of the data set, which has provenance.
+        most_bytes: the size of a group, unless it has one table.
+
+    Yields:
+        The names of the tables of a group.
     """
-    entries = [entry.file for entry in manifest.files]
-    names: list[str] = []
-    for split in manifest.splits:
-        names += list_provenance(entries, "documents", split)
-    for name in names:
-        with folder.open(name) as stream:
-            for table in DocumentsTable(stream).groups(["digest"]):
-                yield table.column("digest").combine_chunks()
-    # What was removed must not come back with the next crawl.
-    yield from read_removed(folder, manifest, "digest")
+    group, room = list[tuple[str]](), most_bytes
+    for name in list_tables(manifest):
+        size = manifest.entries[name].bytes
+        if group and size > room:
+            yield group
+            group, room = [], most_bytes
+        group.append((name,))
+        room -= size
+    if group:
+        yield group
 
 
 def _entries(manifest: Manifest) -> Any:

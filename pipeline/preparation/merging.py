@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.provenance.digests import find_shared
 from corpusmill.provenance.spans import Ids
 from corpusmill.provenance.store import OriginStore
-from pipeline.preparation.appending import compare, list_digests, why_alone
+from pipeline.preparation.appending import compare, why_alone
 
 # A data set, as the user named it, and what it is.
 Opened = tuple[str, Folder, Manifest]
@@ -50,21 +47,11 @@ def find_known(opened: Sequence[Opened]) -> list[Ids]:
     Raises:
         UserError: a file of provenance is damaged.
     """
-    known = pa.array([], pa.uint64())
-    found: list[Ids] = []
-    for _, folder, manifest in opened:
-        found.append(_find_in(OriginStore(folder, manifest), known))
-        known = pa.concat_arrays([known, *list_digests(folder, manifest)])
-    return found
-
-
-def _find_in(store: OriginStore, known: pa.UInt64Array) -> Ids:
-    parts = [np.zeros(0, np.uint64)]
-    for split in store.manifest.splits:
-        for table in store.tables(split) if len(known) else ():
-            is_known = pc.is_in(table.column("digest"), value_set=known)
-            parts.append(table.column("document").filter(is_known).to_numpy())
-    return np.sort(np.concatenate(parts))
+    data_sets = [(folder, manifest) for _, folder, manifest in opened]
+    return [
+        find_shared(OriginStore(*data_set), data_sets[:number])
+        for number, data_set in enumerate(data_sets)
+    ]
 
 
 def refuse_known(opened: Sequence[Opened], found: Sequence[Ids]) -> None:

@@ -123,7 +123,7 @@ class RunFolder:
         }
         if appended_to is not None:
             record["appended_to"] = to_json(appended_to)
-            record["known_documents"] = "added" if job.known is None else "left out"
+            record["known_documents"] = "added" if job.held is None else "left out"
             self.restart = "without --resume it starts over"
         # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import regex
 
+from corpusmill.arrays.distinct import sort_distinct
 from corpusmill.corpus.filters.dropping import Step, join_sentences, text_arrays
 from corpusmill.corpus.filters.overlap_kernels import (
     ALONE,
@@ -114,7 +115,7 @@ class Passages:
 
 
 def _join(runs: list[npt.NDArray[np.uint64]], most: int) -> npt.NDArray[np.uint64]:
-    joined = np.unique(np.concatenate(runs))
+    joined = sort_distinct(np.concatenate(runs))
     if len(joined) > most:
         cause = f"it has more than {most:,} different runs of {RUN_WORDS} words"
         cure = "Name fewer or smaller files: all workers hold them in memory"
