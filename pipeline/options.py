@@ -125,8 +125,8 @@ class DatasetOptions(CorpusOptions):
     data set."""
     existing: Literal["refuse", "skip", "allow"] = "refuse"
     """With --append, what becomes of documents whose text the data set holds already: the run fails
-    before anything is added (refuse), they are left out and counted (skip), or they are added once
-    more (allow)."""
+    before anything is tokenized (refuse), they are left out and counted (skip), or they are added
+    once more (allow)."""
     random_documents: Literal["new", "all"] = "new"
     """With --append, where the random documents of new rows come from: the new text alone (new), or
     the new text and all documents of the data set, some of which are read again (all)."""

@@ -125,6 +125,7 @@ class _Editor:
             written += edit(number, unit, self._selection.within(unit.generation.first_id))
         if not written and self._edited.is_copied:
             written += (self._copy(number, part, unit) for part in range(len(unit.files)))
+        self._tally.add("read.bytes", sum(self._manifest.entries[n].bytes for n in unit.files))
         yield from written
 
     def _edit_rows(self, number: int, unit: Unit, selection: Selection) -> Iterator[WrittenFile]:

@@ -42,6 +42,28 @@ class ShardWriter(Protocol):
         """Write what follows the last row; the sinks stay open."""
 
 
+class Group(Protocol):
+    """Rows of a shard that were encoded together."""
+
+    @property
+    def rows(self) -> int:
+        """Their number."""
+
+    def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read them, as `ShardFormat.read` reads all rows of the shard."""
+
+    def fits(self, writer: ShardWriter) -> bool:
+        """Whether a writer takes them as they stand."""
+
+    def copy_to(self, writer: ShardWriter) -> None:
+        """Write them as they stand, to a writer that they fit.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+
+
 class ShardFormat(ABC):
     """A file format: examples to bytes, and back.
 
@@ -115,6 +137,27 @@ class ShardFormat(ABC):
             ValueError: the shard is damaged.
             OSError: likewise.
         """
+
+    def list_groups(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        longest: int = LONGEST_ROW,
+    ) -> Sequence[Group]:
+        """List the groups of a shard's rows, in order; none where rows cannot be copied in groups.
+
+        Args:
+            sources: as `read` takes them, as long as the groups are in use.
+            columns: likewise.
+            options: likewise.
+            longest: likewise.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+        return ()
 
     def check(self, columns: Columns, options: OutputOptions) -> None:  # noqa: B027 - most hold all
         """Refuse columns and options that the format does not support.

@@ -20,6 +20,7 @@ from pipeline.preparation.appending import Appended
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.build_options import Build
 from pipeline.preparation.changes import refuse_other
+from pipeline.preparation.inputs import sum_costs
 from pipeline.preparation.output import check_appendable, check_output, is_complete
 from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import RunFolder, name_units, run_folder
@@ -91,7 +92,9 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         folder.begin(job, recipe.files, stale, appended.manifest if appended else None)
         if resume:
             console.print(_describe_begin(folder.path))
-        work = Work(recipe.read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
+        # Known documents are found by reading all text once more.
+        read_bytes = recipe.read_bytes + (sum_costs(recipe.files) if job.held else 0)
+        work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         stages = partial(build_dataset, job=job)
         run = partial(launch.run, stages, work, job.corpus_bytes, folder.path)
         submitted = _submit(folder, run, console)

@@ -124,9 +124,8 @@ class Recipe:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that are read, each as often as it is."""
-        is_compared = self.dataset.append and self.dataset.existing != "allow"
-        return sum_costs(self.files) * (1 + self.filters.drop_duplicates + is_compared)
+        """Bytes that are read, those that are read twice counted twice."""
+        return sum_costs(self.files) * (2 if self.filters.drop_duplicates else 1)
 
     @property
     def layout(self) -> Layout:

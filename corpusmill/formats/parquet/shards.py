@@ -1,6 +1,7 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +11,7 @@ from corpusmill.corpus.tables.parquet_pages import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.footer import can_be_stored
+from corpusmill.formats.parquet.footer import Chunk, can_be_stored
 from corpusmill.formats.parquet.writer import PagesWriter
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
@@ -62,6 +63,18 @@ class ParquetFormat(ShardFormat):
         longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema is that of the columns."""
+        # One row group at a time: rows may be so long that no more of them fit into memory.
+        for group in self.list_groups(sources, columns, options, longest):
+            yield from group.read(batch_rows)
+
+    def list_groups(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        longest: int = LONGEST_ROW,
+    ) -> "Sequence[_RowGroup]":
+        """List the row groups of a shard whose schema is that of the columns."""
         shard = pq.ParquetFile(sources[0], pre_buffer=False)
         schema = arrow_schema(columns, options.is_padded)
         actual, expected = (
@@ -70,14 +83,11 @@ class ParquetFormat(ShardFormat):
         )
         if actual != expected:
             raise ValueError(f"it holds the columns {actual}, the manifest says {expected}")
-        # One row group at a time: rows may be so long that no more of them fit into memory.
-        for group in range(shard.num_row_groups):
-            described = shard.metadata.row_group(group)
-            for number, column in enumerate(columns):
-                most = most_values(column, longest, options.is_padded)
-                _check_pages(TableStream(sources[0]), described, number, most, options.is_padded)
-            # Callers have threads of their own, each with a shard.
-            yield from shard.iter_batches(batch_rows, row_groups=[group], use_threads=False)
+        most = [most_values(column, longest, options.is_padded) for column in columns]
+        return [
+            _RowGroup(sources[0], shard, number, most, options)
+            for number in range(shard.num_row_groups)
+        ]
 
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
@@ -91,6 +101,69 @@ class ParquetFormat(ShardFormat):
         yield from ("import pyarrow.dataset", "")
         yield f'files = sorted(str(path) for path in Path(".").glob("{glob}"))'
         yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
+
+
+class _RowGroup:
+    """A row group of a shard.
+
+    Args:
+        source: the shard.
+        shard: the same.
+        number: of the row group.
+        most: the most values of a row, for each column.
+        options: as `resolve` returned them to the writer.
+    """
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        shard: pq.ParquetFile,
+        number: int,
+        most: Sequence[int],
+        options: OutputOptions,
+    ) -> None:
+        self._source, self._shard, self._number = source, shard, number
+        self._most, self._options = most, options
+        self._described: pq.RowGroupMetaData = shard.metadata.row_group(number)
+        self.rows: int = self._described.num_rows
+
+    def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read the rows, once it is known that its pages do not claim more than these can have."""
+        for number, most in enumerate(self._most):
+            source, padded = TableStream(self._source), self._options.is_padded
+            _check_pages(source, self._described, number, most, padded)
+        # Callers have threads of their own, each with a shard.
+        yield from self._shard.iter_batches(
+            batch_rows, row_groups=[self._number], use_threads=False
+        )
+
+    def fits(self, writer: ShardWriter) -> bool:
+        """Whether the writer is that of version 2, and its codec and encodings are those here."""
+        codec = (self._options.compression or "none").upper().replace("NONE", "UNCOMPRESSED")
+        return isinstance(writer, PagesWriter) and all(
+            chunk.compression == codec
+            and not chunk.has_dictionary_page
+            and {*chunk.encodings} == {"RLE", "BYTE_STREAM_SPLIT"}
+            for chunk in self._chunks()
+        )
+
+    def copy_to(self, writer: ShardWriter) -> None:
+        """Copy the bytes of all pages."""
+        if not isinstance(writer, PagesWriter):
+            raise TypeError("pages are copied by the writer of version 2 alone")
+        chunks = [
+            Chunk(
+                chunk.data_page_offset,
+                chunk.num_values,
+                chunk.total_compressed_size,
+                chunk.total_uncompressed_size,
+            )
+            for chunk in self._chunks()
+        ]
+        writer.copy(self._source, self.rows, chunks)
+
+    def _chunks(self) -> Iterator[pq.ColumnChunkMetaData]:
+        return (self._described.column(number) for number in range(len(self._most)))
 
 
 def _check_pages(

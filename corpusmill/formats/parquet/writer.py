@@ -5,6 +5,10 @@ times. This one writes the levels of a row at once and each value once, into a b
 share.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
 import numpy as np
 import pyarrow as pa
 
@@ -31,6 +35,7 @@ from corpusmill.formats.shard_format import Columns, Sink
 # A megabyte before compression, unless a single row has more.
 _PAGE_VALUES = 2**18
 _MOST_PAGE_BYTES = 2**31 - 1
+_BLOCK_BYTES = 2**20
 
 
 class PagesWriter:
@@ -55,9 +60,36 @@ class PagesWriter:
         if not rows.num_rows:
             return
         chunks = [self._write_chunk(column, rows.column(column.name)) for column in self._columns]
-        group = describe_group(self._columns, self._options, rows.num_rows, chunks)
-        self._groups.append(group)
-        self._rows += rows.num_rows
+        self._add(rows.num_rows, chunks)
+
+    def copy(self, source: BinaryIO, rows: int, chunks: Sequence[Chunk]) -> None:
+        """Write a row group of another file, whose columns and options are the same.
+
+        Args:
+            source: the other file, seekable.
+            rows: of the group.
+            chunks: of the columns, as they are in the other file.
+
+        Raises:
+            ValueError: the other file ends before them.
+        """
+        copied: list[Chunk] = []
+        for chunk in chunks:
+            copied.append(replace(chunk, place=self._place))
+            source.seek(chunk.place)
+            left = chunk.bytes
+            while left:
+                block = source.read(min(left, _BLOCK_BYTES))
+                if not block:
+                    raise ValueError(f"it ends {left:,} bytes before the end of a row group")
+                self._put(block)
+                left -= len(block)
+        self._add(rows, copied)
+
+    def _add(self, rows: int, chunks: list[Chunk]) -> None:
+        """Describe a row group that has been written."""
+        self._groups.append(describe_group(self._columns, self._options, rows, chunks))
+        self._rows += rows
 
     def close(self) -> None:
         """Write the footer."""
