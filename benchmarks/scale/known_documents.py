@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -108,7 +109,7 @@ def list_calls(
             if name == _LARGE:
                 claim(output, documents)
     append(outputs[_SMALL])  # compiles kernels
-    return {name: lambda output=output: append(output) for name, output in outputs.items()}
+    return {name: partial(append, output) for name, output in outputs.items()}
 
 
 def list_cells(runs: Runs) -> Iterator[tuple[str, ...]]:
@@ -130,7 +131,7 @@ def judge(runs: Runs, documents: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _median(runs: Sequence[Measurement], value: str) -> float:
-    return median(getattr(run, value) for run in runs)
+    return float(median(getattr(run, value) for run in runs))
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import transforms.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
@@ -168,11 +169,19 @@ def test_files_of_one_name_are_told_apart(
     assert len({document["document"] for document in documents}) == 2
 
 
-def test_an_append_that_finds_what_is_there_adds_nothing(
-    growing: Growing, first: Growing, halves: tuple[Path, Path]
+def test_an_append_that_finds_what_is_there_adds_nothing_and_tokenizes_nothing(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = ("--append", "holds the text of", "documents already", "--existing skip")
-    growing.append(*halves, refused=parts)
+    known = first.manifest().counts["read.documents"]
+    text = f"holds the text of {known:,} of"
+    parts = ("--append", text, "documents already", "--existing skip")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("text is tokenized")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.prepare._PrepareTask, "_spill", fail)
+        growing.append(*halves, refused=parts)
     files = {name: digest for name, digest in growing.files().items() if not name.startswith("_")}
     assert files == {
         name: digest for name, digest in first.files().items() if not name.startswith("_")

@@ -1,6 +1,7 @@
 """The graph as a runner gets it: what travels, how it is encoded, and what each stage carries."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
@@ -11,6 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -22,18 +24,25 @@ from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
+from transforms.known_texts import Held
+from transforms.plan import write_plan
 
 
-@pytest.fixture(params=[False, True], ids=["all documents", "without duplicates"])
+@pytest.fixture(params=["all documents", "without duplicates", "without known ones"])
 def job(
     sample: Path, tokenizer: TokenizerFile, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Job:
     dataset = CorpusOptions(input=(str(sample),), tokenizer="t", validation_share=0.1)
+    filters = FilterOptions(drop_duplicates=request.param == "without duplicates")
     recipe = Recipe(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
-        list_inputs(dataset.input, str(tmp_path)), FilterOptions(drop_duplicates=request.param),
+        list_inputs(dataset.input, str(tmp_path)), filters,
     )  # fmt: skip
-    return assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
+    job = assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
+    if request.param == "without known ones":
+        held = write_plan(str(tmp_path / "held"), [[("documents",)]])
+        job = replace(job, held=Held(UrlFolder(str(tmp_path)), held, are_refused=True))
+    return job
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from transforms.elements import Candidates, LinesFile, Segment, Task, WrittenFil
 @pytest.mark.parametrize(
     "element",
     [
-        Task(3, "gs://bucket/ä b", 2**40, 2**24, []),
-        Task(3, "plan", 0, 1, [Segment(3, 2**31, "spill.arrow", 2**40, 2**31, 2**32 - 1)]),
+        Task(3, "gs://bucket/ä b", 2**40, 2**24, [], []),
+        Task(3, "plan", 0, 1, [Segment(3, 2**31, "spill.arrow", 2**40, 2**31, 2**32 - 1)], []),
+        Task(3, "plan", 0, 1, [], [Segment(3, 1, "spill.arrow", 0, 1, 1)]),
         LinesFile(1, "r.jsonl", 10**9, 2**40, "ab" * 32),
         Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, 2**32 - 1),
         Segment(0, 0, "", 0, 0, 0),

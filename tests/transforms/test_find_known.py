@@ -17,13 +17,13 @@ from corpusmill.provenance.documents import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
 from transforms.duplicates import Comparison, FindDuplicates
 from transforms.elements import Task
-from transforms.known_texts import COUNTS, TASKS, FindKnown, Held, Search, load_known
+from transforms.known_texts import TASKS, FindKnown, Held, Search, load_known
 from transforms.plan import Plan, PlanTasks, read_task, write_plan
 from transforms.ranges import cut_ranges, group_ranges
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.screening import Screening
-from transforms.tally import Tally
+from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
 
 FILES, LINES = 3, 60
