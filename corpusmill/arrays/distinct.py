@@ -86,6 +86,28 @@ def sort_distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     return distinct
 
 
+def are_among(
+    values: npt.NDArray[_Number], distinct: npt.NDArray[_Number]
+) -> npt.NDArray[np.bool_]:
+    """Return whether each value is one of some others, which are not sorted again as by `np.isin`.
+
+    Args:
+        values: numbers[n].
+        distinct: numbers[m] of the same type, ascending.
+
+    Returns:
+        bool[n].
+
+    Example:
+        [9, 2, 3] among [2, 9] gives [True, True, False].
+    """
+    if not len(distinct):
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+    are_equal: npt.NDArray[np.bool_] = distinct[places] == values
+    return are_equal
+
+
 def estimate_distinct(sketch: Hashes) -> int:
     """Estimate the number of distinct rows from their sketch.
 

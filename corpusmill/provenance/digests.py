@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.distinct import sort_distinct
+from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.corpus.filters.known_texts import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.provenance import list_provenance
@@ -92,9 +92,8 @@ def _find_part(
     own = [digests[digests % np.uint64(parts) == part] for digests in read_others()]
     known = sort_distinct(np.concatenate([np.zeros(0, np.uint64), *own]))
     for table in _tables(store) if len(known) else ():
-        digests = table.column("digest").to_numpy()
-        places = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-        yield table.column("document").to_numpy()[known[places] == digests]
+        are_known = are_among(table.column("digest").to_numpy(), known)
+        yield table.column("document").to_numpy()[are_known]
 
 
 def _tables(store: OriginStore) -> Iterator[pa.Table]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.arrays.distinct import are_among
 from corpusmill.provenance.rows import RowsFile
 from corpusmill.provenance.spans import Ids, Integers, Rows
 
@@ -16,7 +17,7 @@ class Selection:
     """Documents that are removed.
 
     Attributes:
-        documents: uint64[n], ids of documents.
+        documents: uint64[n], ids of documents, ascending.
         keeps: whether these are the ones that stay, and all others are removed.
     """
 
@@ -29,7 +30,7 @@ class Selection:
         Args:
             documents: uint64[n], ids of documents.
         """
-        return np.isin(documents, self.documents, invert=self.keeps)
+        return are_among(documents, self.documents) ^ self.keeps
 
     def within(self, first_document: int) -> "Selection":
         """Return the same for documents whose ids are counted from another one.

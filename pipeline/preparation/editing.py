@@ -7,7 +7,6 @@ it was; if it is stopped later, the next command that changes the data set first
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -90,12 +89,11 @@ def choose_documents(
     schema = documents_schema()
     found = [table.select(schema.names).cast(schema) for table in tables]
     table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
-    missing = set(documents) - {*table.column("document").to_pylist()} if documents else set()
-    if missing:
-        # A command that is given again may name them.
-        removed = read_removed(folder, manifest, "document")
-        missing -= {*chain.from_iterable(ids.to_pylist() for ids in removed)}
-    for number in sorted(missing):
+    missing = np.setdiff1d(np.array(documents, np.uint64), table.column("document").to_numpy())
+    # A command that is given again may name documents that are gone.
+    for removed in read_removed(folder, manifest, "document") if len(missing) else ():
+        missing = np.setdiff1d(missing, removed.to_numpy())
+    for number in missing.tolist():
         cause = "the data set holds no such document"
         raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
     return Choice(table, reason)

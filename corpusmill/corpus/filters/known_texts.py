@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.distinct import sort_distinct
+from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.arrays.document_facts import digests_of
 from corpusmill.corpus.filters.dropping import Step
 
@@ -116,10 +116,8 @@ def select_known(new: pa.RecordBatch, held: Iterable[Digests]) -> pa.RecordBatch
     distinct = sort_distinct(digests)
     is_held = np.zeros(len(distinct), np.bool_)
     for some in held:
-        places = np.searchsorted(distinct, some)
-        is_found = places < len(distinct)
-        is_found[is_found] = distinct[places[is_found]] == some[is_found]
-        is_held[places[is_found]] = True
+        found = some[are_among(some, distinct)]
+        is_held[np.searchsorted(distinct, found)] = True
     return new.filter(pa.array(is_held[np.searchsorted(distinct, digests)]))
 
 
@@ -143,9 +141,7 @@ def drop_known(known: Sequence[pa.RecordBatch]) -> Step:
     listed = sort_distinct(np.concatenate(arrays))
 
     def drop(documents: pa.RecordBatch, _: str) -> list[str]:
-        digests = digests_of(documents)
-        places = np.searchsorted(listed, digests)
-        are_known = places < np.searchsorted(listed, digests, side="right")
+        are_known = are_among(digests_of(documents), listed)
         return [KNOWN if is_known else "" for is_known in are_known.tolist()]
 
     return drop

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import distinct
-from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_distinct, hash_rows
+from corpusmill.arrays.distinct import (
+    EMPTY,
+    Hashes,
+    add_hashes,
+    are_among,
+    estimate_distinct,
+    hash_rows,
+    sort_distinct,
+)
 from corpusmill.arrays.randomness import mix
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 5), max_size=7), max_size=30)
@@ -73,3 +81,13 @@ def test_the_estimate_is_near_however_often_rows_occur(rows: int, copies: int) -
     assert len(sketch) <= distinct.SKETCH_SIZE
     estimate = estimate_distinct(sketch)
     assert estimate == rows if rows < distinct.SKETCH_SIZE else abs(estimate / rows - 1) < 0.06
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 9)))
+def test_distinct_values_and_whether_others_are_among_them(
+    values: list[int], others: list[int]
+) -> None:
+    ordered = sort_distinct(np.array(values, np.uint64))
+    assert ordered.tolist() == sorted({*values})
+    found = are_among(np.array(others, np.uint64), ordered)
+    assert found.tolist() == [other in values for other in others]
