@@ -36,6 +36,8 @@ from corpusmill.provenance.documents import GROUP_DOCUMENTS, DocumentsWriter, do
 _SMALL, _LARGE = "few documents", "all documents"
 _DRIVER_MIB, _SECONDS_A_MILLION = 512, 0.22
 _DOCUMENT_BYTES, _DOCUMENT_TOKENS = 275, 60
+# Small inputs would be built in the driver itself.
+_WORKERS = ("--workers", 2, "--min-bytes-per-worker", 0)
 _FLAGS = ("--document-rule", "blank-lines", "--max-seq-length", 64)
 
 Runs = Mapping[str, Sequence[Measurement]]
@@ -98,7 +100,7 @@ def list_calls(
         # No file of a data set is written in place.
         shutil.copytree(output, copy, copy_function=os.link)
         files = ("--input", lines, "--tokenizer", tokenizer, "--output", copy)
-        return measure(*command, *files, *_FLAGS, "--append")
+        return measure(*command, *files, *_FLAGS, *_WORKERS, "--append")
 
     outputs = {_SMALL: folder / "small", _LARGE: folder / "large"}
     for name, output in outputs.items():
