@@ -5,10 +5,12 @@ All of it is a function of the seed and of stable ids.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -60,11 +62,9 @@ def apportion(total: int, sizes: Sequence[float]) -> list[int]:
     Example:
         10 shards for the sizes [80, 15, 0] are [8, 1, 1].
     """
-    whole = sum(map(Fraction, sizes))
-    ends = [
-        round((total - len(sizes)) * sum(map(Fraction, sizes[:end])) / whole) if whole else 0
-        for end in range(len(sizes) + 1)
-    ]
+    sums = list(accumulate(map(Fraction, sizes), initial=Fraction(0)))
+    whole = sums[-1]
+    ends = [round((total - len(sizes)) * part / whole) if whole else 0 for part in sums]
     return [1 + max(0, end - begin) for begin, end in pairwise(ends)]
 
 
@@ -135,6 +135,10 @@ class Layout:
     sources: tuple[SourceLayout, ...] = ()
     firsts: tuple[int, ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tables, which the receiving process computes again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @property
     def shards(self) -> int:
         """Number of all shards."""
@@ -153,8 +157,7 @@ class Layout:
         if self.firsts:
             return self._homes_in_order(documents, splits)
         keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, SHARD)
-        ranges = np.array(self.ranges(), np.uint64)
-        firsts, counts = ranges[self._range_of(documents, splits)].T
+        firsts, counts = self._ranges[self._range_of(documents, splits)].T.astype(np.uint64)
         homes: np.ndarray = (firsts + (keys >> np.uint64(1)) % counts).astype(np.uint32)
         return homes
 
@@ -162,7 +165,7 @@ class Layout:
         homes = np.empty(len(documents), np.uint32)
         numbers = self._range_of(documents, splits)
         for number in np.unique(numbers).tolist():
-            first, count = self.ranges()[number]
+            first, count = self._ranges[number].tolist()
             firsts = np.array(self.firsts[first : first + count], np.uint64)
             own = numbers == number
             begun = np.searchsorted(firsts, documents[own], side="right")
@@ -171,11 +174,26 @@ class Layout:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the first shard and the number of shards of each split and source, in order."""
+        return [(first, count) for first, count in self._ranges.tolist()]
+
+    @cached_property
+    def _ranges(self) -> np.ndarray:
+        """The first shard and the number of shards of each split and source, int64[ranges, 2]."""
         sources = self.sources or (self,)
         counts = [source.train_shards for source in sources]
         counts += [source.validation_shards for source in sources]
-        firsts = np.cumsum([0, *counts]).tolist()
-        return list(zip(firsts, counts, strict=False))
+        ends = np.cumsum(counts, dtype=np.int64)
+        return np.stack([ends - counts, np.array(counts, np.int64)], axis=1)
+
+    @cached_property
+    def _first_documents(self) -> np.ndarray:
+        """An id for each source that none of its documents is below, uint64[sources]."""
+        return np.array([source.first_document for source in self.sources], np.uint64)
+
+    @cached_property
+    def _source_repeats(self) -> np.ndarray:
+        """How often each source's documents are taken, float64[sources]."""
+        return np.array([source.repeat for source in self.sources])
 
     def _range_of(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
         """Return which of the ranges each document belongs to, int64[documents]."""
@@ -191,8 +209,8 @@ class Layout:
         """
         if not self.sources:
             return np.zeros(len(documents), np.int64)
-        firsts = np.array([source.first_document for source in self.sources], np.uint64)
-        return np.searchsorted(firsts, documents, side="right").astype(np.int64) - 1
+        begun = np.searchsorted(self._first_documents, documents, side="right")
+        return begun.astype(np.int64) - 1
 
     def count_copies(self, documents: np.ndarray) -> np.ndarray:
         """Return how often each document is taken, int64[documents]; 0 leaves it out.
@@ -202,7 +220,7 @@ class Layout:
         """
         if not self.sources:
             return np.ones(len(documents), np.int64)
-        repeats = np.array([source.repeat for source in self.sources])[self.sources_of(documents)]
+        repeats = self._source_repeats[self.sources_of(documents)]
         keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, _COPIES)
         copies = np.floor(repeats)
         drawn = (keys >> np.uint64(11)) * 2.0**-53 < repeats - copies
@@ -215,9 +233,8 @@ class Layout:
 
     def _number_of(self, shard: int) -> int:
         """Return which of the ranges a shard belongs to."""
-        firsts = [first for first, count in self.ranges() if count]
-        numbers = [number for number, (_, count) in enumerate(self.ranges()) if count]
-        return numbers[int(np.searchsorted(firsts, shard, side="right")) - 1]
+        # Of ranges that begin at the same shard all but the last one are empty.
+        return int(np.searchsorted(self._ranges[:, 0], shard, side="right")) - 1
 
     def _most_repeats(self, shard: int, repeats: int) -> int:
         """Return how many times at most a document of a shard is built."""
@@ -249,7 +266,8 @@ class Layout:
 
     def range_around(self, shard: int) -> tuple[int, int]:
         """Return the first shard of a shard's split and source, and the number of these shards."""
-        return self.ranges()[self._number_of(shard)]
+        first, count = self._ranges[self._number_of(shard)].tolist()
+        return first, count
 
 
 @njit
