@@ -135,10 +135,11 @@ class ShardDoFn(beam.DoFn):
     ) -> Iterator[pa.RecordBatch]:
         seed, repeats = self._layout.seed, self._objective.repeats
         for home, every in self._load(segments):
+            copies = self._layout.count_copies(every.column("document").to_numpy())
             if home == shard:
-                provenance.add_documents(self._choose(every, 0))
+                provenance.add_documents(_choose(every, copies > 0))
             for repeat in self._layout.repeats_of(shard, home, repeats):
-                documents = self._choose(every, repeat // repeats)
+                documents = _choose(every, copies > repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
                 examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
                 self._count_passes(shard, documents.num_rows)
@@ -158,13 +159,6 @@ class ShardDoFn(beam.DoFn):
             loaded = (load(segment) for segment in own if segment.rows)
             batches = cut_into_groups(loaded, "sentences", _BUILT_DOCUMENTS, _BUILT_TOKENS)
             yield from ((home, documents) for documents in batches)
-
-    def _choose(self, documents: pa.RecordBatch, copy: int) -> pa.RecordBatch:
-        """Return the documents that are taken from their source once more than `copy` times."""
-        if not self._layout.sources:
-            return documents
-        copies = self._layout.count_copies(documents.column("document").to_numpy())
-        return documents.filter(pa.array(copies > copy))
 
     def _count_passes(self, shard: int, documents: int) -> None:
         self._tally.add("build.passes", documents)
@@ -212,6 +206,11 @@ class ShardDoFn(beam.DoFn):
             self._tally.add("write.pieces", weigh(distributions["pieces"]))
         if tokens := weigh_segments(distributions):
             self._tally.add("write.segment_tokens", tokens)
+
+
+def _choose(documents: pa.RecordBatch, are_taken: np.ndarray) -> pa.RecordBatch:
+    """Return some of the documents, most often all of them."""
+    return documents if are_taken.all() else documents.filter(pa.array(are_taken))
 
 
 class BuildShards(beam.PTransform):

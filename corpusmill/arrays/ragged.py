@@ -58,12 +58,53 @@ def to_numpy(column: pa.Array) -> np.ndarray:
 
 def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch without nulls, with the columns cast to the schema's types."""
-    arrays = [pa.array(column) if isinstance(column, np.ndarray) else column for column in columns]
-    cast = [
-        array if array.type == field.type else array.cast(field.type)
-        for array, field in zip(arrays, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(cast, schema=schema)
+    kinds = [field.type for field in schema]
+    arrays = [_conform(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _conform(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column cast to a type. A call of Arrow's own `cast` takes as long as a small batch.
+
+    Raises:
+        ValueError: a number is out of the type's range.
+    """
+    if isinstance(column, np.ndarray):
+        array = pa.array(_narrow(column, kind))
+    elif column.type != kind and _holds_numbers(column, kind):
+        values, offsets = column.values, column.offsets
+        if values.type != kind.value_type:
+            numbers, ends = from_arrow(column)
+            values = pa.array(_narrow(numbers[ends[0] : ends[-1]], kind.value_type))
+            offsets = pa.array(ends - ends[0])
+        array = pa.ListArray.from_arrays(offsets, values, type=kind)
+    else:
+        array = column
+    return array if array.type == kind else array.cast(kind)
+
+
+def _narrow(values: np.ndarray, kind: pa.DataType) -> np.ndarray:
+    """Return integers in the type of integers that is wanted; other values as they are."""
+    if values.dtype.kind not in "iu" or not pa.types.is_integer(kind):
+        return values
+    dtype = np.dtype(str(kind))
+    if values.dtype != dtype and len(values):
+        bounds, smallest, largest = np.iinfo(dtype), int(values.min()), int(values.max())
+        if not bounds.min <= smallest <= largest <= bounds.max:
+            raise ValueError(f"numbers from {smallest} to {largest} do not fit into {dtype}")
+    return values.astype(dtype, copy=False)
+
+
+def _holds_numbers(column: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether a column holds lists of integers without nulls, and the type is of such."""
+    return (
+        pa.types.is_list(kind)
+        and pa.types.is_list(column.type)
+        and pa.types.is_integer(kind.value_type)
+        and pa.types.is_integer(column.type.value_type)
+        and not column.null_count
+        and not column.values.null_count
+    )
 
 
 def check_integers(**arrays: np.ndarray) -> None:

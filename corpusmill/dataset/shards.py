@@ -27,6 +27,9 @@ from corpusmill.objectives.objective import Objective
 # The file that a run keeps in the folder into which it writes.
 _RUNNING = "_RUNNING"
 
+# Groups of fewer rows are written before the next one is sorted: to start a thread takes longer.
+_FEW_ROWS = 1024
+
 
 def open_data_set(folder: Folder) -> tuple[Folder, Manifest]:
     """Find the current data set in a folder, and read its manifest.
@@ -176,6 +179,7 @@ def write_shard(
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
     group_rows: int | None = None,
+    few_rows: int = _FEW_ROWS,
 ) -> Iterator[WrittenGroup]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
@@ -185,6 +189,7 @@ def write_shard(
         sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
         examples: sorted, with the objective's `built_columns`.
         group_rows: the most rows of a group, which are encoded together; None for the format's own.
+        few_rows: groups of at least as many rows are written by a thread.
 
     Yields:
         Each group of rows that was written.
@@ -202,7 +207,11 @@ def write_shard(
             rows = objective.finish(group, options.is_padded)
             if writing is not None:
                 writing.result()
-            writing = ahead.submit(writers[number].write, rows)
+            writing = None
+            if rows.num_rows < few_rows:
+                writers[number].write(rows)
+            else:
+                writing = ahead.submit(writers[number].write, rows)
             hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
             yield WrittenGroup(number, group, hashes, objective.measure(group))
         if writing is not None:

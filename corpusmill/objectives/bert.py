@@ -14,6 +14,7 @@ with a row's tokens when predictions are, and words and n-grams that continue af
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -190,7 +191,7 @@ class Bert(bert_rows.SentenceObjective):
         """The option of this name, if words are masked whole."""
         return self.options.words if self.options.whole_word_mask else ""
 
-    @property
+    @cached_property
     def masked_lm(self) -> MaskedLm:
         """How the examples are masked, now or when they are loaded."""
         options = self.options
@@ -212,7 +213,7 @@ class Bert(bert_rows.SentenceObjective):
             token_dtype=self.token_dtype,
         )
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
@@ -238,7 +239,7 @@ class Bert(bert_rows.SentenceObjective):
         length = self.options.max_seq_length
         return (word_start_column(length),) if is_albert and self.words else ()
 
-    @property
+    @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         segments, length = self.options.segments, self.options.max_seq_length

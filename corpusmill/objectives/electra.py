@@ -9,6 +9,7 @@ counted, and `overflow` keeps them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -139,7 +140,7 @@ class Electra(Objective):
         """How many times each document is built."""
         return self.options.duplicates
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
@@ -149,7 +150,7 @@ class Electra(Objective):
             segment_column(length),
         )
 
-    @property
+    @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         return (

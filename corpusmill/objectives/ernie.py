@@ -18,6 +18,7 @@ has other masks, or done once, with `mask` "static".
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -124,13 +125,13 @@ class Ernie(SentenceObjective):
         """How the examples are masked, now or when they are loaded."""
         return ErnieMasker(self.options.mask_word_prob, self.special.mask_id or 0, self.vocab_size)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         tokens, _, label, words, *masks, _ = self.built_columns
         return (tokens, segment_column(tokens.width), words, label, *masks)
 
-    @property
+    @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         length, masked = self.options.max_seq_length, self.options.mask == "static"

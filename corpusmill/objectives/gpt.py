@@ -21,6 +21,7 @@ Before they become rows, the middles of some documents may be moved to their end
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -172,7 +173,7 @@ class Gpt(Objective):
     special: SpecialTokens
     token_dtype: str
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         mode, length = self.options.mode, self.options.max_seq_length
@@ -188,7 +189,7 @@ class Gpt(Objective):
         tokens = token_column(self.token_dtype, meaning, width, pad_id)
         return (tokens, boundary_column(length, length)) if mode == "pack" else (tokens,)
 
-    @property
+    @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         return (*self.columns, SPANS)

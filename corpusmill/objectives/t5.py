@@ -20,6 +20,7 @@ counted, and `overflow` keeps them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -202,7 +203,7 @@ class T5(Objective):
             tuple(modes[mixed.mode] for mixed in mixture if mixed.mode),
         )
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set, by Hugging Face's names; in TFRecord they have T5's."""
         lists = self._text_columns if self.options.mask == "dynamic" else self._pair_columns
@@ -230,7 +231,7 @@ class T5(Objective):
         targets = target_column(*layout, self.corrupter.longest_target)
         return (replace(tokens, feature="inputs"), targets)
 
-    @property
+    @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns: pieces of documents, of which `pack` makes rows."""
         return (*self.columns, *_COUNTS, SPANS)

@@ -109,7 +109,8 @@ class RowsWriter:
             rows = rows.append_column(SPANS, nothing)
         self._waiting.add(rows.select(ORIGIN_SCHEMA.names))
         self._rows += rows.num_rows
-        self._spans += len(rows.column(SPANS).flatten()) // _NUMBERS
+        offsets = rows.column(SPANS).offsets
+        self._spans += (offsets[-1].as_py() - offsets[0].as_py()) // _NUMBERS
         if self._rows >= _GROUP_ROWS or self._spans >= _GROUP_SPANS:
             self.end_group()
 
