@@ -16,7 +16,9 @@ from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.leftovers import Leftovers
 from corpusmill.reading.cache.shard_cache import ShardCache, Stored, default_cache_folder
+from corpusmill.reading.cache.together import unpack_together
 from corpusmill.reading.opening import (
     check_length,
     check_present,
@@ -228,7 +230,7 @@ class DataSet(Samples, Traceable):
             check_present(self.folder, self.manifest, shards)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
-        self._cache_place = (cache, cache_bytes)
+        self._cache_place = (cache, cache_bytes, Leftovers(cache))
         self._hold(tuple(shard for shard in shards if shard.file not in self.skipped))
 
     def _hold(self, shards: tuple[Shard, ...]) -> None:
@@ -314,9 +316,13 @@ class DataSet(Samples, Traceable):
             cause = "no part of its corpus has a name"
             raise UserError(self.folder.url, cause, "Build it with --source NAME=PATH")
         parts = {name: copy(self) for name in names}
+        own: dict[str, list[Shard]] = {name: [] for name in names}
+        for shard in self.shards:
+            if shard.source in own:
+                own[shard.source].append(shard)
         for name, part in parts.items():
             part.source = name
-            part._hold(tuple(shard for shard in self.shards if shard.source == name))
+            part._hold(tuple(own[name]))
         return parts
 
     def lengths(self, samples: Integers) -> Integers:
@@ -345,7 +351,7 @@ class DataSet(Samples, Traceable):
         """Find the shards of some samples, and the samples' rows there."""
         groups = group(samples, self._starts)
         needed = [shard for shard, _, _ in groups]
-        self.cache.unpack(needed)
+        unpack_together([(self.cache, shard) for shard in needed])
         return [(self.cache.columns(shard, needed), rows, places) for shard, rows, places in groups]
 
 

@@ -23,6 +23,7 @@ from corpusmill.objectives.examples.fill_in_the_middle import rearrange_windows
 from corpusmill.objectives.examples.fim_cuts import derive_window_keys
 from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS, find_tokens
 from corpusmill.reading.cache.shard_cache import Stored
+from corpusmill.reading.cache.together import unpack_together
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum, check_seed, check_share
@@ -161,7 +162,7 @@ class TokenWindows(Samples):
         unfinished = np.arange(len(begins))
         while len(unfinished):
             groups = group(begins[unfinished] + filled[unfinished], self._starts)
-            self.data_set.cache.unpack([shard for shard, _, _ in groups])
+            unpack_together([(self.data_set.cache, shard) for shard, _, _ in groups])
             for shard, firsts, places in groups:
                 _copy_windows(self._tokens(shard), firsts, unfinished[places], filled, windows)
             unfinished = unfinished[filled[unfinished] < windows.shape[1]]

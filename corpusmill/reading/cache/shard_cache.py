@@ -13,12 +13,10 @@ mapped its files can still read them.
 """
 
 import os
-import re
 import shutil
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -31,10 +29,14 @@ from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.reading.cache import unpacking
+from corpusmill.reading.cache.leftovers import Leftovers
+from corpusmill.reading.cache.notice import Notice
 from corpusmill.reading.cache.room import LAYOUT, Pressure, measure_places, remove_place
 from corpusmill.reading.cache.unpacking import (
     DamagedError,
+    always,
+    batch_rows,
+    describe_checks,
     fetch_parts,
     map_shard,
     unpack_shard,
@@ -44,11 +46,6 @@ from corpusmill.reading.rows import Values
 # A shard has a dozen mappings, and a process may have 65,530. An order that reads from more shards
 # than this at a time maps them again and again, and is far slower.
 _MOST_MAPPED = 4096
-
-_LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{LAYOUT})\..+")
-
-# Shards that are unpacked at a time; each takes a few dozen megabytes of memory.
-_THREADS = 4
 
 # Seconds to wait for another process before warning the user.
 _PATIENCE_SECONDS = 60
@@ -88,6 +85,8 @@ class ShardCache:
         cache_bytes: the most bytes that they may take there; those read longest ago are removed.
             Shards that are read together stay even if they take more, with a warning. None removes
             nothing.
+        leftovers: of the folder, to be removed once by all caches that share them; None for this
+            cache's own.
 
     Attributes:
         unpackings: how often this process has unpacked a shard.
@@ -100,11 +99,13 @@ class ShardCache:
         shards: tuple[Shard, ...],
         cache_folder: Path,
         cache_bytes: int | None = None,
+        leftovers: Leftovers | None = None,
     ) -> None:
         self._folder, self._manifest, self._shards = folder, manifest, shards
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
+        self._leftovers = leftovers or Leftovers(cache_folder)
         self._columns = manifest.columns
-        self._expected = unpacking.describe_checks(manifest, shards)
+        self._expected = describe_checks(manifest, shards)
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
         self.unpackings = 0
@@ -133,20 +134,6 @@ class ShardCache:
             with suppress(KeyError):  # another thread has just unmapped it
                 self._mapped.move_to_end(shard)
         return columns
-
-    def unpack(self, shards: Collection[int]) -> None:
-        """Unpack shards that are read together, several at a time.
-
-        Most of the work is done without the GIL. A single shard is left to `columns`.
-
-        Raises:
-            UserError: a shard is damaged or missing, or there is no room for it.
-        """
-        missing = [shard for shard in shards if not self.is_unpacked(shard)]
-        if len(missing) > 1:
-            with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
-                for _ in threads.map(lambda shard: self.columns(shard, shards), missing):
-                    pass
 
     @property
     def is_unlimited(self) -> bool:
@@ -227,10 +214,8 @@ class ShardCache:
             with FileLock(f"{place}.lock", timeout=0) if is_wanted else _lock(place):
                 columns = map_shard(place, self._columns, self._shards[shard].rows)
                 if columns is None:
-                    self._remove_leftovers(place)
-                    columns = self._unpack(
-                        self._shards[shard], place, is_wanted or unpacking.always
-                    )
+                    self._leftovers.remove(place)
+                    columns = self._unpack(self._shards[shard], place, is_wanted)
                     self.unpackings += 1
                     self._make_room({self.place(other) for other in together})
                     if self._pressure.is_thrashing(shard):
@@ -247,21 +232,21 @@ class ShardCache:
         return columns
 
     def _unpack(
-        self, shard: Shard, place: Path, is_wanted: Callable[[], bool]
+        self, shard: Shard, place: Path, is_wanted: Callable[[], bool] | None
     ) -> dict[str, Values]:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=self._cache_folder))
         try:
             copies, target = scratch / "copies", scratch / "columns"
-            copies.mkdir()
+            if self._folder.local_path(shard.file) is None:
+                copies.mkdir()
             target.mkdir()
-            source = fetch_parts(self._folder, self._manifest, shard.file, copies, is_wanted)
-            try:
-                unpack_shard(source, self._manifest, shard, target, is_wanted)
-            except ValueError as error:
-                name = f"{self._folder.url}/{shard.file}"
-                cause = f"its rows are not what {MANIFEST} says ({error})"
-                cure = "Copy or build the data set again"
-                raise DamagedError(name, cause, cure) from error
+            with Notice(shard.file, shard.rows, batch_rows(shard)) as notice:
+                source = fetch_parts(
+                    self._folder, self._manifest, shard.file, copies, is_wanted or always
+                )
+                # For what is unpacked ahead nobody waits.
+                wanted = is_wanted or notice.count_batch
+                unpack_shard(source, self._manifest, shard, target, wanted)
             # Map it before the renaming, after which other processes may remove it.
             columns = map_shard(target, self._columns, shard.rows)
             if columns is None:
@@ -269,25 +254,13 @@ class ShardCache:
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
             target.rename(place)
+        except ValueError as error:
+            name = f"{self._folder.url}/{shard.file}"
+            cause = f"its rows are not what {MANIFEST} says ({error})"
+            raise DamagedError(name, cause, "Copy or build the data set again") from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return columns
-
-    def _remove_leftovers(self, own: Path) -> None:
-        """Remove what killed processes have left; shards that are being unpacked are locked.
-
-        Args:
-            own: the shard that this process has locked.
-        """
-        for path in list(self._cache_folder.iterdir()):
-            match = _LEFTOVER.fullmatch(path.name)
-            if not match or path.is_symlink() or not path.is_dir():
-                continue
-            if match[1] == own.name:
-                shutil.rmtree(path, ignore_errors=True)
-                continue
-            with suppress(Timeout), FileLock(self._cache_folder / f"{match[1]}.lock", timeout=0):
-                shutil.rmtree(path, ignore_errors=True)
 
     def _make_room(self, kept: set[Path]) -> None:
         if self._cache_bytes is None:

@@ -10,7 +10,6 @@ and one file per column of numbers, in the machine's own types and without heade
 import errno
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,8 +30,9 @@ from corpusmill.reading.cache.intact_files import is_intact, write_checksums
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
-# Of larger arrays the allocator returns the memory each time, and threads wait for new pages.
-_BATCH_ROWS = 1024
+# Of larger arrays the allocator returns the memory each time, and threads wait for new pages. Of
+# short rows so few would take as long for the calls as for the rows.
+_LEAST_BATCH_ROWS, _MOST_BATCH_ROWS, _BATCH_TOKENS = 2**10, 2**16, 2**19
 _BLOCK_BYTES = 2**22
 
 
@@ -126,14 +126,16 @@ def unpack_shard(
     target: Path,
     is_wanted: Callable[[], bool] = always,
 ) -> None:
-    """Write a shard's columns and their checksums into an empty folder, and flush them to disk.
+    """Write a shard's columns and their checksums into an empty folder.
+
+    They are not flushed to disk: after a machine has stopped, checksums tell what is missing.
 
     Args:
         folder: the folder of the data set, or of a copy of the shard.
         manifest: the manifest of the data set.
         shard: the shard's entry in the manifest.
         target: the folder for the files.
-        is_wanted: asked between batches; StoppedError is raised if not.
+        is_wanted: asked before each batch; StoppedError is raised if not.
 
     Raises:
         ValueError: the shard is damaged, or its rows contradict the manifest.
@@ -144,7 +146,7 @@ def unpack_shard(
     rows = tokens = 0
     with ExitStack() as files:
         sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
-        for batch in _read(folder, manifest, shard.file):
+        for batch in _read(folder, manifest, shard):
             if not is_wanted():
                 raise StoppedError
             unpacked = unpack_batch(batch, columns)
@@ -156,8 +158,6 @@ def unpack_shard(
         if (rows, tokens) != (shard.rows, shard.tokens):
             expected = f"{shard.rows:,} and {shard.tokens:,}"
             raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
-        for sink in sinks.values():
-            sink.sync()
     checksums: dict[str, int] = {}
     for sink in sinks.values():
         checksums |= sink.checksums
@@ -177,9 +177,15 @@ def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:
     return json.dumps([columns, manifest.tokenizer.vocab_size, longest, manifest.output.format])
 
 
-def _read(folder: Folder, manifest: Manifest, shard: str) -> Iterator[pa.RecordBatch]:
+def batch_rows(shard: Shard) -> int:
+    """Return how many rows of a shard are unpacked at a time, by the average length of its rows."""
+    fitting = _BATCH_TOKENS * shard.rows // max(1, shard.tokens)
+    return max(_LEAST_BATCH_ROWS, min(fitting, _MOST_BATCH_ROWS))
+
+
+def _read(folder: Folder, manifest: Manifest, shard: Shard) -> Iterator[pa.RecordBatch]:
     try:
-        yield from read_shard(folder, manifest, shard, _BATCH_ROWS)
+        yield from read_shard(folder, manifest, shard.file, batch_rows(shard))
     except Exception as error:  # each format has its own errors
         raise ValueError(in_one_line(error)) from error
 
@@ -267,12 +273,6 @@ class _Sink:
         self.checksums = dict.fromkeys(names, 0)
         if column.width:
             self._append(names[1], np.zeros(1, np.int64))
-
-    def sync(self) -> None:
-        """Flush the files to disk, so that they survive if the machine stops."""
-        for file in self._files.values():
-            file.flush()
-            os.fsync(file.fileno())
 
     def write(self, rows: Values) -> None:
         """Append rows."""

@@ -20,6 +20,7 @@ import numpy as np
 from corpusmill.arrays.columns import Role
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import Stored
+from corpusmill.reading.cache.together import unpack_together
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.alternation import Turns
@@ -86,7 +87,9 @@ class JoinedSamples(Samples):
 
     def stored_in(self, samples: Integers) -> list[Stored]:
         """Return the shards of all sources that hold some samples, int64[n]."""
-        groups = group(samples, self._starts)
+        return self._find_stored(group(samples, self._starts))
+
+    def _find_stored(self, groups: Sequence[tuple[int, Integers, Integers]]) -> list[Stored]:
         return [
             stored
             for source, numbers, _ in groups
@@ -94,9 +97,11 @@ class JoinedSamples(Samples):
         ]
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:
+        groups = group(samples, self._starts)
+        unpack_together(self._find_stored(groups))
         pieces = [
             (self.sources[source].take(numbers, epochs[places]).columns, places)
-            for source, numbers, places in group(samples, self._starts)
+            for source, numbers, places in groups
         ]
         columns: dict[str, Values] = {}
         for name in pieces[0][0] if pieces else {}:
@@ -188,10 +193,8 @@ class MixtureOrder:
     def _look_up(self, numbers: Integers, look_up: Callable[[int, Integers], Integers]) -> Integers:
         sources, own = self.assign(numbers)
         results = np.empty(len(sources), np.int64)
-        for source in range(len(self.orders)):
-            places = np.flatnonzero(sources == source)
-            if len(places):
-                results[places] = look_up(source, own[places])
+        for source, _, places in group(sources, np.arange(len(self.orders) + 1)):
+            results[places] = look_up(source, own[places])
         return results
 
 

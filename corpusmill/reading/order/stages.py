@@ -9,6 +9,7 @@ to those of the whole stage.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import isfinite
 from typing import Literal
@@ -104,7 +105,8 @@ def read_weights(weights: Weights, names: Sequence[str] | None, sources: int) ->
     parts = [Fraction(number) for number in numbers]
     if not any(parts):
         raise UserError(value, "no source would be read", "Give one of them more than 0")
-    return [part / sum(parts) for part in parts]
+    whole = sum(parts)
+    return [part / whole for part in parts]
 
 
 def _by_name(weights: Mapping[str, float], names: Sequence[str] | None, value: str) -> list[float]:
@@ -146,15 +148,17 @@ def _round(exact: Sequence[Fraction], most: Sequence[int]) -> Quotas:
         min(max(0, part.numerator // part.denominator), limit)
         for part, limit in zip(exact, most, strict=True)
     ]
-
-    def remainder(source: int) -> Fraction:
-        return exact[source] - quotas[source]
-
-    sources, total = range(len(exact)), sum(exact)
-    while sum(quotas) < total:
-        quotas[max((s for s in sources if quotas[s] < most[s]), key=remainder)] += 1
-    while sum(quotas) > total:
-        quotas[min((s for s in sources if quotas[s]), key=remainder)] -= 1
+    missing = int(sum(exact)) - sum(quotas)
+    # One up for the largest remainders, or one down for the smallest; of equal ones the first.
+    step = 1 if missing > 0 else -1
+    remainders = [(step * (quotas[s] - exact[s]), s) for s in range(len(exact))]
+    heapify(remainders)
+    while missing:
+        remainder, source = heappop(remainders)
+        if quotas[source] < most[source] if step > 0 else quotas[source]:
+            quotas[source] += step
+            missing -= step
+            heappush(remainders, (remainder + 1, source))
     return tuple(quotas)
 
 

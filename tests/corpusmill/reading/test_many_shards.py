@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.together import unpack_together
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import copy_lists
 
@@ -44,7 +45,7 @@ def test_lists_are_copied_to_their_places_and_nowhere_else() -> None:
 def test_shards_are_unpacked_together_before_any_is_read(bert: Path, cache_folder: Path) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
     shards = range(len(data.shard_sizes))
-    data.cache.unpack(shards)
+    unpack_together([(data.cache, shard) for shard in shards])
     assert all(data.cache.place(shard).is_dir() for shard in shards)
     alone = DataSet(bert, cache_folder=cache_folder.with_name("alone"))
     for shard in shards:
