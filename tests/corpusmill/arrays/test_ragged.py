@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,27 @@ def test_rows_cut_into_parts_are_slices_of_them(sizes: list[int], first: int, si
         for place in range(begin, end, size)
     ]  # fmt: skip
     assert ragged.cut_rows(offsets, size).tolist() == [*starts, offsets[-1]]
+
+
+SMALL_LISTS = pa.schema(
+    [
+        pa.field("numbers", pa.int8(), nullable=False),
+        pa.field("lists", pa.list_(pa.field("element", pa.uint16(), nullable=False))),
+    ]
+)
+
+
+def test_a_batch_has_the_types_of_its_schema() -> None:
+    lists = pa.array([[1], [7, 8], [], [65535]], pa.list_(pa.int64())).slice(1)
+    batch = ragged.to_batch([np.array([1, -128, 127]), lists], SMALL_LISTS)
+    assert batch.schema == SMALL_LISTS
+    batch.validate(full=True)
+    assert batch.to_pydict() == {"numbers": [1, -128, 127], "lists": [[7, 8], [], [65535]]}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lists"), [([128], [[1]]), ([-129], [[1]]), ([1], [[65536]]), ([1], [[-1]])]
+)
+def test_numbers_that_do_not_fit_are_refused(numbers: list[int], lists: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        ragged.to_batch([np.array(numbers), pa.array(lists)], SMALL_LISTS)

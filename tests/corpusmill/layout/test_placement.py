@@ -1,3 +1,7 @@
+import pickle
+from collections.abc import Iterator
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -214,3 +218,49 @@ def test_sources_share_the_shards_and_are_taken_as_often_as_asked() -> None:
     homes = layout.homes(documents, np.zeros(40_000, np.uint8))
     assert {*homes[:20_000].tolist()} == {0, 1}
     assert {*homes[20_000:].tolist()} == {2, 3, 4}
+
+
+class CountedSources(tuple[SourceLayout, ...]):
+    """Sources that count how often all of them are read."""
+
+    readings = 0
+
+    def __iter__(self) -> Iterator[SourceLayout]:
+        type(self).readings += 1
+        return super().__iter__()
+
+
+def test_the_shards_of_very_many_sources_are_found_without_reading_all_of_them_again() -> None:
+    number = 2000
+    sources = [
+        SourceLayout(source << 40, 1.0, 1 + source % 2, source % 3) for source in range(number)
+    ]
+    layout = Layout(
+        1,
+        sum(source.train_shards for source in sources),
+        sum(source.validation_shards for source in sources),
+        CountedSources(sources),
+    )
+    pickled = len(pickle.dumps(layout))
+    CountedSources.readings = 0
+    found = [
+        (layout.source_of(shard), *layout.range_around(shard)) for shard in range(layout.shards)
+    ]
+    assert CountedSources.readings <= 2
+    expected = [
+        (number % len(sources), first, count)
+        for number, (first, count) in enumerate(layout.ranges())
+        for _ in range(count)
+    ]
+    assert found == expected
+    assert len(pickle.dumps(layout)) == pickled
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=20), st.integers(1, 1000))
+def test_shards_are_apportioned_by_exact_sums(sizes: list[float], shards: int) -> None:
+    total, whole = max(shards, len(sizes)), sum(map(Fraction, sizes))
+    counts = apportion(total, sizes)
+    assert sum(counts) == (total if whole else len(sizes))
+    for end in range(len(sizes) + 1):
+        share = sum(map(Fraction, sizes[:end])) / whole if whole else 0
+        assert sum(counts[:end]) == end + round((total - len(sizes)) * share)

@@ -54,8 +54,8 @@ class Shards:
     def __init__(self, columns: list[Values]) -> None:
         self._columns = columns
 
-    def unpack(self, shards: list[int]) -> None:
-        assert all(0 <= shard < len(self._columns) for shard in shards)
+    def is_unpacked(self, shard: int) -> bool:
+        return 0 <= shard < len(self._columns)
 
     def columns(self, shard: int) -> dict[str, Values]:
         return {"input_ids": self._columns[shard]}

@@ -176,6 +176,23 @@ def test_leftovers_of_killed_processes_are_removed(
     assert kept == {"notes", "x.tmp", "0.txt", at_work.name, *unpacked}
 
 
+def test_the_folder_is_searched_for_leftovers_once(
+    bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched, search = list[Path](), Path.iterdir
+
+    def count(folder: Path) -> Any:
+        searched.append(folder)
+        return search(folder)
+
+    monkeypatch.setattr(Path, "iterdir", count)
+    data = DataSet(bert, cache_folder=cache_folder)
+    for sample in np.cumsum([0, *data.shard_sizes])[:-1].tolist():
+        data.take(np.array([sample]))
+    assert data.cache.unpackings == len(data.shards) > 1
+    assert searched.count(cache_folder) == 1
+
+
 def replace_by_a_file(place: Path) -> None:
     shutil.rmtree(place)
     place.write_text("")

@@ -153,3 +153,20 @@ def test_stages_that_leave_a_source_out_are_refused(stages: list[Stage], message
 def test_a_stage_needs_one_length(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Stage([1, 1], **wrong)
+
+
+def test_weights_of_very_many_sources_are_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    additions = 0
+    add = Fraction.__add__
+
+    def count(one: Fraction, other: Fraction) -> Fraction:
+        nonlocal additions
+        additions += 1
+        return add(one, other)
+
+    monkeypatch.setattr(Fraction, "__add__", count)
+    number = 2000
+    shares = read_weights([1 + source % 7 for source in range(number)], None, number)
+    quotas = apportion(shares, 10 * number + 3)
+    assert sum(quotas) == 10 * number + 3
+    assert additions < 5 * number
