@@ -1,6 +1,7 @@
 """The files of shards, compared with the rows that the library builds for them."""
 
 import hashlib
+from io import BytesIO
 from pathlib import Path
 
 import apache_beam as beam
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
@@ -146,3 +148,16 @@ def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
     assert first.path != second.path
     assert first.sha256 == second.sha256
     assert counts == again
+
+
+@pytest.mark.parametrize("few_rows", [0, 8, 10**6])
+def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(
+    few_rows: int, pool: Pool
+) -> None:
+    rows, options = rows_of(0, pool), resolve(OutputOptions(), BERT.columns)
+    ahead, both = BytesIO(), BytesIO()
+    for sink, few in ((ahead, 0), (both, few_rows)):
+        groups = write_shard(BERT, options, [[sink]], iter([rows]), group_rows=8, few_rows=few)
+        assert sum(group.rows.num_rows for group in groups) == rows.num_rows
+    assert rows.num_rows % 8
+    assert both.getvalue() == ahead.getvalue()
