@@ -4,12 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
 from corpusmill.errors import UserError
 from pipeline.console.progress import repeat
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
+from pipeline.runners.job_server import follow_jobs_to_their_end
 from pipeline.runners.noise import hide_noise
 from pipeline.runners.proto_checks import find_faults
 from pipeline.runners.watch import Interrupts, job_id_of, take_counters, wait
@@ -115,6 +117,8 @@ class PortableEngine(Engine):
                 f"Beam cannot create it ({error})",
                 "Give local, or the name of one of Beam's runners with its options after --",
             ) from None
+        if isinstance(pipeline.runner, PortableRunner):
+            follow_jobs_to_their_end(pipeline.runner)
         run.build(pipeline)
         # The environment does not matter here; the runner's own would stage files.
         proto = pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())

@@ -75,16 +75,6 @@ def wait(result: Any) -> None:
         JobCancelledError: somebody else cancelled it.
         RuntimeError: it failed; the message has what its workers reported.
     """
-    if service := getattr(result, "_job_service", None):
-        # Beam gives these two a deadline of --job_server_timeout, and takes a job that runs longer
-        # for one that failed.
-        job_id = job_id_of(result)
-        result._state_stream = service.GetStateStream(
-            beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
-        )
-        result._message_stream = service.GetMessageStream(
-            beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
-        )
     try:
         state = result.wait_until_finish()
     except Exception:
