@@ -176,11 +176,12 @@ class _PassOn(beam.DoFn):
     def __init__(self, place: Workplace) -> None:
         self._place = place
 
-    def process(self, path: str, copied: Iterable[int]) -> Iterator[Group]:
+    def process(self, _: bytes, decided: Iterable[str], copied: Iterable[int]) -> Iterator[Group]:
         place = self._place
         if place.is_over():
             return
         with place.at_work():
+            [path] = decided
             planned = PlannedReveal.read(path)
             planned.check_groups(copied, "copied")
             planned.steps(place).pass_on(planned.contents)
@@ -208,9 +209,11 @@ class MoveInGroups(beam.PTransform):
             | "SpreadCopies" >> beam.Reshuffle()
             | "CopyGroup" >> beam.ParDo(_HandleGroup(self._place, _copy)).with_output_types(int)
         )
-        pass_on = beam.ParDo(_PassOn(self._place), beam.pvalue.AsList(copied))
+        # From one impulse, like the other stages that run once and read what all workers report.
+        pass_on = beam.ParDo(_PassOn(self._place), *map(beam.pvalue.AsList, (decided, copied)))
         return (
-            decided
+            decided.pipeline
+            | "StartMoves" >> beam.Impulse()
             | "PassOn" >> pass_on.with_output_types(Group)
             | "SpreadMoves" >> beam.Reshuffle()
             | "MoveGroup" >> beam.ParDo(_HandleGroup(self._place, _move)).with_output_types(int)
