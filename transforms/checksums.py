@@ -274,7 +274,11 @@ def unseal(sealed: bytes, path: str) -> bytes:
     Raises:
         DamagedFileError: the content does not have this checksum.
     """
-    content = sealed[9:]
-    if seal(content) != sealed:
+    if not is_sealed(sealed):
         raise explain_damage(path)
-    return content
+    return sealed[9:]
+
+
+def is_sealed(content: bytes) -> bool:
+    """Return whether `seal` has made these bytes."""
+    return seal(content[9:]) == content

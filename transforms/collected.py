@@ -6,8 +6,8 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.checksums import seal, unseal
-from transforms.storage.files import read_file, write_file
+from transforms.checksums import is_sealed, seal, unseal
+from transforms.storage.files import file_exists, read_file, write_file
 from transforms.tally import Count, add_up
 
 
@@ -41,6 +41,11 @@ class CollectResult(beam.PTransform):
         once = elements.pipeline | "StartCollecting" >> beam.Impulse()
         collect = beam.ParDo(_Collect(self._path), *inputs)
         return once | "Collect" >> collect.with_output_types(str)
+
+
+def has_collected(path: str) -> bool:
+    """Return whether a job has written its one file, and all of it, whatever its engine says."""
+    return file_exists(path) and is_sealed(read_file(path))
 
 
 def read_collected(path: str) -> tuple[dict[str, int], list[list[Any]]]:

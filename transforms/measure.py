@@ -23,6 +23,7 @@ from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from transforms.candidates import CANDIDATES
+from transforms.checksums import seal
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, LinesFile, Task
 from transforms.plan import read_task
@@ -125,7 +126,7 @@ class _CollectNumbers(beam.DoFn):
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
         numbers["build"] = self._estimate(sample, sums, dict(largest))
-        write_file(self._options.path, json.dumps(numbers).encode())
+        write_file(self._options.path, seal(json.dumps(numbers).encode()))
         yield self._options.path
 
     def _estimate(

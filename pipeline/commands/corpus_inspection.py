@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from tempfile import TemporaryDirectory
 from time import time
 from typing import Any
@@ -17,13 +18,14 @@ from corpusmill.inspection.corpus_numbers import find_before_build, report_build
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.preparation.inputs import read_bytes
 from pipeline.preparation.recipe import prepare
 from pipeline.preparation.records import Records
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, list_places, prepare_launch
+from transforms.checksums import unseal
+from transforms.storage.files import read_file
 
 
 def inspect_corpus(command: InspectCorpus, call: Call) -> int:
@@ -87,10 +89,12 @@ def _measure(
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.commands import corpus_graph  # noqa: PLC0415
             from pipeline.preparation.assembly import assemble_job  # noqa: PLC0415
+            from transforms.collected import has_collected  # noqa: PLC0415
 
             launch.engine.load()
 
         job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
+        path = corpus_graph.numbers_path(job)
         launch.run(
             lambda pipeline: corpus_graph.measure_job(
                 pipeline, job, recipe.tokenizer, command.sample_tokens
@@ -98,8 +102,9 @@ def _measure(
             Work(recipe.read_bytes, repeats=0, tasks=job.plan.tasks),
             job.corpus_bytes,
             temp_folder,
+            partial(has_collected, path),
         )
-        content = read_bytes(corpus_graph.numbers_path(job)) or b""
+        content = unseal(read_file(path), path)
     results = {"counts", "splits", "files"}
     header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
     numbers = {**header, **json.loads(content)}

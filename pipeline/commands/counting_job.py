@@ -5,6 +5,7 @@ plan tasks ─ count words ─ collect
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 
@@ -15,7 +16,7 @@ from pipeline.console.progress import Work
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch
 from transforms.checksums import seal, unseal
-from transforms.collected import CollectResult
+from transforms.collected import CollectResult, has_collected
 from transforms.count_words import (
     WORDS,
     Counting,
@@ -105,7 +106,8 @@ def run_counting(job: CountingJob, launch: Launch) -> Counted:
     work = Work(job.read_bytes, repeats=0, tasks=job.plan.tasks)
     folder = job.counting.place.temp_folder
     path = join_path(folder, _RESULT)
-    launch.run(lambda pipeline: count_corpus(pipeline, job, path), work, job.text_bytes, folder)
+    build = partial(count_corpus, job=job, path=path)
+    launch.run(build, work, job.text_bytes, folder, partial(has_collected, path))
     counts, words = read_result(path)
     expected = job.read_bytes if job.is_exact else -1
     check_counts(counts, job.plan.ranges, expected, job.counting.share)

@@ -196,7 +196,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
         edit = plan(run.path)
         build = partial(_add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
-        submitted = launch.run(build, work, edit.bytes, run.path)
+        submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
         run.handed_over = not (submitted.done or submitted.dry)
         if submitted.done:
             run.check_committed()

@@ -50,7 +50,8 @@ def _find_problems(command: Verify, launch: Launch, folder: Folder) -> list[Prob
 
 
 def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
-    from transforms.verify import Checking, read_totals  # noqa: PLC0415  Beam takes a second
+    from transforms.collected import has_collected  # noqa: PLC0415  Beam takes a second
+    from transforms.verify import Checking, read_totals  # noqa: PLC0415  likewise
 
     digest = sha256(listed.folder.read(MANIFEST)).hexdigest()
     tasks = len(list_tasks(listed.manifest))
@@ -58,7 +59,8 @@ def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
     checking = Checking(listed.folder, digest, tasks, listed.unread)
     size = sum(entry.bytes for entry in listed.manifest.entries.values())
     build = partial(_add_stages, checking=checking, path=path)
-    if launch.run(build, Work(size, repeats=0, tasks=tasks), size, temp_folder).dry:
+    work = Work(size, repeats=0, tasks=tasks)
+    if launch.run(build, work, size, temp_folder, partial(has_collected, path)).dry:
         cause = "the job was translated and checked, and nothing was verified"
         raise UserError("--dry_run", cause, "Leave it out")
     return conclude(listed, read_totals(path, tasks))

@@ -59,6 +59,7 @@ class RunFolder:
         replaced: the temporary folder of the stopped run that this one replaces; empty for none.
         made: folders that were made for the run.
         token: the token of its own claim.
+        earlier_seal: the content of `_SUCCESS` when the run began; None if there was none.
         outlives: whether the job may continue without this process.
         handed_over: whether it does, so that this process removes nothing.
         restart: how the run is started over if it fails.
@@ -71,6 +72,7 @@ class RunFolder:
     replaced: str = ""
     made: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
+    earlier_seal: bytes | None = None
     outlives: bool = False
     handed_over: bool = False
     restart: str = "with --replace it starts over"
@@ -82,9 +84,17 @@ class RunFolder:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the run has committed its data set."""
+        """Whether the run has committed its data set.
+
+        Only the run with the claim writes `_SUCCESS`. Its worker may have ended between that and
+        the note in the claim.
+        """
         claim = read_claim(self.output)
-        return bool(claim and (claim.token, claim.ended) == (self.token, COMMITTED))
+        if claim is None or claim.token != self.token:
+            return False
+        seal = read_bytes(join_path(self.output, SUCCESS))
+        has_sealed = seal not in {None, self.earlier_seal} and b" " not in (seal or b"").strip()
+        return claim.ended == COMMITTED or has_sealed
 
     @property
     def record_path(self) -> str:
@@ -146,6 +156,7 @@ class RunFolder:
         process = psutil.Process()
         place = (socket.gethostname(), process.pid, process.create_time())
         take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
+        self.earlier_seal = read_bytes(join_path(self.output, SUCCESS))
         if changed is None:
             self._refuse_finished(stale)
         elif self.earlier is None:
@@ -164,14 +175,15 @@ class RunFolder:
             JobFailedError: it has not.
         """
         check_claim(self.output, self.token)
+        if self.is_committed:
+            return
         claim = read_claim(self.output)
         if claim and claim.mistake:
             raise UserError(*claim.mistake)
-        if not self.is_committed:
-            raise JobFailedError(
-                "the job ended before it had finished the data set. If its workers are on other "
-                f"machines, check that they see the files in {self.output}"
-            )
+        raise JobFailedError(
+            "the job ended before it had finished the data set. If its workers are on other "
+            f"machines, check that they see the files in {self.output}"
+        )
 
     def _refuse_finished(self, stale: Sequence[str]) -> None:
         """Refuse, and give the claim back, if another run finished a data set before our claim."""

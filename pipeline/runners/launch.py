@@ -1,5 +1,6 @@
 """How a prepared job is given to an engine: checks, worker processes, progress, and the run."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from transforms.storage.file_systems import set_beam_options
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+_LOG = logging.getLogger(__name__)
 
 # Each is imported when it is needed; only the local one is without importing Beam.
 _LOCAL = "pipeline.runners.local.engine:LocalEngine"
@@ -51,14 +54,19 @@ class Launch:
         work: Work,
         text_bytes: int,
         temp_folder: str,
+        has_result: Callable[[], bool],
     ) -> Submitted:
         """Run a job, with a progress line.
+
+        A job that has left its whole result has succeeded, whatever becomes of its engine then: a
+        connection that breaks, a machine that is lost, a server that has forgotten its jobs.
 
         Args:
             build: adds the job's stages to a pipeline.
             work: how much there is to do.
             text_bytes: size of the text in the input.
             temp_folder: the folder of the job's temporary files.
+            has_result: tells whether this very job has left its whole result.
 
         Raises:
             UserError: the engine cannot run it, or the job found a mistake of the user's.
@@ -73,7 +81,19 @@ class Launch:
         self._log_start(work, len(workers))
         run = Run(build, Counters(), temp_folder, workers, self._announce)
         with show_progress(run.counters, work, self.engine.options.progress, self.log):
-            return self.engine.run(run)
+            try:
+                return self.engine.run(run)
+            except Exception as error:
+                if not _is_there(has_result):
+                    raise
+                self._remark(error)
+                return Submitted()
+
+    def _remark(self, error: Exception) -> None:
+        name, what = self.engine.name, f"{type(error).__name__}: {error}".partition("\n")[0]
+        text = f"{name} reports a failure after the job had finished its work ({what})"
+        self.console.print(text)
+        log_event("failure_after_the_end", text, {"runner": name}, logging.WARNING)
 
     def _log_start(self, work: Work, workers: int) -> None:
         tasks, name = work.tasks, self.engine.name
@@ -94,6 +114,15 @@ class Launch:
         text = f"{name}: job {job_id}{', ' * bool(url)}{url}"
         self.console.print(text)
         log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
+
+
+def _is_there(has_result: Callable[[], bool]) -> bool:
+    """Whether the result is there; not if that cannot be found out, so that the failure is told."""
+    try:
+        return has_result()
+    except Exception as error:  # whatever a store's client raises
+        _LOG.debug("cannot look for the result: %s", error)
+        return False
 
 
 def list_places(dataset: CorpusOptions) -> list[tuple[str, str]]:

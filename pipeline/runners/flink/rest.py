@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import NOT_FOUND
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,10 @@ _SECONDS_TO_ANSWER = 20
 
 class NoAnswerError(Exception):
     """The interface cannot be reached, or does not know the job."""
+
+
+class UnknownJobError(NoAnswerError):
+    """The interface answers that it does not know the job."""
 
 
 @dataclass(frozen=True)
@@ -135,4 +140,6 @@ class FlinkRest:
             answer.raise_for_status()
             return answer.json()
         except requests.RequestException as error:
-            raise NoAnswerError(describe_error(error)) from error
+            is_unknown = error.response is not None and error.response.status_code == NOT_FOUND
+            kind = UnknownJobError if is_unknown else NoAnswerError
+            raise kind(describe_error(error)) from error

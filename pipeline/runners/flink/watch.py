@@ -21,6 +21,7 @@ from pipeline.runners.flink.rest import (
     Failure,
     FlinkRest,
     NoAnswerError,
+    UnknownJobError,
 )
 from transforms.recovery.journal import count_entries
 from transforms.recovery.workplace import SIGN
@@ -30,6 +31,9 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 # A list of the temporary files costs requests in an object store.
 _SECONDS_BETWEEN_LISTS = 10.0
+
+# How long a JobManager that has been restarted may take to remember a job that it has stored.
+_SECONDS_TO_REMEMBER = 10.0
 
 # A killed worker leaves no Python error, and an unreliable store lets some work finish in between.
 # Tasks that fail within seconds of each other belong to one attempt.
@@ -80,7 +84,7 @@ class FlinkWatch:
         self._rest, self._job, self._counters = rest, job, counters
         self._patience, self._folder, self._silence = patience, folder, seconds_of_silence
         self._marks, self._files = "", (0, 0)
-        self._moved = self._answered = time.monotonic()
+        self._moved = self._answered = self._known = time.monotonic()
         self._listed = self._moved - _SECONDS_BETWEEN_LISTS
         self._finished: dict[str, int] = {}
         self._errors: list[str] = []
@@ -92,16 +96,15 @@ class FlinkWatch:
         Raises:
             FlinkSilentError: Flink no longer answers.
             JobCancelledError: somebody else cancelled the job, for example on Flink's page.
-            FlinkJobError: the job failed, or makes no progress.
+            FlinkJobError: the job failed, is lost, or makes no progress.
             UserError: it found a mistake of the user's.
         """
         while True:
             try:
                 state = self._look()
-                self._answered = time.monotonic()
+                self._answered = self._known = time.monotonic()
             except NoAnswerError as error:
-                if time.monotonic() - self._answered > self._silence:
-                    raise FlinkSilentError(f"Flink no longer answers ({error})") from None
+                self._check_silence(error)
                 state = ""
             if state == FINISHED:
                 return
@@ -109,6 +112,16 @@ class FlinkWatch:
                 self._raise_end(state)
             self._check_progress()
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def _check_silence(self, error: NoAnswerError) -> None:
+        now = time.monotonic()
+        if now - self._answered > self._silence:
+            raise FlinkSilentError(f"Flink no longer answers ({error})") from None
+        if not isinstance(error, UnknownJobError):
+            self._known = now
+        elif now - self._known > _SECONDS_TO_REMEMBER:
+            cause = "it is lost if the JobManager was restarted and does not store its jobs"
+            raise FlinkJobError(f"Flink no longer knows the job: {cause}") from None
 
     def _look(self) -> str:
         status = self._rest.status(self._job)
@@ -158,7 +171,9 @@ class FlinkWatch:
     def _raise_end(self, state: str) -> None:
         if state == CANCELED:
             raise JobCancelledError(self._job)
-        failures = self._rest.failures(self._job) if state == FAILED else []
+        failures: list[Failure] = []
+        with suppress(NoAnswerError):
+            failures = self._rest.failures(self._job) if state == FAILED else []
         if not failures:
             raise FlinkJobError(f"the job ended in Flink as {state}")
         trace = failures[0].trace

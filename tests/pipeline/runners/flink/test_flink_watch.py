@@ -39,6 +39,7 @@ class Flink(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.states: list[str] = ["RUNNING"]
         self.written = 0
+        self.is_lost = False
         self.metrics: list[dict[str, Any]] = []
         self.failures: list[str] = []
         self.cancelled: list[str] = []
@@ -55,7 +56,7 @@ class Flink(ThreadingHTTPServer):
             }  # fmt: skip
         if path == "/jobs/overview":
             return {"jobs": [job, {**job, "jid": "f" * 32, "name": "another"}]}
-        if path == f"/jobs/{JOB}":
+        if path == f"/jobs/{JOB}" and not self.is_lost:
             state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
             task = {"tasks": {"RUNNING": 1}, "metrics": {"write-records": self.written}}
             return {**job, "state": state, "vertices": [task]}
@@ -263,6 +264,24 @@ def test_a_silent_interface_is_waited_for_and_then_not() -> None:
     with pytest.raises(FlinkSilentError, match="no longer answers"):
         watch(flink, clock, Counters())
     assert 30 < clock.seconds < 40
+
+
+def test_a_job_that_flink_has_forgotten_is_lost(flink: Flink) -> None:
+    flink.is_lost, clock = True, Clock()
+    with pytest.raises(FlinkJobError, match=r"no longer knows the job.*JobManager was restarted"):
+        watch(flink, clock, Counters())
+    assert clock.seconds < 15
+
+
+def test_a_job_manager_may_remember_the_jobs_that_it_has_stored(flink: Flink) -> None:
+    class Restarting(Clock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            flink.is_lost = 3 < self.seconds < 9
+            if self.seconds > 20:
+                flink.states = ["FINISHED"]
+
+    watch(flink, Restarting(), Counters())
 
 
 def test_ending_a_job_waits_until_it_has_let_go(flink: Flink) -> None:
