@@ -23,7 +23,6 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
-from transforms import trees
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.candidates import CANDIDATES
 from transforms.commit import CommitDataset
@@ -189,8 +188,8 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         job.tokenizing.token_dtype,
         job.place,
         job.plan.tasks + (job.recall.plan.tasks if job.recall else 0),
-        trees.FAN_IN,
-        job.recall.provenance if job.recall else None,
+        job.commit.fan_in,
+        job.recall.provenance.without_layouts() if job.recall else None,
     )
 
 

@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -100,6 +100,13 @@ class Provenance:
         ends = np.searchsorted(np.array(firsts, np.uint64), documents, side="right")
         numbers: npt.NDArray[np.int64] = ends - 1
         return numbers
+
+    def without_layouts(self) -> "Provenance":
+        """Return what tells ids apart alone: a layout is long where there are many sources."""
+        layout = Layout(0, 1, 0)
+        return replace(
+            self, generations=tuple(replace(one, layout=layout) for one in self.generations)
+        )
 
     def own_ids(self, documents: Ids) -> Ids:
         """Return the ids, uint64[n], that documents had when they were built, before any merge.

@@ -194,7 +194,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
             launch.engine.load()
         run.claim(record_of(target.value), target.stale, target.changed)
         edit = plan(run.path)
-        build = partial(_add_stages, edit=edit, decision=edit.decide(run, options.wait))
+        build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
         run.handed_over = not (submitted.done or submitted.dry)
@@ -207,7 +207,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
     return is_there
 
 
-def _add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision") -> None:
+def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision") -> None:
     """Add the job's stages to a pipeline."""
     import apache_beam as beam  # noqa: PLC0415  Beam takes a second
 

@@ -58,7 +58,7 @@ def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
     path = join_path(temp_folder, _RESULT)
     checking = Checking(listed.folder, digest, tasks, listed.unread)
     size = sum(entry.bytes for entry in listed.manifest.entries.values())
-    build = partial(_add_stages, checking=checking, path=path)
+    build = partial(check_files, checking=checking, path=path)
     work = Work(size, repeats=0, tasks=tasks)
     if launch.run(build, work, size, temp_folder, partial(has_collected, path)).dry:
         cause = "the job was translated and checked, and nothing was verified"
@@ -66,7 +66,7 @@ def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
     return conclude(listed, read_totals(path, tasks))
 
 
-def _add_stages(pipeline: "beam.Pipeline", checking: "Checking", path: str) -> None:
+def check_files(pipeline: "beam.Pipeline", checking: "Checking", path: str) -> None:
     """Add the job's stages to a pipeline."""
     from transforms.collected import CollectResult  # noqa: PLC0415
     from transforms.tally import COUNTS  # noqa: PLC0415

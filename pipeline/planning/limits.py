@@ -2,7 +2,7 @@
 
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -16,15 +16,17 @@ from pipeline.planning.machines import MachineOptions
 from pipeline.planning.schedule import Schedule
 from pipeline.planning.workload import Workload
 from pipeline.runners.engine import Engine, Reach
+from pipeline.runners.local.engine import LocalEngine
+from pipeline.runners.proto_checks import LARGEST_PIPELINE, ProtoFault
 from transforms.shuffle import MERGE_BYTES
 
 _GB = 10**9
 # Flink carried 90 values of 1 MB in a key, and failed with 150 (its sort buffer has 100 MB).
 _KEY_BYTES_ON_FLINK = 90 * 2**20
-# Dataflow refuses larger graphs and elements (of its limits of elements this is the strictest); a
+# Dataflow refuses larger elements (of its limits of elements this is the strictest); a
 # job has so many machines at most, unless a project's quota was raised; and its workers keep side
 # inputs of this size.
-_GRAPH_BYTES, _ELEMENT_BYTES = 10 * 2**20, 80 * 10**6
+_ELEMENT_BYTES = 80 * 10**6
 _MACHINES, _SIDE_INPUT_BYTES = 1000, 100 * 2**20
 # Bytes of an element that describes a file of a shard, or a list of them; of one that describes a
 # range; and of a sketch in Base64.
@@ -42,6 +44,7 @@ class Setting:
         engine: the engine.
         machine: of its workers.
         graph_bytes: size of the graph that the engine gets.
+        faults: what is in the graph for which engines other than the local one refuse it.
         in_store: whether its files are in an object store.
         folder: a local folder of its temporary files.
     """
@@ -51,6 +54,7 @@ class Setting:
     engine: Engine
     machine: MachineOptions
     graph_bytes: int
+    faults: Sequence[ProtoFault]
     in_store: bool
     folder: str
 
@@ -58,6 +62,11 @@ class Setting:
     def on_dataflow(self) -> bool:
         """Whether it runs on Dataflow."""
         return self.engine.name == "DataflowRunner"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on the local engine."""
+        return isinstance(self.engine, LocalEngine)
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,7 @@ def list_limits(setting: Setting) -> list[Limit]:
     return [
         *_limits_of_names(setting),
         *_limits_of_workers(setting),
+        *(() if setting.is_local else _limits_of_graph(setting)),
         *(_limits_of_store(setting) if setting.in_store else _limits_of_disk(setting)),
         *(_limits_of_dataflow(setting) if on_dataflow else ()),
         *(_limits_of_flink(setting.work) if on_flink else ()),
@@ -137,6 +147,11 @@ def _limits_of_workers(setting: Setting) -> Iterator[Limit]:
         yield Limit("open files of a worker", work.open_files, most, cure, is_size=False)
 
 
+def _limits_of_graph(setting: Setting) -> Iterator[Limit]:
+    cure = "Give fewer --num-shards, or split the corpus into several builds"
+    yield Limit("graph", setting.graph_bytes, LARGEST_PIPELINE, cure)
+
+
 def _limits_of_store(setting: Setting) -> Iterator[Limit]:
     needed = setting.work.scratch_bytes + setting.work.pool_bytes
     cure = "Take larger disks (-- --disk_size_gb), or more --num-shards"
@@ -155,7 +170,6 @@ def _limits_of_disk(setting: Setting) -> Iterator[Limit]:
 
 def _limits_of_dataflow(setting: Setting) -> Iterator[Limit]:
     work = setting.work
-    yield Limit("graph", setting.graph_bytes, _GRAPH_BYTES, "Report it: it does not grow")
     element = max(work.rates.reference, _SKETCH_BYTES)
     yield Limit("largest element", element, _ELEMENT_BYTES, "Report it: it does not grow")
     job = work.job

@@ -32,6 +32,8 @@ from pipeline.preparation.inputs import InputFile, absolute
 from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine, Reach
+from pipeline.runners.plain_pipelines import without_folder
+from pipeline.runners.proto_checks import ProtoFault, describe, find_faults
 from transforms.plan import Plan
 from transforms.storage.file_systems import scheme_of
 
@@ -222,11 +224,13 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
     )
 
 
-def _measure_graph(job: Job) -> int:
-    """Return the size of the graph that an engine gets."""
+def _check_graph(job: Job) -> tuple[int, tuple[ProtoFault, ...]]:
+    """Return the size of the graph that an engine gets, and for what engines would refuse it."""
     pipeline = beam.Pipeline()
-    build_dataset(pipeline, job)
-    return len(pipeline.to_runner_api().SerializeToString())
+    with without_folder(pipeline):
+        build_dataset(pipeline, job)
+        proto = describe(pipeline)
+    return proto.ByteSize(), tuple(find_faults(proto))
 
 
 def _set(options: PlanOptions, job: Job, work: Workload, engine: Engine, start: _Start) -> Setting:
@@ -245,4 +249,5 @@ def _set(options: PlanOptions, job: Job, work: Workload, engine: Engine, start: 
         start.seconds + workers * loading,
     )
     folder = absolute(temp_location or ".")
-    return Setting(work, schedule, engine, options.machine, _measure_graph(job), in_store, folder)
+    graph = _check_graph(job)
+    return Setting(work, schedule, engine, options.machine, *graph, in_store, folder)

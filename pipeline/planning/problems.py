@@ -11,6 +11,7 @@ from pipeline.planning.schedule import Step
 from pipeline.planning.workload import Workload
 from pipeline.runners.engine import Reach
 from pipeline.runners.local.workers import most_workers
+from pipeline.runners.proto_checks import WHOLE
 from transforms.shuffle import SMALLEST_SEGMENT_BYTES
 
 _GB = 10**9
@@ -44,6 +45,7 @@ def find_problems(setting: Setting) -> list[Problem]:
     """Find what would break, or take long; what would break comes first."""
     problems = [
         *(_explain(limit) for limit in list_limits(setting) if limit.is_exceeded),
+        *(() if setting.is_local else _find_in_graph(setting)),
         *_find_idle_workers(setting),
         *_find_in_steps(setting),
         *_find_slow_shuffle(setting.work),
@@ -58,6 +60,13 @@ def _explain(limit: Limit) -> Problem:
         for number in (limit.value, limit.most)
     )
     return Problem(f"{limit.name}: {value}, and the limit is {most}", limit.cure, limit.is_fatal)
+
+
+def _find_in_graph(setting: Setting) -> Iterator[Problem]:
+    for fault in setting.faults:
+        if fault.place != WHOLE:  # its size is one of the limits
+            what = f"{setting.engine.name} would refuse the job: {fault.place}: {fault.what}"
+            yield Problem(what, "Give fewer --num-shards or sources, or --runner local", True)
 
 
 def _find_idle_workers(setting: Setting) -> Iterator[Problem]:

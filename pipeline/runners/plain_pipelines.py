@@ -1,9 +1,23 @@
-"""Pipelines that are the same in a notebook as anywhere else."""
+"""Pipelines that are the same in a notebook as anywhere else, and leave no temporary folders."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import apache_beam as beam
 from apache_beam import pipeline as beam_pipeline
+
+
+@contextmanager
+def without_folder(pipeline: beam.Pipeline) -> Iterator[None]:
+    """Remove the temporary folder of a pipeline after a block.
+
+    Beam makes one for each pipeline, and removes it only when the pipeline is run.
+    """
+    try:
+        yield
+    finally:
+        shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
 
 
 @contextmanager

@@ -6,14 +6,14 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner
-from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
 from corpusmill.errors import UserError
 from pipeline.console.progress import repeat
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.job_server import follow_jobs_to_their_end
 from pipeline.runners.noise import hide_noise
-from pipeline.runners.proto_checks import find_faults
+from pipeline.runners.plain_pipelines import without_folder
+from pipeline.runners.proto_checks import describe, find_faults
 from pipeline.runners.watch import Interrupts, job_id_of, take_counters, wait
 
 _SECONDS_BETWEEN_COUNTERS = 1.0
@@ -119,13 +119,12 @@ class PortableEngine(Engine):
             ) from None
         if isinstance(pipeline.runner, PortableRunner):
             follow_jobs_to_their_end(pipeline.runner)
-        run.build(pipeline)
-        # The environment does not matter here; the runner's own would stage files.
-        proto = pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())
-        if faults := find_faults(proto):
-            listed = "; ".join(f"{fault.place}: {fault.what}" for fault in faults)
-            raise RuntimeError(f"the job is not fit for an engine: {listed}")
-        return pipeline.run()
+        with without_folder(pipeline):
+            run.build(pipeline)
+            if faults := find_faults(describe(pipeline)):
+                listed = "; ".join(f"{fault.place}: {fault.what}" for fault in faults)
+                raise RuntimeError(f"the job is not fit for an engine: {listed}")
+            return pipeline.run()
 
     @property
     def _environment(self) -> str:

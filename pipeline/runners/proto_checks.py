@@ -8,16 +8,23 @@ checks take milliseconds. They leave out the inside of Beam's own transforms.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import apache_beam as beam
 from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
+from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
-# The options of a stage take 500 to 5,000 bytes. What grows with the input does not belong there.
-LARGEST_PAYLOAD = 16 * 2**10
+# The options of a stage take 500 to 5,000 bytes, and more only where each of some thousand sources
+# has a name, or each of 99,999 shards a place in the order of the corpus. What grows with the input
+# does not belong there.
+LARGEST_PAYLOAD = 2**20
 
 # The service refuses requests above 10 MB, and the pipeline is most of a request.
 LARGEST_PIPELINE = 8 * 10**6
+
+# The place of a fault of all of a pipeline.
+WHOLE = "the pipeline"
 
 _PICKLED = (
     coders.PickleCoder,
@@ -44,6 +51,12 @@ class ProtoFault:
 
     place: str
     what: str
+
+
+def describe(pipeline: beam.Pipeline) -> beam_runner_api_pb2.Pipeline:
+    """Return the proto of a pipeline, as far as it is the same for all engines."""
+    # The environment does not matter here; the runner's own would stage files.
+    return pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())
 
 
 def find_faults(proto: beam_runner_api_pb2.Pipeline) -> list[ProtoFault]:
@@ -88,7 +101,7 @@ class _Checks:
     def _check_size(self) -> Iterator[ProtoFault]:
         if (size := self._proto.ByteSize()) > LARGEST_PIPELINE:
             what = f"it has {size:,} bytes, more than {LARGEST_PIPELINE:,}"
-            yield ProtoFault("the pipeline", what)
+            yield ProtoFault(WHOLE, what)
 
     def _check_collections(self) -> Iterator[ProtoFault]:
         # Each only once, in the order of the transforms.

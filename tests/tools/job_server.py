@@ -11,7 +11,11 @@ from queue import SimpleQueue
 from typing import Any
 
 import grpc
-from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+from apache_beam.portability.api import (
+    beam_job_api_pb2,
+    beam_job_api_pb2_grpc,
+    beam_runner_api_pb2,
+)
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
 State = beam_job_api_pb2.JobState
@@ -42,14 +46,15 @@ class _Stream:
 
 
 class JobServer(beam_job_api_pb2_grpc.JobServiceServicer):
-    """A job server that accepts one job, which ends when the test says so.
+    """A job server that accepts jobs, of which the last one ends when the test says so.
 
     Attributes:
         endpoint: its address.
+        prepared: the pipelines that it was given.
     """
 
     def __init__(self) -> None:
-        self.endpoint = ""
+        self.endpoint, self.prepared = "", list[beam_runner_api_pb2.Pipeline]()
         self._state = State.RUNNING
         self._states, self._messages = list[_Stream](), list[_Stream]()
 
@@ -63,7 +68,8 @@ class JobServer(beam_job_api_pb2_grpc.JobServiceServicer):
     def DescribePipelineOptions(self, _: Any, __: Any) -> Any:  # noqa: N802  the protocol's name
         return beam_job_api_pb2.DescribePipelineOptionsResponse()
 
-    def Prepare(self, _: Any, __: Any) -> Any:  # noqa: N802  likewise
+    def Prepare(self, request: Any, _: Any) -> Any:  # noqa: N802  likewise
+        self.prepared.append(request.pipeline)
         return beam_job_api_pb2.PrepareJobResponse(preparation_id=_JOB)
 
     def Run(self, _: Any, __: Any) -> Any:  # noqa: N802  likewise

@@ -19,6 +19,7 @@ from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.dealing import DealtBundles
 from pipeline.runners.local.worker import end_bundles_at_once
 from pipeline.runners.local.worker_watch import WorkerWatch
+from pipeline.runners.plain_pipelines import without_folder
 from transforms.tally import shown_here
 
 _PROGRESS_SECONDS = 0.5
@@ -62,9 +63,10 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
 
     with _quick_graphs():
         pipeline = beam.Pipeline(runner=runner, options=options)
-        run.build(pipeline)
-        with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, look):
-            pipeline.run().wait_until_finish()
+        with without_folder(pipeline):
+            run.build(pipeline)
+            with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, look):
+                pipeline.run().wait_until_finish()
 
 
 @contextmanager

@@ -1,0 +1,231 @@
+"""Every job at its smallest and at its full size, as each engine gets it."""
+
+import random
+import string
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.provenance import Generation, Provenance
+from corpusmill.formats.options import OutputOptions
+from corpusmill.layout.placement import Layout
+from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from pipeline.commands.corpus_graph import measure_job
+from pipeline.commands.counting_job import count_corpus, plan_counting
+from pipeline.commands.dataset_editing import add_stages
+from pipeline.commands.sample_options import SampleOptions
+from pipeline.commands.sampled_corpus import SampledCorpus
+from pipeline.commands.verification_job import check_files
+from pipeline.graph import Job, build_dataset
+from pipeline.options import MAX_SHARDS, CorpusOptions, RunOptions
+from pipeline.preparation.assembly import assemble_job
+from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.edit_files import Edit
+from pipeline.preparation.inputs import InputFile
+from pipeline.preparation.recipe import Recipe
+from pipeline.preparation.run_folder import RunFolder
+from pipeline.preparation.sources import NamedSource
+from pipeline.runners.local.engine import LocalEngine
+from pipeline.runners.proto_checks import LARGEST_PIPELINE, describe, find_faults
+from tests.tools.manifests import small_manifest
+from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer, t5_tokenizer
+from tests.tools.translations import Translate, serve_translations
+from transforms.edit import Edited
+from transforms.edit_decision import EditPlan
+from transforms.known_texts import StoredDigests
+from transforms.plan import Plan
+from transforms.recall import Recall
+from transforms.stored_files import StoredFile
+from transforms.verify import Checking
+
+Build = Callable[[beam.Pipeline], None]
+ENGINES = ("DataflowRunner", "FlinkRunner", "PortableRunner")
+BUCKET = "gs://corpus/in"
+# What a server of gRPC takes in one request by default.
+_REQUEST_BYTES = 4 * 2**20
+TOKENIZERS = {"bert": bert_tokenizer, "gpt": gpt_tokenizer, "t5": t5_tokenizer}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a job is.
+
+    Attributes:
+        files: number of input files.
+        shards: number of train shards.
+        sources: number of sources; 0 for input without names.
+        order: of the documents.
+    """
+
+    files: int = 1
+    shards: int = 1
+    sources: int = 0
+    order: str = "shuffled"
+
+
+SMALL, FULL = Size(), Size(100_000, MAX_SHARDS)
+SIZES = {
+    "small": SMALL,
+    "one source": Size(1, 1, 1),
+    "full": FULL,
+    "2,000 sources": Size(100_000, MAX_SHARDS, 2000),
+    "in the order of the corpus": Size(100_000, MAX_SHARDS, order="corpus"),
+}
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Mapping[str, Translate]]:
+    with serve_translations() as engines:
+        yield engines
+
+
+@cache
+def list_files(number: int) -> list[InputFile]:
+    """Files of about a megabyte, which need not exist."""
+    draw = random.Random(number)
+    names = [f"part-{file:06d}.txt" for file in range(number)]
+    return [InputFile(f"{BUCKET}/{name}", draw.randrange(2**21), name) for name in names]
+
+
+def list_sources(size: Size) -> list[NamedSource]:
+    """Sources with names that no compression makes short."""
+    draw, files = random.Random(size.sources), list_files(size.files)
+    names = ["".join(draw.choices(string.ascii_letters, k=64)) for _ in range(size.sources)]
+    share = size.files // max(1, size.sources)
+    return [
+        NamedSource(name, (BUCKET,), 1.5, tuple(files[first : first + share]), first)
+        for name, first in zip(sorted(names), range(0, size.files, share), strict=True)
+    ]
+
+
+def recipe_of(objective: str, size: Size) -> Recipe:
+    """A build of one objective."""
+    options = OBJECTIVES[objective]
+    if size.order == "corpus":
+        options = replace(options, **({"duplicates": 1} if hasattr(options, "duplicates") else {}))
+    tokenizer: TokenizerFile = TOKENIZERS.get(objective.split("_")[0], bert_tokenizer)()
+    dataset = CorpusOptions(
+        input=(BUCKET,), tokenizer="t", validation_share=0.1, num_shards=size.shards,
+        order=size.order,
+    )  # fmt: skip
+    return Recipe(
+        dataset, options, tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
+        list_files(size.files), FilterOptions(drop_duplicates=True),
+        sources=list_sources(size) if size.sources else (),
+    )  # fmt: skip
+
+
+@cache
+def job_of(objective: str, size: Size, folder: Path) -> Job:
+    return assemble_job(
+        recipe_of(objective, size), LocalEngine(RunOptions()), RunFolder(str(folder))
+    )
+
+
+def addition_to(job: Job) -> Job:
+    """The same text added to a data set of a thousand parts with as many sources each."""
+    layout = job.layout
+    parts = tuple(
+        Generation(10 * number, layout, f"added-{number:04d}" * (number > 0), {"train": 1})
+        for number in range(1000)
+    )
+    recall = Recall(Plan("gs://corpus/plan", 10**6, 10**6), 10**9, 2**50, Provenance(1, parts))
+    return replace(
+        job, known=StoredDigests("gs://corpus/known", "0" * 64), recall=recall,
+        commit=replace(job.commit, refuses_known=True),
+    )  # fmt: skip
+
+
+def translate_all(engines: Mapping[str, Translate], build: Build) -> Iterator[beam_runner_api_pb2.Pipeline]:
+    """Yield what each engine gets, which none of them would refuse."""
+    for name in ENGINES:
+        proto = engines[name](build)
+        assert proto.ByteSize() < _REQUEST_BYTES < LARGEST_PIPELINE
+        yield proto
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("objective", ["bert", "electra", "ernie", "gpt_stream", "t5"])
+def test_a_build_of_any_size_is_translated(
+    objective: str, size: str, engines: Mapping[str, Translate],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    job = job_of(objective, SIZES[size], tmp_path_factory.mktemp("job"))
+    for proto in translate_all(engines, partial(build_dataset, job=job)):
+        names = {transform.unique_name for transform in proto.components.transforms.values()}
+        has_groups = any("MoveInGroups" in name for name in names)
+        assert has_groups == (SIZES[size].shards > 1)
+        assert any("JoinRejects" in name for name in names) == (SIZES[size].files > 1)
+
+
+@pytest.fixture(params=["small", "full"])
+def size(request: pytest.FixtureRequest) -> Size:
+    return SIZES[request.param]
+
+
+def test_text_that_is_added_is_translated(
+    size: Size, engines: Mapping[str, Translate], tmp_path: Path
+) -> None:
+    job = addition_to(job_of("bert", size, tmp_path))
+    for proto in translate_all(engines, partial(build_dataset, job=job)):
+        names = [transform.unique_name for transform in proto.components.transforms.values()]
+        assert any("RecallDocuments" in name for name in names)
+
+
+def test_the_measuring_of_a_corpus_is_translated(
+    size: Size, engines: Mapping[str, Translate], tmp_path: Path
+) -> None:
+    job = job_of("bert", size, tmp_path)
+    build = partial(measure_job, job=job, tokenizer=bert_tokenizer(), sample_tokens=10**6)
+    assert len([*translate_all(engines, build)]) == len(ENGINES)
+
+
+def test_the_counting_of_words_is_translated(
+    size: Size, engines: Mapping[str, Translate], tmp_path: Path
+) -> None:
+    documents, options = DocumentOptions(input_format="text"), TrainingOptions()
+    corpus = SampledCorpus(list_files(size.files), documents, SampleOptions())
+    job = plan_counting(corpus, "bpe", options, LocalEngine(RunOptions()), str(tmp_path))
+    build = partial(count_corpus, job=job, path="gs://corpus/words.json")
+    assert len([*translate_all(engines, build)]) == len(ENGINES)
+
+
+def test_the_check_of_a_data_set_is_translated(
+    size: Size, engines: Mapping[str, Translate]
+) -> None:
+    checking = Checking(BeamFolder(BUCKET), "0" * 64, 3 * size.shards, frozenset())
+    build = partial(check_files, checking=checking, path="gs://corpus/checked.json")
+    assert len([*translate_all(engines, build)]) == len(ENGINES)
+
+
+def edit_of(shards: int, data_sets: int) -> Edit:
+    """Data sets that are joined, or of which one is changed, with files that need not exist."""
+    files = [tuple(f"{kind}-{number:05d}" for kind in "abc") for number in range(shards)]
+    plan = EditPlan(small_manifest(), files, "gs://corpus/tokenizer.json", "drop", "they are old")
+    sources = [
+        Edited(BeamFolder(f"gs://corpus/{number}"), StoredFile(f"{BUCKET}/{number}", "0" * 64), 1)
+        for number in range(data_sets)
+    ]
+    return Edit(sources, plan, 10**9)
+
+
+@pytest.mark.parametrize("data_sets", [1, 1000])
+def test_the_editing_of_data_sets_is_translated(
+    data_sets: int, size: Size, engines: Mapping[str, Translate], tmp_path: Path
+) -> None:
+    """For `drop`, `subset` and `merge`."""
+    edit = edit_of(size.shards, data_sets)
+    decision = edit.decide(RunFolder(str(tmp_path), BUCKET), is_awaited=True)
+    for proto in translate_all(engines, partial(add_stages, edit=edit, decision=decision)):
+        names = [transform.unique_name for transform in proto.components.transforms.values()]
+        assert any("MoveInGroups" in name for name in names) == (size.shards > 1)
