@@ -101,8 +101,8 @@ def list_limits(setting: Setting) -> list[Limit]:
     return [
         *_limits_of_names(setting),
         *_limits_of_workers(setting),
-        *(() if setting.is_local else _limits_of_graph(setting)),
         *(_limits_of_store(setting) if setting.in_store else _limits_of_disk(setting)),
+        *(() if setting.is_local else _limits_of_graph(setting)),
         *(_limits_of_dataflow(setting) if on_dataflow else ()),
         *(_limits_of_flink(setting.work) if on_flink else ()),
     ]
