@@ -206,3 +206,11 @@ def test_an_objective_is_named() -> None:
     text = run_here("plan", "bert", "--help").output
     assert "--duplicates" in text
     assert "--corpus-bytes" in text
+
+
+def test_a_plan_leaves_no_temporary_folder(
+    tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    plan("bert", tokenizer_path, "--corpus-bytes", "5TB", *_DATAFLOW)
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -15,7 +16,7 @@ from pipeline.options import RunOptions
 from pipeline.runners import proto_checks
 from pipeline.runners.engine import Run
 from pipeline.runners.portable import PortableEngine
-from pipeline.runners.proto_checks import find_faults
+from pipeline.runners.proto_checks import LARGEST_PAYLOAD, find_faults
 
 
 class Plain:
@@ -76,7 +77,7 @@ class SplitElements(beam.DoFn):
 
 class CarryMuch(beam.DoFn):
     def __init__(self) -> None:
-        self.much = os.urandom(20_000)  # what is pickled is compressed
+        self.much = os.urandom(2 * LARGEST_PAYLOAD)  # what is pickled is compressed
 
     def process(self, element: int) -> Iterator[int]:
         yield element
@@ -195,7 +196,9 @@ def test_a_pipeline_that_no_service_takes_is_found(monkeypatch: pytest.MonkeyPat
     assert [fault.place for fault in find_faults(proto_of(good))] == ["the pipeline"]
 
 
-def test_a_broken_job_is_not_submitted() -> None:
+def test_a_broken_job_is_not_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     portable = PortableEngine(RunOptions(runner="PortableRunner"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(RuntimeError, match="not fit for an engine: Bad: the DoFn keeps state"):
         portable.submit_pipeline(Run(stateful, Counters()))
+    assert list(tmp_path.iterdir()) == []  # Beam removes its folder only when a pipeline is run
