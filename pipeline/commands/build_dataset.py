@@ -96,9 +96,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         read_bytes = recipe.read_bytes + (sum_costs(recipe.files) if job.held else 0)
         work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         stages = partial(build_dataset, job=job)
-        run = partial(
-            launch.run, stages, work, job.corpus_bytes, folder.path, lambda: folder.is_committed
-        )
+        run = partial(launch.run, stages, work, job.corpus_bytes, folder.path)
         submitted = _submit(folder, run, console)
         if submitted is None:
             return True
@@ -108,10 +106,12 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     return is_there
 
 
-def _submit(folder: RunFolder, run: Callable[[], Submitted], console: Console) -> Submitted | None:
+def _submit(
+    folder: RunFolder, run: Callable[[Callable[[], bool]], Submitted], console: Console
+) -> Submitted | None:
     """Run a job, or hand it over; None if the data set to which it adds holds all of its text."""
     try:
-        submitted = run()
+        submitted = run(lambda: folder.is_committed)
         folder.handed_over = not (submitted.done or submitted.dry)
         if submitted.done:
             folder.check_committed()
