@@ -14,6 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.provenance import Generation, Provenance
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.corpus_graph import measure_job
@@ -38,7 +39,7 @@ from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer
 from tests.tools.translations import Translate, serve_translations
 from transforms.edit import Edited
 from transforms.edit_decision import EditPlan
-from transforms.known_texts import StoredDigests
+from transforms.known_texts import Held
 from transforms.plan import Plan
 from transforms.recall import Recall
 from transforms.stored_files import StoredFile
@@ -161,10 +162,8 @@ def addition_to(job: Job) -> Job:
         for number in range(1000)
     )
     recall = Recall(Plan("gs://corpus/plan", 10**6, 10**6), 10**9, 2**50, Provenance(1, parts))
-    return replace(
-        job, known=StoredDigests("gs://corpus/known", "0" * 64), recall=recall,
-        commit=replace(job.commit, refuses_known=True),
-    )  # fmt: skip
+    held = Held(UrlFolder("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
+    return replace(job, held=held, recall=recall)
 
 
 def translate_all(
