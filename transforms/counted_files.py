@@ -2,12 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.tokenization.training.counted_words import CountedWords, choose_least_count
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    WordChoice,
+    WordLimits,
+    WordTotals,
+    choose_words,
+)
 from transforms.collected import read_collected
 from transforms.elements import Segment
 from transforms.spill import load_segment
@@ -57,49 +65,48 @@ def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int, share:
         raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
 
 
-def load_words(segments: Sequence[Segment], most: int) -> CountedWords:
+def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
     """Load the most frequent words, as `CountedWords.keep_most_frequent` chooses them.
 
     Only classes of counts with words that are kept are read, one segment after another.
 
     Args:
         segments: of all partitions.
-        most: most words.
+        limits: which words are loaded.
     """
-    least = _find_least_count(segments, most)
+    choice = _choose_words(segments, limits)
+    least_class = classify_counts(np.array([choice.least_count]))[0]
     kept = [
-        _load_frequent(segment, least)
-        for segment in sorted(segments)
-        if segment.bucket >= classify_counts(np.array([least]))[0]
+        _load(segment).keep(choice) for segment in sorted(segments) if segment.bucket >= least_class
     ]
     if not kept:
         return CountedWords(pa.array([], pa.large_binary()), np.zeros(0, np.int64))
-    words = pa.concat_arrays([rows.column("word") for rows in kept])
-    return CountedWords(words, np.concatenate([rows.column("count").to_numpy() for rows in kept]))
+    words = pa.concat_arrays([part.words for part in kept])
+    return CountedWords(words, np.concatenate([part.counts for part in kept]))
 
 
-def _load_frequent(segment: Segment, least: int) -> pa.RecordBatch:
+def _load(segment: Segment) -> CountedWords:
     rows = load_segment(segment, SCHEMA)
-    is_kept = rows.column("count").to_numpy() >= least
-    return rows if is_kept.all() else rows.filter(pa.array(is_kept))
+    return CountedWords(rows.column("word"), rows.column("count").to_numpy())
 
 
-def _find_least_count(segments: Sequence[Segment], most: int) -> int:
-    """Return the smallest count that is kept (`choose_least_count`)."""
-    if sum(segment.rows for segment in segments) <= most:
-        return 1
-    sizes: dict[int, int] = {}
-    for segment in segments:
-        sizes[segment.bucket] = sizes.get(segment.bucket, 0) + segment.rows
-    above, border = 0, max(sizes)
-    for border in sorted(sizes, reverse=True):
-        if above + sizes[border] > most:
+def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice:
+    """Choose words of all segments; those of counts that are certainly left out are not read."""
+    words, sizes = Counter[int](), Counter[int]()
+    # A segment is larger than its words.
+    if (
+        sum(segment.rows for segment in segments) <= limits.words
+        and sum(segment.length for segment in segments) <= limits.bytes
+    ):
+        return WordChoice(1)
+    descending = sorted(segments, key=attrgetter("bucket"), reverse=True)
+    for _, same_class in groupby(descending, key=attrgetter("bucket")):
+        for segment in same_class:
+            totals = _load(segment).totals()
+            words.update(dict(zip(totals.counts.tolist(), totals.words.tolist(), strict=True)))
+            sizes.update(dict(zip(totals.counts.tolist(), totals.bytes.tolist(), strict=True)))
+        if words.total() > limits.words or sizes.total() > limits.bytes:
             break
-        above += sizes[border]
-    totals: Counter[int] = Counter({2**border: above} if above else {})
-    for segment in segments:
-        if segment.bucket == border:
-            totals.update(load_segment(segment, SCHEMA).column("count").to_pylist())
-    counts = sorted(totals)
-    words = [totals[count] for count in counts]
-    return choose_least_count(np.array(counts, np.int64), np.array(words, np.int64), most)
+    counts = sorted(words)
+    columns = (counts, [words[one] for one in counts], [sizes[one] for one in counts])
+    return choose_words(WordTotals(*(np.array(column, np.int64) for column in columns)), limits)

@@ -38,12 +38,14 @@ from corpusmill.tokenization.training.byte_level_bpe import (
     write_bytes,
 )
 from corpusmill.tokenization.training.counted_words import count_text
-from corpusmill.tokenization.training.merges import train_merges
+from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.options import TrainingOptions
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
 WAYS = ("command", "corpusmill", "merges", "tokenizers", "gigatoken")
 LINES_PER_BATCH = 4096
+LIMITS = TrainingOptions().word_limits
 BPE_TOKENS = ByteLevelBpeOptions().special_tokens
 
 
@@ -63,7 +65,7 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 def count(model: str, path: Path, times: int, output: Path) -> None:
     """Count words and write them to a file, in the order of their bytes."""
     counter = MODELS[model].make_counter(model_options(model, {}))
-    words = count_text(read_batches(path, times), counter, 5_000_000)
+    words = count_text(read_batches(path, times), counter, LIMITS)
     ordered = (write_bytes(words) if model == "bpe" else words).in_order()
     column = ordered.words.cast(pa.large_string())
     pq.write_table(pa.table({"word": column, "count": ordered.counts}), output)
@@ -80,7 +82,8 @@ def train_with_merges(model: str, counted: Path, vocab_size: int) -> str:
             characters.update(word)
             inner.update(word[1:])
         tokens = [*SPECIAL_TOKENS, *sorted(characters), *sorted(prefix + one for one in inner)]
-    vocabulary, _ = train_merges(words, counts, tokens, vocab_size, 2, prefix)
+    symbols = write_symbols(words, tokens, prefix)
+    vocabulary, _ = train_merges(symbols, counts, tokens, vocab_size, 2, prefix)
     return json.dumps(vocabulary)
 
 

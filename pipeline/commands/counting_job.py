@@ -111,7 +111,7 @@ def run_counting(job: CountingJob, launch: Launch) -> Counted:
     counts, words = read_result(path)
     expected = job.read_bytes if job.is_exact else -1
     check_counts(counts, job.plan.ranges, expected, job.counting.share)
-    return Counted(counts, load_words(words, job.counting.options.max_distinct_words))
+    return Counted(counts, load_words(words, job.counting.options.word_limits))
 
 
 def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:

@@ -62,7 +62,9 @@ def count_here(
                 counts.update({f"read.rejects.{reason}": n for reason, n in refused})
                 counts["count.documents"] += documents.num_rows
                 counter.add(documents.column("sentences").flatten())
-    return Counted(counts, read_words(counter, options.max_distinct_words))
+    words = read_words(counter, options.word_limits)
+    counts["total.distinct_words"] = len(counter.table)
+    return Counted(counts, words)
 
 
 def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
@@ -84,7 +86,7 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
 
 
 def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
-    """Describe the parts of a corpus that are not counted."""
+    """Describe the parts of a corpus that are not counted, and the words that are not kept."""
     counts = counted.counts
     sampled, documents = counts["count.documents"], counts["read.documents"]
     if corpus.is_in_pieces:
@@ -92,6 +94,10 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"a sample: {sampled:,} documents, from {read:,.1f} of {whole:,.1f} MB"
     elif corpus.sample.sample is not None:
         yield f"a sample: {sampled:,} of {documents:,} documents"
+    trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
+    if trained < distinct:
+        limits = "--max-distinct-words and --max-distinct-bytes"
+        yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"
 

@@ -11,7 +11,7 @@ from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,
     make_byte_level_counter,
 )
-from corpusmill.tokenization.training.counted_words import count_text
+from corpusmill.tokenization.training.counted_words import WordLimits, count_text
 from transforms.collected import CollectResult
 from transforms.count_words import (
     WORDS,
@@ -58,15 +58,21 @@ def test_words_are_those_of_one_counter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     expected = {
-        most: count_text([LINES], make_byte_level_counter(ByteLevelBpeOptions()), most)
-        for most in (10**6, 60, 20)
+        limits: count_text([LINES], make_byte_level_counter(ByteLevelBpeOptions()), limits)
+        for limits in (
+            WordLimits(10**6, 10**6),
+            WordLimits(60, 10**6),
+            WordLimits(20, 10**6),
+            WordLimits(10**6, 200),
+            WordLimits(60, 100),
+        )
     }
     monkeypatch.setattr(word_counters, "_MOST_WORDS", most_words)
     monkeypatch.setattr(transforms.count_words, "_ADDED_BYTES", added_bytes)
     result, tasks = count(tmp_path, range_bytes, partitions)
     assert (tasks > 1) == (range_bytes < 10**6)
-    for most, words in expected.items():
-        assert load_words(read_result(result)[1], most).to_counter() == words.to_counter()
+    for limits, words in expected.items():
+        assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()
 
 
 def test_what_is_finished_is_not_counted_again(

@@ -7,7 +7,7 @@ order of these numbers. The library's prefixes of inner pieces and suffixes of l
 offered, because its byte-level decoder does not remove them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,7 +22,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
 from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
-from corpusmill.tokenization.training.merges import train_merges
+from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_min_frequency,
@@ -84,7 +84,7 @@ def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOpti
     Raises:
         UserError: likewise.
     """
-    words = count_text(batches, make_byte_level_counter(options), options.max_distinct_words)
+    words = count_text(batches, make_byte_level_counter(options), options.word_limits)
     return train_byte_level_bpe_on_words(words, options)
 
 
@@ -103,13 +103,9 @@ def train_byte_level_bpe_on_words(words: CountedWords, options: ByteLevelBpeOpti
         UserError: there are no words.
     """
     check_words(words)
-    written = write_bytes(words).in_order()
+    first = [*options.special_tokens, *ALPHABET]
     tokens, merges = train_merges(
-        written.words.cast(pa.large_string()),
-        written.counts,
-        [*options.special_tokens, *ALPHABET],
-        options.vocab_size,
-        options.min_frequency,
+        *_write_symbols(words, first), first, options.vocab_size, options.min_frequency
     )
     vocabulary = {token: number for number, token in enumerate(tokens)}
     return write_tokenizer_json(
@@ -120,6 +116,14 @@ def train_byte_level_bpe_on_words(words: CountedWords, options: ByteLevelBpeOpti
         options.special_tokens,
         processors.ByteLevel(trim_offsets=options.trim_offsets),
     )
+
+
+def _write_symbols(
+    words: CountedWords, tokens: Sequence[str]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the symbols of the words in the order of their characters, and the words' counts."""
+    written = write_bytes(words).in_order()
+    return write_symbols(written.words.cast(pa.large_string()), tokens), written.counts
 
 
 def write_bytes(words: CountedWords) -> CountedWords:

@@ -1,19 +1,66 @@
-"""Distinct words with their counts: cut down to the most frequent, and sorted by their bytes."""
+"""Distinct words with their counts: cut down to the most frequent, and sorted by their bytes.
+
+Where words have no spaces between them, as in Chinese, a word is a clause, and most clauses occur
+once: the distinct words grow with the text. `WordLimits` bounds their number and their bytes, so
+that training takes bounded memory.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.word_counters import WordCounter
+from corpusmill.tokenization.training.word_table import hash_words
 
 _KEY_BYTES = 8
+_HASHES = 2**32
+_WORDS_OF_A_BATCH = 2**14
+
+
+class WordLimits(NamedTuple):
+    """How many distinct words are trained with.
+
+    Attributes:
+        words: the most words.
+        bytes: the most bytes of all words together.
+    """
+
+    words: int
+    bytes: int
+
+
+class WordTotals(NamedTuple):
+    """The number and the size of words, by how often each of them occurs.
+
+    Attributes:
+        counts: int64[n], the counts that occur, in ascending order.
+        words: int64[n], the number of words of each.
+        bytes: int64[n], the bytes of these words.
+    """
+
+    counts: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+
+
+class WordChoice(NamedTuple):
+    """Which words are trained with: a set that does not depend on their order.
+
+    Attributes:
+        least_count: words that occur more often are kept.
+        share: the share of the words that occur exactly so often which is kept, by their hashes.
+    """
+
+    least_count: int
+    share: float = 1.0
 
 
 class CountedWords(NamedTuple):
@@ -32,12 +79,41 @@ class CountedWords(NamedTuple):
         order = sort_order(self.words)
         return CountedWords(self.words.take(pa.array(order)), self.counts[order])
 
-    def keep_most_frequent(self, most: int) -> "CountedWords":
-        """Return the words that occur at least `choose_least_count` times."""
-        if len(self.counts) <= most:
+    @property
+    def text_bytes(self) -> int:
+        """The size of all words together."""
+        _, offsets = ragged.from_arrow(self.words)
+        return int(offsets[-1] - offsets[0])
+
+    def totals(self) -> WordTotals:
+        """Return the number and the size of the words by their counts."""
+        counts, groups = np.unique(self.counts, return_inverse=True)
+        sizes = np.bincount(groups, pc.binary_length(self.words).to_numpy(), len(counts))
+        words = np.bincount(groups, minlength=len(counts))
+        return WordTotals(counts, words, sizes.astype(np.int64))
+
+    def keep_most_frequent(self, limits: WordLimits) -> "CountedWords":
+        """Return the words that `choose_words` keeps."""
+        if len(self.counts) <= limits.words and self.text_bytes <= limits.bytes:
             return self
-        kept = self.counts >= choose_least_count(*np.unique(self.counts, return_counts=True), most)
+        return self.keep(choose_words(self.totals(), limits))
+
+    def keep(self, choice: WordChoice) -> "CountedWords":
+        """Return the chosen words."""
+        kept = self.counts >= choice.least_count
+        if choice.share < 1:
+            # Those that find the slot of a word, and its partition, are others.
+            hashes = hash_words(*ragged.from_arrow(self.words))
+            kept &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
+        if kept.all():
+            return self
         return CountedWords(self.words.filter(pa.array(kept)), self.counts[kept])
+
+    def batches(self) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
+        """Yield words as Python's strings, and their counts, some thousands at a time."""
+        for first in range(0, len(self.counts), _WORDS_OF_A_BATCH):
+            words = self.words.slice(first, _WORDS_OF_A_BATCH).cast(pa.large_string())
+            yield words.to_pylist(), self.counts[first : first + _WORDS_OF_A_BATCH]
 
     def to_counter(self) -> Counter[str]:
         """Return the same as Python objects."""
@@ -45,30 +121,32 @@ class CountedWords(NamedTuple):
         return Counter(dict(zip(words, self.counts.tolist(), strict=True)))
 
 
-def count_text(batches: Iterable[list[str]], counter: WordCounter, most: int) -> CountedWords:
-    """Count the words of batches of sentences in this process; all distinct words are kept.
+def count_text(
+    batches: Iterable[list[str]], counter: WordCounter, limits: WordLimits
+) -> CountedWords:
+    """Count the words of batches of sentences in this process; all distinct words are counted.
 
     Args:
         batches: batches of sentences.
         counter: counts them.
-        most: as of `CountedWords.keep_most_frequent`.
+        limits: which words are returned.
     """
     for batch in batches:
         counter.add(pa.array(batch, pa.large_string()))
-    return read_words(counter, most)
+    return read_words(counter, limits)
 
 
-def read_words(counter: WordCounter, most: int) -> CountedWords:
+def read_words(counter: WordCounter, limits: WordLimits) -> CountedWords:
     """Return what a counter has counted.
 
     Args:
         counter: its table was never cleared.
-        most: as of `CountedWords.keep_most_frequent`.
+        limits: which words are returned.
     """
     counter.finish()
     numbers = counter.table.numbers()
     counted = CountedWords(counter.table.words(numbers), counter.table.counts(numbers))
-    return counted.keep_most_frequent(most)
+    return counted.keep_most_frequent(limits)
 
 
 def check_words(words: CountedWords) -> None:
@@ -79,6 +157,29 @@ def check_words(words: CountedWords) -> None:
     """
     if not len(words.counts):
         raise UserError("--input", "it holds no words to train with", "Give files with text")
+
+
+def choose_words(totals: WordTotals, limits: WordLimits) -> WordChoice:
+    """Choose the most frequent words.
+
+    Words of equal count are kept together or not at all where they are too many. Where their bytes
+    are too many, a sample is kept of those of the smallest count: most words may occur only once.
+
+    Args:
+        totals: of all words, or of all that occur at least some number of times and are more than
+            the limits allow.
+        limits: what is allowed.
+
+    Raises:
+        UserError: even of the most frequent words there are more.
+    """
+    least = choose_least_count(totals.counts, totals.words, limits.words)
+    counts, sizes = (column[totals.counts >= least][::-1] for column in (totals.counts, totals[2]))
+    above = np.cumsum(sizes) - sizes
+    border = int(np.searchsorted(above + sizes, limits.bytes, side="right"))
+    if border == len(counts):
+        return WordChoice(least)
+    return WordChoice(int(counts[border]), float((limits.bytes - above[border]) / sizes[border]))
 
 
 def choose_least_count(

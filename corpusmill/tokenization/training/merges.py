@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.tokenization.training.merging.cells import UNKNOWN, write_cells
+from corpusmill.tokenization.training.merging.pairs import FEW_PLACES
 from corpusmill.tokenization.training.merging.steps import learn_merges
 from corpusmill.tokenization.training.merging.token_texts import TokenTexts, index_tokens
 
@@ -30,43 +31,62 @@ _CODE_POINTS = 0x110000
 _MOST_CELLS = 2**32 - 1
 
 
+def write_symbols(
+    words: pa.LargeStringArray, tokens: Sequence[str], prefix: str = ""
+) -> npt.NDArray[np.int32]:
+    """Return the symbols of words, which `train_merges` merges in place of the words.
+
+    Args:
+        words: distinct words.
+        tokens: as `train_merges` takes them.
+        prefix: likewise.
+
+    Returns:
+        int32[cells], see `merging.cells`: one for each character, and one for each word.
+
+    Raises:
+        ValueError: a character is not among the tokens, or the words have too many characters.
+    """
+    offsets, text = _buffers(words)
+    ids = _character_ids(list(dict.fromkeys(tokens)), prefix)
+    cells: npt.NDArray[np.int32] = write_cells(text, offsets, ids, _LONGEST_WORD)
+    if len(cells) > _MOST_CELLS:
+        raise ValueError(f"the distinct words have more than {_MOST_CELLS} characters")
+    if (cells == UNKNOWN).any():
+        raise ValueError("a character of a word is not among the tokens")
+    return cells
+
+
 def train_merges(
-    words: pa.LargeStringArray,
+    cells: npt.NDArray[np.int32],
     counts: npt.NDArray[np.int64],
     tokens: Sequence[str],
     vocab_size: int,
     min_frequency: int,
     prefix: str = "",
+    few_places: int = FEW_PLACES,
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn the tokens that words are made of.
 
-    It takes 8 bytes a character of the distinct words, up to 28 more as pairs are merged, and 50
+    It takes up to 16 bytes a character of the distinct words, from `few_places` on about 9, and 70
     bytes or so for each distinct pair.
 
     Args:
-        words: distinct words.
-        counts: int64[words], how often each occurs, 1 or more.
+        cells: the symbols of distinct words (`write_symbols`), which are merged in place.
+        counts: int64[words], how often each word occurs, 1 or more.
         tokens: the tokens with the first ids: special tokens and the alphabet. Each character of a
             word is among them; with a prefix, also each with the prefix that is not a word's first.
         vocab_size: most tokens.
         min_frequency: how often two neighbouring symbols must occur to be merged, 1 or more.
         prefix: what tokens begin with that continue a word.
+        few_places: the places of pairs that are listed before those of merged pairs are removed.
 
     Returns:
         vocabulary: the tokens in the order of their ids.
         merges: the pairs of tokens in the order in which they were merged; of a pair that was
             merged several times, the last one.
-
-    Raises:
-        ValueError: a character is not among the tokens, or the words have too many characters.
     """
     first = list(dict.fromkeys(tokens))
-    offsets, text = _buffers(words)
-    cells = write_cells(text, offsets, _character_ids(first, prefix), _LONGEST_WORD)
-    if len(cells) > _MOST_CELLS:
-        raise ValueError(f"the distinct words have more than {_MOST_CELLS} characters")
-    if (cells == UNKNOWN).any():
-        raise ValueError("a character of a word is not among the tokens")
     # A new token takes a symbol or more out of the words.
     room = max(len(first), min(vocab_size, len(first) + len(cells)))
     merges, texts, count = learn_merges(
@@ -76,6 +96,7 @@ def train_merges(
         len(first),
         vocab_size,
         min_frequency,
+        few_places,
     )
     vocabulary = _read_texts(texts, count)
     # A pair that is merged again moves to the end.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
+from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
 
 
@@ -21,6 +22,10 @@ class TrainingOptions:
     max_distinct_words: int = 5_000_000
     """Most distinct words to train with. If a corpus has more, the rarest are left out: all that
     occur less often than some number, the smallest that leaves no more."""
+    max_distinct_bytes: int = 64_000_000
+    """Most bytes of distinct words to train with, which bounds the memory of training. If a corpus
+    has more, as one without spaces between words, the rarest words are left out, and of those that
+    occur equally often a sample is kept."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -43,6 +48,13 @@ class TrainingOptions:
                 )
         most = self.max_distinct_words
         check_option("max-distinct-words", most, most >= 1, "1 or more")
+        most = self.max_distinct_bytes
+        check_option("max-distinct-bytes", most, most >= 1, "1 or more")
+
+    @property
+    def word_limits(self) -> WordLimits:
+        """How many distinct words are trained with."""
+        return WordLimits(self.max_distinct_words, self.max_distinct_bytes)
 
 
 def _check_special_tokens(tokens: Sequence[str]) -> None:

@@ -12,15 +12,18 @@ one word, in 7 of the 25 thousand lines, with the default options).
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 
+import numpy as np
+import pyarrow as pa
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import decoders, pre_tokenizers
 from tokenizers.models import Unigram
 
+from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.options import (
@@ -29,7 +32,9 @@ from corpusmill.tokenization.training.options import (
     check_vocab_size,
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
+from corpusmill.tokenization.training.word_characters import find_characters
 from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
+from corpusmill.tokenization.training.word_table import WordTable
 
 _THREADS = 16
 
@@ -55,6 +60,8 @@ class UnigramOptions(TrainingOptions):
     character_coverage: float = 1.0
     """Share of the corpus' characters that the vocabulary covers; the rarest are left out. 0.9995
     is usual for Chinese and Japanese."""
+    max_distinct_bytes: int = 32_000_000
+    """As of all models: SentencePiece takes more memory than the others."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -85,7 +92,7 @@ def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
     Raises:
         UserError: the sentences hold no words, or more characters than the vocabulary has room for.
     """
-    words = count_text(batches, make_unigram_counter(options), options.max_distinct_words)
+    words = count_text(batches, make_unigram_counter(options), options.word_limits)
     return train_unigram_on_words(words, options)
 
 
@@ -103,9 +110,7 @@ def train_unigram_on_words(words: CountedWords, options: UnigramOptions) -> str:
     check_words(words)
     special = [(token, 0.0) for token in options.special_tokens]
     unknown = options.special_tokens.index(options.unk_token)
-    model = Unigram(
-        [*special, *_train_pieces(words.to_counter(), options)], unknown, byte_fallback=False
-    )
+    model = Unigram([*special, *_train_pieces(words, options)], unknown, byte_fallback=False)
     decoder = decoders.Metaspace()
     return write_tokenizer_json(
         model,
@@ -116,17 +121,14 @@ def train_unigram_on_words(words: CountedWords, options: UnigramOptions) -> str:
     )
 
 
-def _train_pieces(words: Counter[str], options: UnigramOptions) -> list[tuple[str, float]]:
+def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[str, float]]:
     """Train pieces; return them with the logarithms of their probabilities, in this order."""
-    parts: Counter[str] = Counter()
-    for word, count in words.items():
-        for part in _PARTS.findall(word):
-            parts[part] += count
+    parts = _cut_into_parts(words)
     # The trainer cannot read these; those in the corpus become tokens all the same.
-    reserved = sorted(set(_RESERVED) & set().union(*words))
+    reserved = sorted(set(_RESERVED) & set().union(*find_characters(words)))
     others = len(options.special_tokens) + len(reserved)
     if options.character_coverage == 1:
-        needed = others + len(set().union(*parts))
+        needed = others + len(set().union(*find_characters(parts)))
         check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
     processor = SentencePieceProcessor(
         model_proto=train_sentencepiece(parts, options.vocab_size - others, options)
@@ -141,11 +143,24 @@ def _train_pieces(words: Counter[str], options: UnigramOptions) -> list[tuple[st
     return [pair for pair in pieces if pair[0] not in options.special_tokens]
 
 
-def train_sentencepiece(parts: Counter[str], room: int, options: UnigramOptions) -> bytes:
+def _cut_into_parts(words: CountedWords) -> CountedWords:
+    """Return the parts of words that the trainer gets, with their counts, in order."""
+    table = WordTable()
+    for batch, counts in words.batches():
+        found = [_PARTS.findall(word) for word in batch]
+        joined = pa.array([*chain.from_iterable(found)], pa.large_string())
+        if len(joined):
+            table.add_words(*ragged.from_arrow(joined), np.repeat(counts, [*map(len, found)]))
+    numbers = table.numbers()
+    return CountedWords(table.words(numbers), table.counts(numbers)).in_order()
+
+
+def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions) -> bytes:
     """Train SentencePiece with counted words and return its model file.
 
     Args:
-        parts: counted words, with "▁" for spaces and without the trainer's reserved characters.
+        parts: counted words in order, with "▁" for spaces and without the trainer's reserved
+            characters.
         room: most pieces.
         options: options of the training.
 
@@ -155,7 +170,11 @@ def train_sentencepiece(parts: Counter[str], room: int, options: UnigramOptions)
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=(f"{part}\t{parts[part]}" for part in sorted(parts)),
+            sentence_iterator=(
+                f"{part}\t{count}"
+                for batch, counts in parts.batches()
+                for part, count in zip(batch, counts.tolist(), strict=True)
+            ),
             model_writer=model,
             input_format="tsv",
             model_type="unigram",

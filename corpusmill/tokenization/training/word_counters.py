@@ -234,14 +234,16 @@ class UnitCounter(WordCounter):
     def finish(self) -> None:
         """Cut the units into words."""
         numbers = self._units.numbers()
-        units = self._units.words(numbers).cast(pa.large_string()).to_pylist()
-        words: list[str] = []
-        counts: list[int] = []
-        for unit, count in zip(units, self._units.counts(numbers).tolist(), strict=True):
-            cut = self._cut(unit)
-            words += cut
-            counts += [count] * len(cut)
-        self._add_words(words, counts)
+        for first in range(0, len(numbers), WORDS_AT_ONCE):
+            some = numbers[first : first + WORDS_AT_ONCE]
+            units = self._units.words(some).cast(pa.large_string()).to_pylist()
+            words: list[str] = []
+            counts: list[int] = []
+            for unit, count in zip(units, self._units.counts(some).tolist(), strict=True):
+                cut = self._cut(unit)
+                words += cut
+                counts += [count] * len(cut)
+            self._add_words(words, counts)
         self._units.clear()
 
 

@@ -4,10 +4,12 @@ White space is dropped, and each of these marks is a word. The sorted words have
 the special tokens, so that nothing is left to chance.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 
@@ -42,6 +44,8 @@ class WordLevelOptions(TrainingOptions):
     words are kept; of equally frequent ones, those that sort first."""
     min_frequency: int = 1
     """How often a word must occur."""
+    max_distinct_bytes: int = 32_000_000
+    """As of all models: by default all words are kept in the vocabulary."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -72,7 +76,7 @@ def train_word_level(batches: Iterable[list[str]], options: WordLevelOptions) ->
     Raises:
         UserError: the sentences hold no words, or none often enough.
     """
-    words = count_text(batches, make_word_level_counter(options), options.max_distinct_words)
+    words = count_text(batches, make_word_level_counter(options), options.word_limits)
     return train_word_level_on_words(words, options)
 
 
@@ -97,8 +101,7 @@ def train_word_level_on_words(counted: CountedWords, options: WordLevelOptions) 
         UserError: there are no words, or none often enough.
     """
     check_words(counted)
-    words = counted.to_counter()
-    tokens = [*_choose(words, options), *options.special_tokens]
+    tokens = [*_choose(counted, options), *options.special_tokens]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     # WordPiece's decoder puts a space before each token without the prefix, and no word begins with
     # white space.
@@ -116,19 +119,21 @@ def train_word_level_on_words(counted: CountedWords, options: WordLevelOptions) 
     )
 
 
-def _choose(words: Counter[str], options: WordLevelOptions) -> list[str]:
-    special = set(options.special_tokens)
-    frequent = [
-        word
-        for word, count in words.items()
-        if count >= options.min_frequency and word not in special
-    ]
-    if not frequent:
+def _choose(counted: CountedWords, options: WordLevelOptions) -> list[str]:
+    """Return the words of the vocabulary, sorted."""
+    special = pa.array([token.encode() for token in options.special_tokens], pa.large_binary())
+    frequent = pc.invert(pc.is_in(counted.words, special)).to_numpy(zero_copy_only=False)
+    frequent &= counted.counts >= options.min_frequency
+    if not frequent.any():
         raise UserError(
             f"--min-frequency {options.min_frequency}",
             "no word occurs this often",
             "Give a smaller number",
         )
-    frequent.sort(key=lambda word: (-words[word], word))
-    room = None if options.vocab_size is None else options.vocab_size - len(special)
-    return sorted(frequent[:room])
+    words = CountedWords(counted.words.filter(pa.array(frequent)), counted.counts[frequent])
+    words, room = words.in_order(), len(words.counts)
+    if options.vocab_size is not None:
+        room = options.vocab_size - len(special)
+    chosen = np.sort(np.argsort(-words.counts, kind="stable")[:room])
+    tokens: list[str] = words.words.take(pa.array(chosen)).cast(pa.large_string()).to_pylist()
+    return tokens

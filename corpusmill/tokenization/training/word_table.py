@@ -19,6 +19,8 @@ from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER
 FIRST, IDENTITY, BEGIN, COUNT = 0, 1, 2, 3
 _WORD_BYTES = 8
 _FEWEST_SLOTS, _FEWEST_BYTES = 2**14, 2**17
+# These take 64 MB.
+_MANY_SLOTS = 2**21
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 # Words are added while they are still in the processor's cache.
 WORDS_AT_ONCE = 2**14
@@ -232,7 +234,8 @@ class WordTable:
         """Make room for more words, and for a word of a size."""
         slots, text, used = self.arrays
         if 4 * len(self) >= 3 * len(slots):
-            larger = np.zeros((4 * len(slots), 4), np.uint64)
+            times = 4 if len(slots) < _MANY_SLOTS else 2
+            larger = np.zeros((times * len(slots), 4), np.uint64)
             _move_slots(slots, larger)
             slots = larger
         if self.text_bytes + bytes_needed > len(text):

@@ -15,7 +15,7 @@ from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
-from corpusmill.tokenization.training.merges import train_merges
+from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_min_frequency,
@@ -124,7 +124,7 @@ def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> 
     Raises:
         UserError: likewise.
     """
-    words = count_text(batches, make_wordpiece_counter(options), options.max_distinct_words)
+    words = count_text(batches, make_wordpiece_counter(options), options.word_limits)
     return train_wordpiece_on_words(words, options)
 
 
@@ -153,11 +153,13 @@ def train_wordpiece_on_words(words: CountedWords, options: WordPieceOptions) -> 
     tokens += [token for token in sorted(_PREFIX + one for one in inner) if token not in special]
     needed = len(special) + len(tokens)
     check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
+    first_tokens = [*options.special_tokens, *tokens]
     ordered = words.in_order()
+    symbols = write_symbols(ordered.words.cast(pa.large_string()), first_tokens, _PREFIX)
     tokens, _ = train_merges(
-        ordered.words.cast(pa.large_string()),
+        symbols,
         ordered.counts,
-        [*options.special_tokens, *tokens],
+        first_tokens,
         options.vocab_size,
         options.min_frequency,
         _PREFIX,

@@ -6,14 +6,15 @@ import os
 import signal
 import sys
 from contextlib import redirect_stderr
-from functools import partial
+from functools import partial, wraps
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
 import pyarrow as pa
-from apache_beam.runners.worker import sdk_worker_main, statesampler
+from apache_beam.runners.worker import sdk_worker, sdk_worker_main, statesampler
 
 from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.arrays.randomness import mix
@@ -41,6 +42,7 @@ def main(environment: Connection, compiling: ctypes.c_bool) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _keep_freed_memory()
+    return_memory_between_bundles()
     end_bundles_at_once()
     before_compiling(partial(setattr, compiling, "value", True))
     # The first call of a compiled kernel takes half a second; there is no work to do yet.
@@ -66,6 +68,26 @@ def end_bundles_at_once() -> None:
     spent waiting.
     """
     statesampler.StateSampler.__init__.__defaults__ = (_SAMPLING_MILLISECONDS,)
+
+
+def return_memory_between_bundles() -> None:
+    """Let malloc return freed memory when a bundle begins.
+
+    A worker has one bundle of each stage. What one stage has kept (see `_keep_freed_memory`) is of
+    no use to the buffers of the next: 240 MiB of each worker, as measured between reading and
+    building.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if not trim:  # not every libc has it
+        return
+    process = sdk_worker.SdkWorker.process_bundle
+
+    @wraps(process)
+    def process_bundle(worker: sdk_worker.SdkWorker, *request: Any) -> Any:
+        trim(0)
+        return process(worker, *request)
+
+    sdk_worker.SdkWorker.process_bundle = process_bundle
 
 
 def _keep_freed_memory() -> None:

@@ -18,6 +18,8 @@ from corpusmill.tokenization.training.merging.pair_queue import (
 )
 
 ID_BITS = 32
+# Places that take 256 MB.
+FEW_PLACES = 2**26
 
 
 class Pairs(NamedTuple):
@@ -50,7 +52,7 @@ def reserve(table: np.ndarray, used: int, more: int) -> np.ndarray:
     """Return a table with room for more keys than it holds."""
     if 2 * (used + more) <= len(table):
         return table
-    grown: np.ndarray = allocate_table(2 * (used + more))
+    grown: np.ndarray = allocate_table(used + more)
     for row in range(len(table)):
         if table[row, 0]:
             slot = find_slot(grown, table[row, 0] - ONE)
@@ -98,14 +100,21 @@ def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.
 
 
 @njit
-def find_pairs(cells: np.ndarray, counts: np.ndarray) -> Pairs:
-    """Count the pairs of symbols of one cell each, list their places, and queue them."""
+def find_pairs(cells: np.ndarray, counts: np.ndarray, few_places: int) -> Pairs:
+    """Count the pairs of symbols of one cell each, list their places, and queue them.
+
+    Args:
+        cells: int32[cells], see `cells`.
+        counts: int64[words], how often each word occurs.
+        few_places: there is room for so many places, or somewhat more than these pairs have.
+    """
     table, entries, used = number_pairs(cells, counts)
     heap = np.empty((2 * used + 1, 4), np.int64)
     for size in range(used):
         push(heap, size, entry_at(entries, size))
     # Each merge of a pair leaves at most two new pairs, and one symbol less.
-    places = np.empty(3 * len(cells), np.uint32)
+    room = min(3 * len(cells), max(few_places, len(cells) + len(cells) // 4))
+    places = np.empty(room, np.uint32)
     listed = 0
     for place in range(len(cells) - 1):
         if cells[place] >= 0 and cells[place + 1] >= 0:
@@ -120,3 +129,24 @@ def find_pairs(cells: np.ndarray, counts: np.ndarray) -> Pairs:
     sizes = np.empty(3, np.int64)
     sizes[TABLE], sizes[HEAP], sizes[PLACES] = used, used, listed
     return Pairs(table, heap, places, sizes)
+
+
+@njit
+def reserve_places(pairs: Pairs, more: int) -> Pairs:
+    """Return the pairs with room for more places: those of pairs that were merged are removed."""
+    heap, places, sizes = pairs.heap, pairs.places, pairs.sizes
+    if sizes[PLACES] + more <= len(places):
+        return pairs
+    entries = sizes[HEAP]
+    needed = heap[:entries, SIZE].sum() + more
+    kept = places if 4 * needed <= 3 * len(places) else np.empty(2 * needed, np.uint32)
+    written = 0
+    # The entries keep the order of their places, by which those of equal pairs are queued.
+    for entry in np.argsort(heap[:entries, START].copy()):
+        start, size = heap[entry, START], heap[entry, SIZE]
+        for number in range(size):
+            kept[written + number] = places[start + number]
+        heap[entry, START] = written
+        written += size
+    sizes[PLACES] = written
+    return Pairs(pairs.table, heap, kept, sizes)

@@ -34,6 +34,7 @@ from corpusmill.tokenization.training.merging.pairs import (
     find_pairs,
     pair_key,
     reserve,
+    reserve_places,
 )
 from corpusmill.tokenization.training.merging.token_texts import (
     TokenTexts,
@@ -210,6 +211,7 @@ def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
 @njit
 def queue_pairs(pairs: Pairs, merge: Merge, neighbours: Neighbours) -> Pairs:
     """Count, list and queue the pairs that a merge made, and forget its neighbours."""
+    pairs = reserve_places(pairs, neighbours.counts[FOUND])
     sizes, heap, codes = pairs.sizes, pairs.heap, neighbours.codes[: neighbours.counts[CODES]]
     table = reserve(pairs.table, sizes[TABLE], len(codes))
     sizes[TABLE] += count_neighbours(table, merge, neighbours)
@@ -256,6 +258,7 @@ def learn_merges(
     count: int,
     vocab_size: int,
     min_frequency: int,
+    few_places: int,
 ) -> tuple[np.ndarray, TokenTexts, int]:
     """Merge the most frequent pair until there are enough tokens, or no more pairs.
 
@@ -266,6 +269,7 @@ def learn_merges(
         count: the number of the first tokens.
         vocab_size: the most tokens.
         min_frequency: how often a merged pair must occur, 1 or more.
+        few_places: as of `find_pairs`.
 
     Returns:
         merges: int64[merges, 2], the ids of pairs, in the order in which they were merged.
@@ -273,7 +277,7 @@ def learn_merges(
         count: their number.
     """
     room = len(tokens.ends) - 1
-    pairs, neighbours = find_pairs(cells, counts), make_neighbours(room, len(cells))
+    pairs, neighbours = find_pairs(cells, counts, few_places), make_neighbours(room, len(cells))
     merges, merged = np.empty((1024, 2), np.int64), 0
     # Whether a token is a symbol of words, and whether its symbols come from several pairs.
     is_symbol, is_shared = np.zeros(room, np.bool_), np.zeros(room, np.bool_)

@@ -10,6 +10,7 @@ from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
+    WordLimits,
     choose_least_count,
     sort_order,
 )
@@ -53,10 +54,27 @@ def test_a_table_grows_and_adds_up() -> None:
 
 def test_words_of_equal_count_stay_together() -> None:
     words = counted(a=5, b=3, c=3, d=1, e=1)
-    kept = [words.keep_most_frequent(most).to_counter() for most in (5, 4, 3, 2, 1)]
+    kept = [
+        words.keep_most_frequent(WordLimits(most, 100)).to_counter() for most in (5, 4, 3, 2, 1)
+    ]
     assert [sorted(counter) for counter in kept] == [[*"abcde"], [*"abc"], [*"abc"], ["a"], ["a"]]
     with pytest.raises(UserError, match=r"--max-distinct-words 1: 2 words are equally frequent"):
         choose_least_count(np.array([4]), np.array([2]), 1)
+
+
+def test_the_bytes_of_words_are_bounded_by_a_sample_of_the_rarest() -> None:
+    often = {f"often{number:03}": 2 + number % 3 for number in range(100)}
+    once = {f"once{number:04}": 1 for number in range(2000)}
+    words = counted(**often, **once)
+    assert words.keep_most_frequent(WordLimits(10**6, 8 * 2100)) == words
+    kept = words.keep_most_frequent(WordLimits(10**6, 8 * 1100)).to_counter()
+    assert kept.items() >= often.items()
+    assert 900 < len(kept) - len(often) < 1100
+    backwards = counted(**dict(reversed([*often.items(), *once.items()])))
+    assert backwards.keep_most_frequent(WordLimits(10**6, 8 * 1100)).to_counter() == kept
+    twice_and_more = words.keep_most_frequent(WordLimits(10**6, 8 * 50)).to_counter()
+    assert {3, 4} >= set(twice_and_more.values())
+    assert 30 < len(twice_and_more) < 70
 
 
 def test_characters_of_words() -> None:

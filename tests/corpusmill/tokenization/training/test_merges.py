@@ -14,7 +14,9 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.tokenization.training.merges import train_merges
+from corpusmill.tokenization.compiled.hash_table import allocate_table
+from corpusmill.tokenization.training.merges import train_merges, write_symbols
+from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, reserve
 
 Trained = tuple[list[str], list[tuple[str, str]]]
 
@@ -25,11 +27,12 @@ def train(
     size: int = 200,
     frequency: int = 1,
     prefix: str = "",
+    few_places: int = FEW_PLACES,
 ) -> Trained:
     counts = np.array(list(words.values()), np.int64)
-    column = pa.array(list(words), pa.large_string())
     tokens = [*special, *alphabet(words, prefix)]
-    return train_merges(column, counts, tokens, size, frequency, prefix)
+    symbols = write_symbols(pa.array(list(words), pa.large_string()), tokens, prefix)
+    return train_merges(symbols, counts, tokens, size, frequency, prefix, few_places)
 
 
 def train_by_library(
@@ -100,6 +103,20 @@ def test_pairs_of_the_same_text_become_the_same_token(
     check(words, special, 200, frequency, prefix)
 
 
+@given(counted("ab", 60) | counted("abé東#", 40), st.sampled_from(["", "##"]))
+def test_places_of_merged_pairs_are_removed_without_effect(
+    words: dict[str, int], prefix: str
+) -> None:
+    assert train(words, prefix=prefix, few_places=1) == train(words, prefix=prefix)
+
+
+def test_pairs_take_memory_in_proportion_to_their_number() -> None:
+    table = allocate_table(1)
+    for used in range(1, 5000):
+        table = reserve(table, used, 1)
+        assert 2 * (used + 1) <= len(table) <= max(16, 4 * (used + 1))
+
+
 def test_pairs_are_merged_by_count_and_then_by_id() -> None:
     words = {"ab": 3, "cd": 2**40, "ef": 2**40, "eg": 2, "a": 1}
     tokens, merges = train(words, ["<s>", "cd"], frequency=3)
@@ -115,12 +132,14 @@ def test_a_word_of_more_than_1024_characters_counts_in_pieces() -> None:
 
 def test_words_may_be_part_of_an_array() -> None:
     words = pa.array(["x", "ab", "bc", "bc"], pa.large_string())
-    tokens, _ = train_merges(words[1:], np.array([3, 1, 1]), ["b", "a", "c"], 4, 1)
+    first = ["b", "a", "c"]
+    tokens, _ = train_merges(write_symbols(words[1:], first), np.array([3, 1, 1]), first, 4, 1)
     assert tokens == ["b", "a", "c", "ab"]
-    assert train_merges(words[:0], np.empty(0, np.int64), ["b", "b"], 4, 1) == (["b"], [])
+    nothing = write_symbols(words[:0], ["b", "b"])
+    assert train_merges(nothing, np.empty(0, np.int64), ["b", "b"], 4, 1) == (["b"], [])
 
 
 @pytest.mark.parametrize(("tokens", "prefix"), [(["a"], ""), (["a", "b", "##a"], "##")])
 def test_every_character_must_be_a_token(tokens: list[str], prefix: str) -> None:
     with pytest.raises(ValueError, match="not among the tokens"):
-        train_merges(pa.array(["ab"], pa.large_string()), np.array([1]), tokens, 9, 1, prefix)
+        write_symbols(pa.array(["ab"], pa.large_string()), tokens, prefix)

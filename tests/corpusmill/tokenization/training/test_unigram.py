@@ -4,11 +4,14 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
     train_sentencepiece,
@@ -32,7 +35,9 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     options = UnigramOptions(vocab_size=1500)
     tokenizer = Tokenizer.from_str(train_unigram([text], options))
     counts = Counter("▁" + word for line in text for word in line.split(" "))
-    processor = SentencePieceProcessor(model_proto=train_sentencepiece(counts, 1495, options))
+    words = pa.array([word.encode() for word in sorted(counts)], pa.large_binary())
+    counted = CountedWords(words, np.array([counts[word] for word in sorted(counts)]))
+    processor = SentencePieceProcessor(model_proto=train_sentencepiece(counted, 1495, options))
     assert tokenizer.get_vocab_size() == 1500
     for line in text:
         expected = processor.encode("▁" + line.replace(" ", "▁"), out_type=str)

@@ -14,7 +14,7 @@ from corpusmill.tokenization.training.bert_characters import (
     read_bert_characters,
 )
 from corpusmill.tokenization.training.byte_level_bpe import write_bytes
-from corpusmill.tokenization.training.counted_words import count_text
+from corpusmill.tokenization.training.counted_words import WordLimits, count_text
 from corpusmill.tokenization.training.word_counters import (
     BertCounter,
     ByteLevelCounter,
@@ -38,7 +38,7 @@ texts = st.lists(st.text(characters, max_size=30), max_size=4)
 
 
 def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
-    words = count_text([sentences], counter, ALL)
+    words = count_text([sentences], counter, WordLimits(ALL, ALL))
     assert int(words.counts.sum()) == counter.counted
     return (write_bytes(words) if isinstance(counter, ByteLevelCounter) else words).to_counter()
 
