@@ -43,6 +43,8 @@ SHARDS = "shards"
 
 # Size of the rows that are sorted in memory; a shard of the default size fits.
 SORT_BYTES = 288 * 2**20
+# Size of the files of a shard that does not fit. A slice of 256 of such a file is worth a read.
+SORT_FILE_BYTES = 96 * 2**20
 
 # Documents are built in batches that reach one of these numbers, as a call takes about two
 # milliseconds beside its examples. A batch depends on the documents of its home alone, and so does
@@ -108,18 +110,19 @@ class ShardDoFn(beam.DoFn):
             yield TaggedOutput(tag, value) if tag else value
 
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
-        self._tally = Tally()
+        self._tally, self._passed, given = Tally(), 0, list(segments)
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
         provenance = ShardProvenance(self._options.provenance, shard, self._origins)
         with scratch_of_shard as scratch, provenance:
-            examples = self._build(shard, segments, pool, provenance)
+            examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, SORT_BYTES)
+                rows = RowSorter(self._rows, scratch, SORT_BYTES, SORT_FILE_BYTES)
+                planned = self._count_planned(shard, given)
                 for batch in examples:
-                    rows.add(batch)
+                    rows.add(batch, self._passed / planned)
                 provenance.end_group()
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
@@ -139,6 +142,7 @@ class ShardDoFn(beam.DoFn):
             if home == shard:
                 provenance.add_documents(_choose(every, copies > 0))
             for repeat in self._layout.repeats_of(shard, home, repeats):
+                self._passed += every.num_rows
                 documents = _choose(every, copies > repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
                 examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
@@ -150,6 +154,14 @@ class ShardDoFn(beam.DoFn):
                     provenance.add_rows(0, examples)
                     examples = examples.select(self._rows.schema.names[1:])
                 yield add_keys(examples, seed)
+
+    def _count_planned(self, shard: int, segments: Iterable[Segment]) -> int:
+        """Return how many passes over documents make the shard."""
+        layout, repeats = self._layout, self._objective.repeats
+        return sum(
+            segment.rows * len(layout.repeats_of(shard, segment.bucket, repeats))
+            for segment in segments
+        )
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (home, its documents), in the order of the corpus."""

@@ -23,24 +23,36 @@ class RowSorter:
 
     Rows that fit into memory are sorted there. Otherwise each full buffer becomes a file ordered by
     slice of the range of keys, and the slices are read from all files and sorted one after the
-    other.
+    other. Where it can be foreseen that rows will not fit, they become files of a smaller size, as
+    more memory would save nothing.
 
     Args:
         rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
             removed.
         temp_folder: folder of the files.
         memory_bytes: size of the rows that are kept in memory.
+        file_bytes: size of the files where these are foreseen to be too few.
     """
 
-    def __init__(self, rows: RowBuffer, temp_folder: str, memory_bytes: int) -> None:
-        self._rows, self._temp_folder, self._memory_bytes = rows, temp_folder, memory_bytes
+    def __init__(
+        self, rows: RowBuffer, temp_folder: str, memory_bytes: int, file_bytes: int
+    ) -> None:
+        self._rows, self._temp_folder = rows, temp_folder
+        self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
         self._segments: list[Segment] = []
         rows.clear()
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows."""
+    def add(self, rows: pa.RecordBatch, share: float) -> None:
+        """Add rows.
+
+        Args:
+            rows: the next ones.
+            share: about which share of all rows has been added with these, above 0.
+        """
         self._rows.add(rows)
-        if self._rows.nbytes >= self._memory_bytes:
+        size = self._rows.nbytes
+        is_large = bool(self._segments) or size > share * self._memory_bytes
+        if size >= self._memory_bytes or (is_large and size >= self._file_bytes):
             self._write()
 
     def drain(self, rows: int) -> Iterator[pa.RecordBatch]:

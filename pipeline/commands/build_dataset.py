@@ -96,7 +96,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         read_bytes = recipe.read_bytes + (sum_costs(recipe.files) if job.held else 0)
         work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         stages = partial(build_dataset, job=job)
-        run = partial(launch.run, stages, work, job.corpus_bytes, folder.path)
+        run = partial(launch.run, stages, work, recipe.work_bytes, folder.path)
         submitted = _submit(folder, run, console)
         if submitted is None:
             return True

@@ -13,7 +13,7 @@ from corpusmill.layout.sorting import JOINED_BYTES
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from pipeline.graph import Job
 from pipeline.planning.rates import Rates
-from transforms.build import SORT_BYTES
+from transforms.build import SORT_BYTES, SORT_FILE_BYTES
 from transforms.candidates import CANDIDATE_BYTES
 from transforms.shuffle import BUFFER_BYTES
 from transforms.trees import count_blocks
@@ -198,7 +198,7 @@ class Workload:
     @property
     def sort_files(self) -> float:
         """Number of sort files of a shard; 0 if its examples fit into memory."""
-        return 0 if self.sort_bytes < SORT_BYTES else _files(self.sort_bytes, SORT_BYTES)
+        return 0 if self.sort_bytes < SORT_BYTES else _files(self.sort_bytes, SORT_FILE_BYTES)
 
     @property
     def scratch_bytes(self) -> float:

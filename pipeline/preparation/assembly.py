@@ -73,8 +73,9 @@ def assemble_job(
 
 
 def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
-    """Return the length of the longest range."""
-    return engine.choose_range_bytes(sum_costs(recipe.files) + FILE_BYTES * len(recipe.files))
+    """Return the length of the longest range, which is less where documents are tiny."""
+    longest = engine.choose_range_bytes(sum_costs(recipe.files) + FILE_BYTES * len(recipe.files))
+    return longest if engine.options.range_bytes else round(longest / recipe.document_weight)
 
 
 def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import orjson
 from rich.console import Console
 from tokenizers import Tokenizer
 
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
@@ -50,7 +51,19 @@ Tokenizer.from_str(tokenizer).encode_batch_fast(texts)
 """
 
 
-def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str]:
+class Probe(NamedTuple):
+    """A piece of a corpus.
+
+    Attributes:
+        texts: its sentences.
+        document_bytes: the mean size of its documents in the input; 0 if there are none.
+    """
+
+    texts: list[str]
+    document_bytes: float
+
+
+def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> Probe:
     """Read at most about 256 KiB of sentences of the corpus.
 
     If documents are not cut into lines, hard texts of many lines come first.
@@ -74,25 +87,28 @@ def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str
     most = budget if options.keeps_text else _BYTES
     options = replace(options, max_document_bytes=min(options.max_document_bytes, most))
     lined = LINED_TEXTS if options.keeps_text else ()
-    read = (text for place in places for text in _read_sentences(*place, options, budget))
-    return [*lined, *read]
+    texts, documents, size = [*lined], 0, 0
+    for place in places:
+        left = budget
+        for batch in _read_batches(*place, options):
+            sentences = batch.documents.column("sentences").flatten().to_pylist()
+            lengths = [len(sentence.encode()) for sentence in sentences]
+            documents, size = documents + batch.documents.num_rows, size + batch.counts.bytes
+            enough = int(np.searchsorted(np.cumsum(lengths), left)) + 1
+            texts += sentences[:enough]
+            left -= sum(lengths)
+            if left <= 0:
+                break
+    return Probe(texts, size / documents if documents else 0.0)
 
 
-def _read_sentences(
-    file: InputFile, start: int, options: DocumentOptions, budget: int
-) -> Iterator[str]:
-    left = budget
+def _read_batches(file: InputFile, start: int, options: DocumentOptions) -> Iterator[DocumentBatch]:
     with open_file(file.path) as raw, suppress(DamagedStreamError):
         raw.seek(start)
         stream: BinaryIO = open_decompressed(raw, file.path)
         if options.input_format in _OF_LINES:
             stream = io.BytesIO(_read_lines(stream, start > 0))
-        for batch in read_corpus(stream, FileRange(file.path, 0, options)):
-            for sentence in batch.documents.column("sentences").flatten().to_pylist():
-                yield sentence
-                left -= len(sentence.encode())
-                if left <= 0:
-                    return
+        yield from read_corpus(stream, FileRange(file.path, 0, options))
 
 
 def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:

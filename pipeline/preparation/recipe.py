@@ -53,6 +53,9 @@ from transforms.storage.files import open_file
 # By default one shard for each 256 MB of examples, which take about 0.8 bytes for each byte of text
 # and repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
+# Smaller documents cost as much as one of so many bytes: each has an id, a place and a digest, and
+# rows of its own in many objectives.
+_LEAST_DOCUMENT_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Recipe:
         sources: the parts of the input that have names; empty where none has.
         first_file: the number of the first file, which is above 0 where a data set is continued.
         tag: stands in the names of the shards that are added to a data set.
+        document_bytes: the mean size of a document in a piece of the input; 0 if it is unknown.
     """
 
     dataset: CorpusOptions
@@ -89,6 +93,7 @@ class Recipe:
     sources: Sequence[NamedSource] = ()
     first_file: int = 0
     tag: str = ""
+    document_bytes: float = 0.0
 
     @cached_property
     def objective(self) -> Objective:
@@ -123,6 +128,17 @@ class Recipe:
         return estimate_text_bytes(self.files, self.documents)
 
     @property
+    def document_weight(self) -> float:
+        """How many times the work of its text the input is, 1 unless its documents are tiny."""
+        size = self.document_bytes
+        return max(1.0, _LEAST_DOCUMENT_BYTES / size) if size else 1.0
+
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of text of documents that are not tiny, and are as much work."""
+        return round(self.text_bytes * self.document_weight)
+
+    @property
     def read_bytes(self) -> int:
         """Bytes that are read, those that are read twice counted twice."""
         return sum_costs(self.files) * (2 if self.filters.drop_duplicates else 1)
@@ -135,7 +151,7 @@ class Recipe:
             estimate_text_bytes(source.files, self.documents) * source.repeat
             for source in self.sources
         ]
-        built = sum(sizes) if sizes else self.text_bytes
+        built = (sum(sizes) if sizes else self.text_bytes) * self.document_weight
         default = round(built * self.objective.repeats / _TEXT_BYTES_PER_SHARD)
         train = options.num_shards or min(max(1, default), MAX_SHARDS)
         validation = count_validation_shards(train, options.validation_share)
@@ -181,7 +197,9 @@ def prepare(
     sources = list_sources(parse_sources(build.dataset.source), temp_folder, documents.suffixes)
     find = partial(_find_in_sources, sources) if sources else find_documents
     files, documents = find(build.dataset.input, documents, temp_folder, console, records)
-    memoize = _prove_tokenizer(build, tokenizer, files, documents, console)
+    with hide_native_errors():
+        probe = read_probe(files, documents)
+    memoize = _prove_tokenizer(build, tokenizer, probe.texts, console)
     compared = build.filters.drop_overlap_with
     evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
     recipe = Recipe(
@@ -196,6 +214,7 @@ def prepare(
         memoize=memoize,
         preset=build.preset,
         sources=sources,
+        document_bytes=probe.document_bytes,
     )
     _ = recipe.bins, recipe.layout  # refuse options of shards
     return recipe
@@ -204,14 +223,12 @@ def prepare(
 def _prove_tokenizer(
     build: BuildOptions,
     tokenizer: TokenizerFile,
-    files: Sequence[InputFile],
-    documents: DocumentOptions,
+    texts: list[str],
     console: Console,
 ) -> bool:
     """Try the tokenizer on text of the corpus; return whether words may be remembered."""
     words = load_words(build.objective.bind(tokenizer).words)
     with hide_native_errors():
-        texts = read_probe(files, documents)
         memoize = prove_tokenizer(tokenizer, texts, console, words)
         prove_engine(tokenizer, texts, build.dataset.tokenizer_engine, words)
     return memoize

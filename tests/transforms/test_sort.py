@@ -22,9 +22,9 @@ ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)
 def test_rows_come_back_in_order_however_little_memory_there_is(
     memory_bytes: int, size: int, tmp_path: Path
 ) -> None:
-    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), memory_bytes)
+    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), memory_bytes, 10_000)
     for start in range(0, len(ROWS), size):
-        sorter.add(from_rows(ROWS[start : start + size], SCHEMA))
+        sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
     batches = list(sorter.drain(64))
     assert max(part.num_rows for part in batches) <= 64
@@ -34,4 +34,18 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
-    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), 100).drain(64)) == []
+    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), 100, 100).drain(64)) == []
+
+
+@pytest.mark.parametrize(("memory_bytes", "most"), [(2**30, 2**30), (60_000, 15_000)])
+def test_rows_that_will_not_fit_are_not_kept_until_memory_is_full(
+    memory_bytes: int, most: int, tmp_path: Path
+) -> None:
+    buffer = RowBuffer(SCHEMA)
+    sorter = RowSorter(buffer, str(tmp_path), memory_bytes, 10_000)
+    largest = 0
+    for start in range(0, len(ROWS), 100):
+        sorter.add(from_rows(ROWS[start : start + 100], SCHEMA), (start + 100) / len(ROWS))
+        largest = max(largest, buffer.nbytes)
+    assert largest <= most
+    assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)

@@ -29,7 +29,7 @@ TEXT = DocumentOptions(input_format="text")
 
 
 def probe(folder: Path, options: DocumentOptions = TEXT) -> list[str]:
-    return read_probe(list_inputs([str(folder)], str(folder.parent / "t")), options)
+    return read_probe(list_inputs([str(folder)], str(folder.parent / "t")), options).texts
 
 
 def test_a_small_corpus_is_read_whole(sample: Path) -> None:
