@@ -115,6 +115,24 @@ def test_a_sample_of_bytes_is_a_share_of_the_corpus(sample: Path, tmp_path: Path
     assert "a sample" not in outcome.output
 
 
+@pytest.mark.parametrize("way", [(), ("--workers", "1", "--min-bytes-per-worker", "0")])
+def test_words_that_are_left_out_are_said(
+    way: tuple[str, ...], sample: Path, tmp_path: Path
+) -> None:
+    flags = ("--model", "wordlevel", "--max-distinct-bytes")
+    outcome = train(sample, tmp_path / "few.json", *flags, "5000", *way)
+    [line] = [line for line in outcome.output.splitlines() if line.startswith("trained on ")]
+    assert re.fullmatch(
+        r"trained on \d+ of \d,\d{3} distinct words, the most frequent \(--max-distinct-words and "
+        r"--max-distinct-bytes\)",
+        line,
+    )
+    tokens = json.loads((tmp_path / "few.json").read_text())["model"]["vocab"]
+    assert 3000 < sum(len(token.encode()) for token in tokens) < 6000
+    outcome = train(sample, tmp_path / "all.json", *flags, "1000000", *way)
+    assert "trained on" not in outcome.output
+
+
 def test_special_tokens_are_numbered_in_the_given_order(sample: Path, tmp_path: Path) -> None:
     output = tmp_path / "tokenizer.json"
     special = ("[MASK]", "[SEP]", "<x>", "[CLS]", "[UNK]", "[PAD]")

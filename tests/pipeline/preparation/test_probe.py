@@ -40,6 +40,17 @@ def test_a_small_corpus_is_read_whole(sample: Path) -> None:
     assert texts == sentences[: len(texts)]
 
 
+def test_the_size_of_documents_is_that_in_the_input(tmp_path: Path) -> None:
+    (tmp_path / "tiny.txt").write_text("word\n\n" * 1000)
+    (tmp_path / "long.txt").write_text(("a line of this document\n" * 10 + "\n") * 1000)
+    (tmp_path / "empty.txt").write_text("\n")
+    sizes = [
+        read_probe(list_inputs([str(tmp_path / name)], str(tmp_path)), TEXT).document_bytes
+        for name in ("tiny.txt", "long.txt", "empty.txt")
+    ]
+    assert sizes == [6, 241, 0]
+
+
 def test_a_large_file_is_read_at_its_start_and_in_its_middle(tmp_path: Path) -> None:
     text = "".join(f"line {number:07} \u00e9\n" for number in range(400_000))
     (tmp_path / "large.txt").write_text(text)
