@@ -74,7 +74,8 @@ class CorpusOptions:
     faster for byte-level BPE and takes more memory. Install it yourself (pip install gigatoken).
     The ids are the same: it is compared with the tokenizer before the build and during it."""
     num_shards: int | None = None
-    """Number of files of the train split; by default, one for about every 256 MB of examples."""
+    """Number of files of the train split; by default, one for about every 256 MB of examples, and
+    more where documents have fewer than 64 bytes."""
     order: Literal["shuffled", "corpus"] = "shuffled"
     """Where a document's examples stand: anywhere in the data set, at random (shuffled), or in the
     order of the corpus, so that each shard holds a contiguous part of it (corpus)."""
