@@ -197,9 +197,7 @@ def prepare(
     sources = list_sources(parse_sources(build.dataset.source), temp_folder, documents.suffixes)
     find = partial(_find_in_sources, sources) if sources else find_documents
     files, documents = find(build.dataset.input, documents, temp_folder, console, records)
-    with hide_native_errors():
-        probe = read_probe(files, documents)
-    memoize = _prove_tokenizer(build, tokenizer, probe.texts, console)
+    memoize, document_bytes = _prove_tokenizer(build, tokenizer, files, documents, console)
     compared = build.filters.drop_overlap_with
     evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
     recipe = Recipe(
@@ -214,7 +212,7 @@ def prepare(
         memoize=memoize,
         preset=build.preset,
         sources=sources,
-        document_bytes=probe.document_bytes,
+        document_bytes=document_bytes,
     )
     _ = recipe.bins, recipe.layout  # refuse options of shards
     return recipe
@@ -223,15 +221,21 @@ def prepare(
 def _prove_tokenizer(
     build: BuildOptions,
     tokenizer: TokenizerFile,
-    texts: list[str],
+    files: Sequence[InputFile],
+    documents: DocumentOptions,
     console: Console,
-) -> bool:
-    """Try the tokenizer on text of the corpus; return whether words may be remembered."""
+) -> tuple[bool, float]:
+    """Try the tokenizer on text of the corpus.
+
+    Returns:
+        Whether words may be remembered, and the mean size of a document.
+    """
     words = load_words(build.objective.bind(tokenizer).words)
     with hide_native_errors():
+        texts, document_bytes = read_probe(files, documents)
         memoize = prove_tokenizer(tokenizer, texts, console, words)
         prove_engine(tokenizer, texts, build.dataset.tokenizer_engine, words)
-    return memoize
+    return memoize, document_bytes
 
 
 def _find_in_sources(
