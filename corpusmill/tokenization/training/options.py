@@ -22,7 +22,7 @@ class TrainingOptions:
     max_distinct_words: int = 5_000_000
     """Most distinct words to train with. If a corpus has more, the rarest are left out: all that
     occur less often than some number, the smallest that leaves no more."""
-    max_distinct_bytes: int = 64_000_000
+    max_distinct_bytes: int = 48_000_000
     """Most bytes of distinct words to train with, which bounds the memory of training. If a corpus
     has more, as one without spaces between words, the rarest words are left out, and of those that
     occur equally often a sample is kept."""
