@@ -44,7 +44,7 @@ class WordLevelOptions(TrainingOptions):
     words are kept; of equally frequent ones, those that sort first."""
     min_frequency: int = 1
     """How often a word must occur."""
-    max_distinct_bytes: int = 32_000_000
+    max_distinct_bytes: int = 64_000_000
     """As of all models: by default all words are kept in the vocabulary."""
 
     def __post_init__(self) -> None:
