@@ -46,7 +46,7 @@ class GivenOptions(TypedDict, total=False):
     """Most distinct words to train with; 5 million by default. If a corpus has more, the rarest are
     left out: all that occur less often than some number, the smallest that leaves no more."""
     max_distinct_bytes: int
-    """Most bytes of distinct words to train with; 48 million by default, 32 million for unigram and
+    """Most bytes of distinct words to train with; 48 million by default, 24 million for unigram and
     64 million for wordlevel. This bounds the memory of training. If a corpus has more, as one
     without spaces between words, the rarest are left out, and of those that occur equally often a
     sample is kept."""

@@ -60,7 +60,7 @@ class UnigramOptions(TrainingOptions):
     character_coverage: float = 1.0
     """Share of the corpus' characters that the vocabulary covers; the rarest are left out. 0.9995
     is usual for Chinese and Japanese."""
-    max_distinct_bytes: int = 32_000_000
+    max_distinct_bytes: int = 24_000_000
     """As of all models: SentencePiece takes more memory than the others."""
 
     def __post_init__(self) -> None:
