@@ -10,7 +10,7 @@ from corpusmill.dataset.manifest import Manifest, Shard
 
 # From how many shards, or stretches of the corpus, a window takes rows where shards are no random
 # samples, or larger than windows.
-SLICES = 16
+SLICES = 8
 STRETCHES = 64
 
 
