@@ -139,7 +139,7 @@ def _run(
     stages: list[Callable[[list[Any]], list[Any]]] = [
         lambda paths: _apply(_ListGroups(), paths),
         lambda groups: _apply(_HandleGroup(place, _copy), groups),
-        lambda copied: _apply(_PassOn(place), decided, copied),
+        lambda copied: _apply(_PassOn(place), [b""], decided, copied),
         lambda groups: _apply(_HandleGroup(place, _move), groups),
         lambda moved: _apply(_Finish(place), [b""], decided, moved),
         lambda folders: _apply(_End(place, is_awaited=False), folders),

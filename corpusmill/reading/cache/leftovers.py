@@ -23,6 +23,10 @@ class Leftovers:
         self._folder = folder
         self._found: dict[str, list[Path]] | None = None  # by the shard's name
 
+    def __reduce__(self) -> tuple[type["Leftovers"], tuple[Path]]:
+        """Let the receiving process search anew."""
+        return Leftovers, (self._folder,)
+
     def remove(self, own: Path) -> None:
         """Remove those of a shard, and the first time also those of all others.
 

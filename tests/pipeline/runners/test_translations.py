@@ -14,7 +14,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.provenance import Generation, Provenance
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.corpus_graph import measure_job
@@ -162,7 +161,7 @@ def addition_to(job: Job) -> Job:
         for number in range(1000)
     )
     recall = Recall(Plan("gs://corpus/plan", 10**6, 10**6), 10**9, 2**50, Provenance(1, parts))
-    held = Held(UrlFolder("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
+    held = Held(BeamFolder("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
     return replace(job, held=held, recall=recall)
 
 
