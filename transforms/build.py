@@ -110,6 +110,8 @@ class ShardDoFn(beam.DoFn):
             yield TaggedOutput(tag, value) if tag else value
 
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
+        # What is left of one shard in the heap would keep the next from fitting into its place.
+        pa.default_memory_pool().release_unused()
         self._tally, self._passed, given = Tally(), 0, list(segments)
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None

@@ -3,6 +3,7 @@
 import hashlib
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import apache_beam as beam
 import numpy as np
@@ -114,6 +115,17 @@ def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
         assert shard.tokens == sum(map(len, table.column("input_ids").to_pylist()))
     assert counts["build.passes"] == 5 * len(CORPUS)
     assert counts["build.examples"] == counts["write.rows"] == sum(shard.rows for shard in written)
+
+
+def test_what_a_shard_has_freed_is_returned_before_the_next_one(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[str] = []
+    allocator = SimpleNamespace(release_unused=lambda: returned.append("freed"))
+    monkeypatch.setattr(pa, "default_memory_pool", lambda: allocator)
+    shards = [(shard, segments_of(shard, 1, tmp_path)) for shard in range(3)]
+    write(shards, pool, tmp_path)
+    assert returned == ["freed"] * 3
 
 
 def test_distributions_are_counted_split_by_split(pool: Pool, tmp_path: Path) -> None:

@@ -77,14 +77,11 @@ def return_memory_between_bundles() -> None:
     no use to the buffers of the next: 240 MiB of each worker, as measured between reading and
     building.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if not trim:  # not every libc has it
-        return
     process = sdk_worker.SdkWorker.process_bundle
 
     @wraps(process)
     def process_bundle(worker: sdk_worker.SdkWorker, *request: Any) -> Any:
-        trim(0)
+        pa.system_memory_pool().release_unused()
         return process(worker, *request)
 
     sdk_worker.SdkWorker.process_bundle = process_bundle
