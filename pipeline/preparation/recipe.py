@@ -55,8 +55,6 @@ from transforms.storage.files import open_file
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
 # Smaller documents cost as much as one of so many bytes: each has an id, a place and a digest, and
 # rows of its own in many objectives.
-# As much work as a shard is beside its text: files are made, written, digested and renamed.
-_TEXT_BYTES_FOR_A_SHARD = 128 * 1024
 _LEAST_DOCUMENT_BYTES = 64
 
 
@@ -137,9 +135,8 @@ class Recipe:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of text that are as much work, with documents that are not tiny in few shards."""
-        shards = self.layout.shards * _TEXT_BYTES_FOR_A_SHARD
-        return round(self.text_bytes * self.document_weight) + shards
+        """Bytes of text of documents that are not tiny, and are as much work."""
+        return round(self.text_bytes * self.document_weight)
 
     @property
     def read_bytes(self) -> int:

@@ -33,6 +33,9 @@ _ENGINES = {
 }
 _OTHERS = "pipeline.runners.portable:PortableEngine"
 
+# As much work as a shard is beside its text: files are made, written, digested and renamed.
+_TEXT_BYTES_FOR_A_SHARD = 128 * 1024
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -77,7 +80,7 @@ class Launch:
         self.engine.check(work.tasks)
         self.engine.check_shards(work.shards, text_bytes * work.repeats)
         # Before the progress line starts a thread.
-        workers = self.engine.start_workers(text_bytes)
+        workers = self.engine.start_workers(text_bytes + work.shards * _TEXT_BYTES_FOR_A_SHARD)
         self._log_start(work, len(workers))
         run = Run(build, Counters(), temp_folder, workers, self._announce)
         with show_progress(run.counters, work, self.engine.options.progress, self.log):

@@ -34,8 +34,7 @@ def test_tiny_documents_make_more_shards_and_work(
         document_bytes=document_bytes,
     )
     assert recipe.layout.train_shards == shards
-    # A shard is as much work as 128 KiB of text.
-    assert recipe.work_bytes == work_bytes * 10**6 + recipe.layout.shards * 2**17
+    assert recipe.work_bytes == work_bytes * 10**6
     engine = LocalEngine(RunOptions(workers=2))
     range_bytes = choose_range_bytes(recipe, engine)
     of_usual_documents = choose_range_bytes(replace(recipe, document_bytes=0.0), engine)
