@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import transforms.duplicates
-import transforms.shuffle
 from corpusmill.corpus.options import DocumentOptions
+from tests.tools.small_comparisons import shrink_comparisons
 from transforms.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
 from transforms.plan import PlanTasks, read_task, write_plan
 from transforms.ranges import cut_ranges, group_ranges
@@ -32,13 +31,7 @@ def test_each_task_drops_what_an_earlier_one_has(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = transforms.duplicates
-    monkeypatch.setattr(module, "_ROWS", rows)
-    monkeypatch.setattr(module, "_BUCKET_BYTES", bucket_bytes)
-    monkeypatch.setattr(transforms.shuffle, "MERGE_BYTES", merge_bytes)
-    if merge_bytes < bucket_bytes:
-        monkeypatch.setattr(module, "count_groups", lambda layout, _: (layout.shards + 1) // 2)
-        monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    shrink_comparisons(monkeypatch, rows, bucket_bytes, merge_bytes)
     texts = [[f"text {i * i % (17 + file)}" for i in range(LINES)] for file in range(FILES)]
     paths = [tmp_path / f"{file}" for file in range(FILES)]
     for path, lines in zip(paths, texts, strict=True):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from apache_beam.utils.shared import Shared
 
-import transforms.duplicates
-import transforms.shuffle
 from corpusmill.arrays.document_facts import digests_of
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
@@ -15,6 +13,7 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.provenance.documents import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
+from tests.tools.small_comparisons import shrink_comparisons
 from transforms.duplicates import Comparison, FindDuplicates
 from transforms.elements import Task
 from transforms.known_texts import TASKS, FindKnown, Held, Search, load_known
@@ -94,13 +93,7 @@ def test_each_task_drops_what_the_data_set_holds(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = transforms.duplicates
-    monkeypatch.setattr(module, "_ROWS", rows)
-    monkeypatch.setattr(module, "_BUCKET_BYTES", bucket_bytes)
-    monkeypatch.setattr(transforms.shuffle, "MERGE_BYTES", merge_bytes)
-    if merge_bytes < bucket_bytes:
-        monkeypatch.setattr(module, "count_groups", lambda layout, _: (layout.shards + 1) // 2)
-        monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    shrink_comparisons(monkeypatch, rows, bucket_bytes, merge_bytes)
     plan = plan_corpus(tmp_path)
     others = [f"other {number}" for number in range(50)]
     held = [["text 1", "text 4"], [], ["text 9", "text 1", *others]]

@@ -343,7 +343,7 @@ def _locate(
         length = starts[shard + 1] - starts[shard]
         row = place - layout.begins[turn]
         if layout.in_blocks[shard]:
-            row = _move_block(row, length, window, layout.keys[shard])
+            row = _move_block(row, length, window, layout.keys[shard], False)
         row += layout.rotations[shard]
         samples[i] = starts[shard] + (row - length if row >= length else row)
     return samples
@@ -366,7 +366,7 @@ def _find(
         row = samples[i] - starts[shard] - layout.rotations[shard]
         row += length if row < 0 else 0
         if layout.in_blocks[shard]:
-            row = _move_block_back(row, length, window, layout.keys[shard])
+            row = _move_block(row, length, window, layout.keys[shard], True)
         place = layout.begins[turns[shard]] + row
         stream = np.searchsorted(layout.streams, place, side="right") - 1
         place -= layout.streams[stream]
@@ -397,25 +397,15 @@ def _find_window(place: int, stream: np.ndarray, total: int, window: int) -> int
 
 
 @njit
-def _move_block(row: int, rows: int, window: int, key: np.uint64) -> int:
+def _move_block(row: int, rows: int, window: int, key: np.uint64, is_back: bool) -> int:
     """Return the row that is read at a place of a large shard, before it is rotated.
 
-    What is left over after the last whole block stays where it is.
+    Or the place at which a row is read, the way back. What is left over after the last whole block
+    stays where it is.
     """
     block = max(1, window // _BLOCKS)
-    number = row // block
-    if number >= rows // block:
+    number, blocks = row // block, rows // block
+    if number >= blocks:
         return row
-    moved: int = permute(number, rows // block, key)
-    return moved * block + row % block
-
-
-@njit
-def _move_block_back(row: int, rows: int, window: int, key: np.uint64) -> int:
-    """Return the place at which `_move_block` reads a row."""
-    block = max(1, window // _BLOCKS)
-    number = row // block
-    if number >= rows // block:
-        return row
-    moved: int = unpermute(number, rows // block, key)
+    moved: int = unpermute(number, blocks, key) if is_back else permute(number, blocks, key)
     return moved * block + row % block
