@@ -44,7 +44,7 @@ Runs = Mapping[str, Sequence[Measurement]]
 
 
 def claim(folder: Path, documents: int) -> None:
-    """Replace the tables of documents of a data set by ones with so many documents in all."""
+    """Replace a data set's tables of documents by tables with a given number of documents."""
     manifest = read_manifest(UrlFolder(str(folder)))
     shards = len(manifest.splits["train"].shards)
     ids = np.arange(documents, dtype=np.uint64) * np.uint64(_DOCUMENT_BYTES)

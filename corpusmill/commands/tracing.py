@@ -26,7 +26,7 @@ from corpusmill.reading.stored_rows import stored_rows
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.tracing import Reading, Run, Step, run_of
 
-# Of all rows of some documents, so many are in memory.
+# The most rows of chosen documents that are in memory at a time.
 _ROWS_AT_ONCE = 2**16
 _STATE_KEYS = {"version", "samples", "order", "number"}
 

@@ -15,7 +15,7 @@ from corpusmill.errors import UserError
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
 MAX_FILES = 2**24
-# So many rejects of a file and a reason are told one by one; of the others only places are kept.
+# Of each file and reason, the first rejects have an entry each; of the others the places are kept.
 TOLD_REJECTS = 100
 
 

@@ -30,14 +30,14 @@ class Collector(ABC):
 
     Attributes:
         part: the range.
-        rejects: those since the last `take` that are told one by one.
+        rejects: those since the last `take` that have an entry of their own.
         counts: what was read since the last `take`.
         text_bytes: text of the documents that are complete, about.
     """
 
     # The share of `part.batch_bytes` that fills a batch.
     enough = 1.0
-    # How many rejects of each reason are told one by one, with their details.
+    # How many rejects of each reason have an entry of their own, with details.
     told_rejects = TOLD_REJECTS
 
     def __init__(self, part: FileRange) -> None:

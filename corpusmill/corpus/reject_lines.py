@@ -29,9 +29,9 @@ import orjson
 
 from corpusmill.corpus.batches import TOLD_REJECTS, Reject, RejectColumns
 
-# A window has so many bytes of a file, or rows of a table.
+# The size of a window: bytes of a file, or rows of a table.
 WINDOW = 2**20
-# The fewest equal numbers that are told by one and how often it stands there.
+# The fewest equal numbers that are written as one number and how often it occurs.
 _FEWEST_EQUAL = 4
 
 _Numbers = npt.NDArray[np.int64]
