@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
+from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -155,6 +156,39 @@ def read_shard(
             streams, manifest.columns, options, rows, longest
         )
         yield from reader
+
+
+def read_rows(
+    folder: Folder, manifest: Manifest, shard: str, begin: int, end: int, rows: int = 8192
+) -> Iterator[pa.RecordBatch]:
+    """Some consecutive rows of a shard whose format has groups, in order; only theirs are read.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        shard: file name of the shard.
+        begin: the first row.
+        end: the row after the last one.
+        rows: most rows of a batch.
+    """
+    options = manifest.output.options
+    longest = max(split.longest for split in manifest.splits.values())
+    with ExitStack() as files:
+        streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
+        groups = manifest.output.shard_format.list_groups(
+            streams, manifest.columns, options, longest
+        )
+        ends = list(accumulate(group.rows for group in groups))
+        for group, last in zip(groups, ends, strict=True):
+            place = last - group.rows
+            if place >= end or last <= begin:
+                continue
+            for batch in group.read(rows):
+                first = max(begin - place, 0)
+                kept = batch.slice(first, max(0, min(end - place, batch.num_rows) - first))
+                place += batch.num_rows
+                if kept.num_rows:
+                    yield kept
 
 
 class WrittenGroup(NamedTuple):

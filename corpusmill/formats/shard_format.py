@@ -82,6 +82,7 @@ class ShardFormat(ABC):
             data sets that exist can be built again.
         group_rows: the most rows that are written at once. Where they are encoded together, this
             decides the file's bytes.
+        has_groups: whether `list_groups` lists groups, each of which is read without the others.
         companion_names: names of all files that `companion_files` and `blend_files` may return.
     """
 
@@ -96,6 +97,7 @@ class ShardFormat(ABC):
     level: ClassVar[int | None] = None
     version: ClassVar[int] = 1
     group_rows: ClassVar[int] = 8192
+    has_groups: ClassVar[bool] = False
     companion_names: ClassVar[tuple[str, ...]] = ()
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:

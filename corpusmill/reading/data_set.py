@@ -17,6 +17,7 @@ from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.leftovers import Leftovers
+from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
 from corpusmill.reading.cache.shard_cache import ShardCache, Stored, default_cache_folder
 from corpusmill.reading.cache.together import unpack_together
 from corpusmill.reading.opening import (
@@ -142,7 +143,7 @@ class Samples(ABC):
         """Return the tokens of each sample, int64[n], without reading it."""
 
     def stored_in(self, samples: Integers) -> list[Stored]:  # noqa: ARG002
-        """Return the shards that hold some samples, int64[n]; none if they are not in shards."""
+        """Return the pieces of shards that hold some samples, int64[n]; none if there are none."""
         return []
 
     @abstractmethod
@@ -160,7 +161,7 @@ class DataSet(Samples, Traceable):
     """One split of a data set: `len` examples, read by number.
 
     Opening it reads only the manifest and, if there are no more than 1,000 files, their list. A
-    shard is unpacked into `cache_folder` when its first example is read
+    shard, or a piece of a large one, is unpacked into `cache_folder` when its first example is read
     (`corpusmill.reading.cache.shard_cache`), and mapped into memory. So memory does not grow with
     the data set, and all ranks and workers on a machine share what they read. A data set can be
     pickled and sent to other processes.
@@ -198,6 +199,8 @@ class DataSet(Samples, Traceable):
         DataSet("out")[0] is {"input_ids": array([2, 17, ...], int16), "token_type_ids": ...,
         "next_sentence_label": 1}.
     """
+
+    _piece_limits = PieceLimits()
 
     def __init__(
         self,
@@ -237,8 +240,9 @@ class DataSet(Samples, Traceable):
         self.shards = shards
         self.shard_sizes = tuple(shard.rows for shard in self.shards)
         self.digest = digest_of([shard.sha256 for shard in self.shards])
-        self.cache = ShardCache(self.folder, self.manifest, self.shards, *self._cache_place)
-        self._starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
+        pieces = cut_shards(self.folder, self.manifest, self.shards, self._piece_limits)
+        self.cache = ShardCache(self.folder, self.manifest, pieces, *self._cache_place)
+        self._starts = np.cumsum([0, *(piece.rows for piece in pieces)], dtype=np.int64)
 
     def __repr__(self) -> str:
         splits = ", ".join(
@@ -335,9 +339,9 @@ class DataSet(Samples, Traceable):
         return gather_numbers(_parts(self._locate(samples), column), len(samples))
 
     def stored_in(self, samples: Integers) -> list[Stored]:
-        """Return the shards that hold some samples, int64[n]."""
-        shards = np.searchsorted(self._starts, samples, side="right") - 1
-        return [(self.cache, shard) for shard in np.unique(shards).tolist()]
+        """Return the pieces of shards that hold some samples, int64[n]."""
+        pieces = np.searchsorted(self._starts, samples, side="right") - 1
+        return [(self.cache, piece) for piece in np.unique(pieces).tolist()]
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
         columns: dict[str, Values] = {}
@@ -348,11 +352,11 @@ class DataSet(Samples, Traceable):
         return columns
 
     def _locate(self, samples: Integers) -> list["_Piece"]:
-        """Find the shards of some samples, and the samples' rows there."""
+        """Find the pieces of some samples, and the samples' rows there."""
         groups = group(samples, self._starts)
-        needed = [shard for shard, _, _ in groups]
-        unpack_together([(self.cache, shard) for shard in needed])
-        return [(self.cache.columns(shard, needed), rows, places) for shard, rows, places in groups]
+        needed = [piece for piece, _, _ in groups]
+        unpack_together([(self.cache, piece) for piece in needed])
+        return [(self.cache.columns(piece, needed), rows, places) for piece, rows, places in groups]
 
 
 # Most libraries spell it so, and nobody should have to remember which one this is.

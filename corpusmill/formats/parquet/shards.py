@@ -33,6 +33,7 @@ class ParquetFormat(ShardFormat):
     # Small enough for a reader that shuffles row groups, large enough that the footer is only a
     # thousandth of the file.
     group_rows = 8192
+    has_groups = True
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse columns that cannot be streams of bytes.

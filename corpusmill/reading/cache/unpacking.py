@@ -1,7 +1,7 @@
-"""A shard's columns as plain arrays in files, so that any row can be read without its neighbours.
+"""A piece's columns as plain arrays in files, so that any row can be read without its neighbours.
 
 Shards are compressed in groups of thousands of rows. Reading rows in another order would decompress
-a group for each row; so a shard is unpacked once, into a folder with two files per column of lists
+a group for each row; so a piece is unpacked once, into a folder with two files per column of lists
 and one file per column of numbers, in the machine's own types and without headers:
 
     input_ids.values    input_ids.offsets (int64[rows + 1])    next_sentence_label.values
@@ -23,10 +23,11 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
-from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.shards import read_rows, read_shard
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError, in_one_line
 from corpusmill.reading.cache.intact_files import is_intact, write_checksums
+from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
@@ -119,21 +120,21 @@ def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
     return DamagedError(f"{folder.url}/{name}", cause, cure)
 
 
-def unpack_shard(
+def unpack_piece(
     folder: Folder,
     manifest: Manifest,
-    shard: Shard,
+    piece: Piece,
     target: Path,
     is_wanted: Callable[[], bool] = always,
 ) -> None:
-    """Write a shard's columns and their checksums into an empty folder.
+    """Write a piece's columns and their checksums into an empty folder.
 
     They are not flushed to disk: after a machine has stopped, checksums tell what is missing.
 
     Args:
         folder: the folder of the data set, or of a copy of the shard.
         manifest: the manifest of the data set.
-        shard: the shard's entry in the manifest.
+        piece: rows of a shard.
         target: the folder for the files.
         is_wanted: asked before each batch; StoppedError is raised if not.
 
@@ -142,11 +143,12 @@ def unpack_shard(
         OSError: the files cannot be written.
     """
     columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
+    shard = piece.shard
     longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
     rows = tokens = 0
     with ExitStack() as files:
         sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
-        for batch in _read(folder, manifest, shard):
+        for batch in _read(folder, manifest, piece):
             if not is_wanted():
                 raise StoppedError
             unpacked = unpack_batch(batch, columns)
@@ -155,8 +157,9 @@ def unpack_shard(
             tokens += int(unpacked[columns[0].name].offsets[-1])  # type: ignore[union-attr]
             for name, values in unpacked.items():
                 sinks[name].write(values)
-        if (rows, tokens) != (shard.rows, shard.tokens):
-            expected = f"{shard.rows:,} and {shard.tokens:,}"
+        # How many tokens some of its rows have, the manifest does not say.
+        if rows != piece.rows or (piece.is_whole and tokens != shard.tokens):
+            expected = f"{piece.rows:,} and {piece.tokens:,}"
             raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
     checksums: dict[str, int] = {}
     for sink in sinks.values():
@@ -183,9 +186,13 @@ def batch_rows(shard: Shard) -> int:
     return max(_LEAST_BATCH_ROWS, min(fitting, _MOST_BATCH_ROWS))
 
 
-def _read(folder: Folder, manifest: Manifest, shard: Shard) -> Iterator[pa.RecordBatch]:
+def _read(folder: Folder, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
+    file, rows = piece.shard.file, batch_rows(piece.shard)
     try:
-        yield from read_shard(folder, manifest, shard.file, batch_rows(shard))
+        if piece.is_whole:
+            yield from read_shard(folder, manifest, file, rows)
+        else:
+            yield from read_rows(folder, manifest, file, piece.begin, piece.end, rows)
     except Exception as error:  # each format has its own errors
         raise ValueError(in_one_line(error)) from error
 
@@ -290,13 +297,13 @@ class _Sink:
         self.checksums[name] = google_crc32c.extend(self.checksums[name], content)
 
 
-def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
-    """Map the columns of an unpacked shard into memory.
+def map_piece(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
+    """Map the columns of an unpacked piece into memory.
 
     Args:
         folder: the folder of its files.
         columns: the columns of the data set.
-        rows: the number of the shard's rows.
+        rows: the number of the piece's rows.
 
     Returns:
         None if files are missing or do not hold what was written, as after a machine has failed.

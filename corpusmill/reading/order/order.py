@@ -12,11 +12,13 @@ and the number of ranks and workers changes nothing. Four steps lead from a posi
               part of a data set, such as a source, is one stream; where its shards are larger than
               windows, it is several, which are read side by side.
     shards    the shards of a stream follow one another in a new order in each epoch, each from its
-              own first row. The rows of shards that are larger than windows are read in blocks, in
-              a new order, too.
+              own first row. From the second epoch on, the rows of shards that are larger than
+              windows are read in blocks, in a new order, too.
 
 The build has put the examples of a part into shards and rows at random, so windows need not be
-large: from epoch to epoch they change which examples are read together.
+large: from epoch to epoch they change which examples are read together. The first epoch has none
+before it that it must differ from: it reads rows as they follow one another, so that a reader waits
+for few of them.
 """
 
 from dataclasses import dataclass, field
@@ -197,8 +199,8 @@ class _Streams(NamedTuple):
     Attributes:
         parts: int64[shards], the part of each shard.
         firsts: int64[parts + 1], the number of each part's first stream, and that of all streams.
-        in_blocks: bool[parts], whether rows are read in blocks, as its shards are larger than
-            windows.
+        in_blocks: bool[parts], whether rows are read in blocks after the first epoch, as its
+            shards are larger than windows.
     """
 
     parts: Integers
@@ -216,7 +218,7 @@ class _Layout(NamedTuple):
         streams: int64[streams + 1], where each stream begins there.
         rotations: int64[shards], the row that is read first of each shard.
         keys: uint64[shards], of the order of a shard's blocks.
-        in_blocks: bool[shards], whether the rows of a shard are read in blocks.
+        in_blocks: bool[shards], whether the rows of a shard are read in blocks in this epoch.
     """
 
     key: np.uint64
@@ -258,7 +260,7 @@ def _lay_out(order: Order, divided: _Streams, epoch: int) -> _Layout:
         begins[bounds],
         _rotate(rotations, sizes),
         randomness.derive_keys(seed, shards, epoch, randomness.BLOCK_ORDER),
-        divided.in_blocks[divided.parts],
+        divided.in_blocks[divided.parts] & (epoch > 0),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from corpusmill.dataset.manifest import Shard
 from corpusmill.reading.cache.notice import Notice
+from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.unpacking import batch_rows
 
 
@@ -15,10 +16,15 @@ class Screen(StringIO):
         return True
 
 
+def describe(rows: int, tokens: int) -> Shard:
+    values: dict[str, Any] = {"file": "train.parquet", "bytes": 1, "sha256": "0" * 64}
+    return Shard(**values, rows=rows, tokens=tokens)
+
+
 def unpack(seconds: float, stream: StringIO) -> None:
     """Unpack 10 batches of 100 rows, each in some seconds."""
     now = 0.0
-    with Notice("train.parquet", 1000, 100, stream, lambda: now) as notice:
+    with Notice(Piece(describe(1000, 10_000), 0, 1000), 100, stream, lambda: now) as notice:
         for _ in range(10):
             assert notice.count_batch()
             now += seconds
@@ -32,20 +38,20 @@ def test_a_short_wait_is_not_mentioned() -> None:
 
 def test_a_long_wait_is_explained_once_and_followed_on_a_terminal() -> None:
     screen = Screen()
-    with pytest.warns(UserWarning, match="whole shard") as said:
+    with pytest.warns(UserWarning, match="rows are unpacked") as said:
         unpack(4.0, screen)
     [warning] = said
-    assert str(warning.message).startswith("train.parquet: a whole shard is unpacked before")
-    assert "30% of its 1,000 rows in 12 s" in str(warning.message)
+    assert str(warning.message).startswith("train.parquet: rows are unpacked before")
+    assert "30% of 1,000 rows in 12 s" in str(warning.message)
     assert "--num-shards" in str(warning.message)
     lines = screen.getvalue().split("\r")[1:]
-    assert lines[0] == "train.parquet: unpacked 30% of its 1,000 rows in 12 s"
-    assert lines[-1] == "train.parquet: unpacked 90% of its 1,000 rows in 36 s\n"
+    assert lines[0] == "train.parquet: unpacked 30% of 1,000 rows in 12 s"
+    assert lines[-1] == "train.parquet: unpacked 90% of 1,000 rows in 36 s\n"
 
 
 def test_progress_is_shown_on_terminals_alone() -> None:
     file = StringIO()
-    with pytest.warns(UserWarning, match="whole shard"):
+    with pytest.warns(UserWarning, match="rows are unpacked"):
         unpack(4.0, file)
     assert file.getvalue() == ""
 
@@ -55,5 +61,4 @@ def test_progress_is_shown_on_terminals_alone() -> None:
     [(10, 10 * 512, 1024), (10, 10 * 5000, 1024), (10, 640, 8192), (10, 20, 65536), (0, 0, 1024)],
 )
 def test_short_rows_are_unpacked_in_larger_batches(rows: int, tokens: int, expected: int) -> None:
-    values: dict[str, Any] = {"file": "train.parquet", "bytes": 1, "sha256": "0" * 64}
-    assert batch_rows(Shard(**values, rows=rows, tokens=tokens)) == expected
+    assert batch_rows(describe(rows, tokens)) == expected

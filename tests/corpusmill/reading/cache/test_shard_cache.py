@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
 from corpusmill.reading.cache import intact_files, shard_cache
+from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import default_cache_folder
-from corpusmill.reading.cache.unpacking import unpack_shard
+from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
 from tests.tools.damage import damage_file
@@ -64,12 +64,12 @@ def count_unpacked(
     """
     unpacked: list[str] = []
 
-    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path, *others: Any) -> None:
-        unpacked.append(shard.file)
-        unpack_shard(folder, manifest, shard, target, *others)
+    def unpack(folder: Any, manifest: Any, piece: Piece, target: Path, *others: Any) -> None:
+        unpacked.append(piece.shard.file)
+        unpack_piece(folder, manifest, piece, target, *others)
         after()
 
-    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    monkeypatch.setattr(shard_cache, "unpack_piece", unpack)
     return unpacked
 
 
@@ -372,7 +372,7 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
     unpacked = count_unpacked(monkeypatch)
     data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
     spread = np.linspace(0, len(data) - 1, 300).astype(np.int64)
-    with pytest.warns(UserWarning, match="the 12 shards that are read together take"):
+    with pytest.warns(UserWarning, match="the 12 pieces that are read together take"):
         data.take(spread)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the warning comes once

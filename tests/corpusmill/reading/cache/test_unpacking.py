@@ -18,7 +18,8 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_shard
+from corpusmill.reading.cache.pieces import Piece
+from corpusmill.reading.cache.unpacking import map_piece, unpack_batch, unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from tests.tools.manifests import INPUT_IDS
@@ -90,8 +91,8 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
     [shard] = manifest.splits["train"].shards
     target.mkdir()
-    unpack_shard(folder, manifest, shard, target)
-    columns = map_shard(target, manifest.columns, shard.rows)
+    unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), target)
+    columns = map_piece(target, manifest.columns, shard.rows)
     assert columns is not None
     assert rows_of(columns) == built(name)
     for column in manifest.columns:
@@ -213,4 +214,4 @@ def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> N
     for content in (b"", b"PAR1" * 9, sink.getvalue(), footer):
         (tmp_path / shard.file).write_bytes(content)
         with pytest.raises(ValueError, match=r"\A[ -~]+\Z"):
-            unpack_shard(folder, manifest, shard, tmp_path)
+            unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path)

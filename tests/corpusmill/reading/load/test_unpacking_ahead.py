@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
 from corpusmill.reading.cache import shard_cache
+from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import ShardCache
-from corpusmill.reading.cache.unpacking import StoppedError, unpack_shard
+from corpusmill.reading.cache.unpacking import StoppedError, unpack_piece
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.batches import Batches, Block
 from corpusmill.reading.load.unpacking_ahead import UnpackingAhead
@@ -49,11 +49,11 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
     """Return a queue of the shards that are unpacked, each put there when it is done."""
     names = SimpleQueue[str]()
 
-    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path, *others: Any) -> None:
-        unpack_shard(folder, manifest, shard, target, *others)
-        names.put(shard.file)
+    def unpack(folder: Any, manifest: Any, piece: Piece, target: Path, *others: Any) -> None:
+        unpack_piece(folder, manifest, piece, target, *others)
+        names.put(piece.shard.file)
 
-    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    monkeypatch.setattr(shard_cache, "unpack_piece", unpack)
     return names
 
 
@@ -201,16 +201,16 @@ def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
     begun, waits = SimpleQueue[str](), threading.Event()
 
     def unpack(
-        folder: Any, manifest: Any, shard: Shard, target: Path, is_wanted: Callable[[], bool]
+        folder: Any, manifest: Any, piece: Piece, target: Path, is_wanted: Callable[[], bool]
     ) -> None:
         if threading.current_thread().name == "unpack-ahead":
-            begun.put(shard.file)
+            begun.put(piece.shard.file)
             while is_wanted():
                 waits.wait(0.01)
             raise StoppedError
-        unpack_shard(folder, manifest, shard, target, is_wanted)
+        unpack_piece(folder, manifest, piece, target, is_wanted)
 
-    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    monkeypatch.setattr(shard_cache, "unpack_piece", unpack)
     data = DataSet(data_set, cache_folder=cache_folder)
     blocks = in_order(data)
     next(blocks)

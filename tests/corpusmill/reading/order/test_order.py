@@ -147,16 +147,27 @@ def test_a_batch_of_two_sources_is_never_one_source_alone() -> None:
 
 @pytest.mark.parametrize("shards", [1, 3, 40])
 @pytest.mark.parametrize("window", [256, 512])
+@pytest.mark.parametrize("epoch", [0, 1])
 def test_samples_of_a_window_part_until_the_next_epoch_however_large_shards_are(
-    shards: int, window: int
+    shards: int, window: int, epoch: int
 ) -> None:
     count = 32 * 1024
     order = Order((count // shards,) * shards, 7, window=window, slices=16)
-    windows = [np.argsort(epoch_of(order, epoch)) // order.window for epoch in range(2)]
+    epochs = (epoch, epoch + 1)
+    windows = [np.argsort(epoch_of(order, number)) // order.window for number in epochs]
     met = np.bincount(windows[0] * 1000 + windows[1])
     again = float((met * (met - 1)).sum() / (count * (order.window - 1)))
     # By chance it is the share of a window in the epoch.
     assert again < 1.8 * order.window / len(order)
+
+
+def test_windows_of_the_first_epoch_take_rows_that_follow_one_another() -> None:
+    """So a reader whose shards are not unpacked waits for few pieces of them."""
+    order = Order((4096,) * 64, 3, window=1024, slices=16)
+    for epoch, fewest, most in ((0, 16, 32), (1, 200, 1024)):
+        pieces = epoch_of(order, epoch).reshape(-1, 1024) // 64
+        counts = [len(np.unique(window)) for window in pieces]
+        assert fewest <= min(counts) <= max(counts) <= most
 
 
 def test_large_shards_are_read_some_at_a_time_and_each_to_its_end() -> None:

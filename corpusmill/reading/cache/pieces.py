@@ -1,0 +1,92 @@
+"""Large shards cut into pieces: a reader waits for the rows that it needs, not for a whole shard.
+
+A piece is what is unpacked, mapped and removed at a time. Small shards are one piece each, and so
+are all that cannot be read from the middle: those elsewhere than on this machine, those of formats
+whose rows follow one another without an index, and token streams, which are read across rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from corpusmill.arrays.columns import ANY_LENGTH
+from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.dataset.storage import Folder
+
+
+@dataclass(frozen=True)
+class PieceLimits:
+    """From which size on shards are cut, and into how many pieces.
+
+    Attributes:
+        tokens: of a piece, about; up to twice as many stay together.
+        group_tokens: tokens of what a format encodes together, at most. A piece is no smaller than
+            a group of the format's rows, which would be decoded for each of its pieces.
+        most: the most pieces of a shard. An order reads from the pieces of several shards at a
+            time, and each takes a dozen mappings of memory.
+    """
+
+    tokens: int = 2**22
+    group_tokens: int = 2**24
+    most: int = 512
+
+
+class Piece(NamedTuple):
+    """Consecutive rows of a shard.
+
+    Attributes:
+        shard: the manifest's entry of the shard.
+        begin: the first row.
+        end: the row after the last one.
+    """
+
+    shard: Shard
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return self.end - self.begin
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows of the shard."""
+        return self.rows == self.shard.rows
+
+    @property
+    def tokens(self) -> int:
+        """Its tokens: those of a whole shard, else about as many."""
+        return self.shard.tokens * self.rows // max(1, self.shard.rows)
+
+
+def cut_shards(
+    folder: Folder, manifest: Manifest, shards: Sequence[Shard], limits: PieceLimits
+) -> tuple[Piece, ...]:
+    """Cut shards into pieces, in order.
+
+    Args:
+        folder: of the data set.
+        manifest: its manifest.
+        shards: some of its shards.
+        limits: of the pieces.
+    """
+    shard_format = manifest.output.shard_format
+    is_stream = manifest.columns[0].width == ANY_LENGTH
+    if is_stream or not shard_format.has_groups or folder.local_path("") is None:
+        return tuple(Piece(shard, 0, shard.rows) for shard in shards)
+    group_rows = shard_format.group_rows
+    return tuple(piece for shard in shards for piece in _cut(shard, group_rows, limits))
+
+
+def _cut(shard: Shard, group_rows: int, limits: PieceLimits) -> Iterator[Piece]:
+    if shard.tokens <= 2 * limits.tokens:
+        yield Piece(shard, 0, shard.rows)
+        return
+    fitting = limits.tokens * shard.rows // shard.tokens
+    group = min(group_rows, limits.group_tokens * shard.rows // shard.tokens)
+    rows = max(1, fitting, group, -(-shard.rows // limits.most))
+    # Where the rows are whole groups, none is decoded twice.
+    rows = -(-rows // group_rows) * group_rows if rows >= group_rows else rows
+    for begin in range(0, shard.rows, rows):
+        yield Piece(shard, begin, min(begin + rows, shard.rows))

@@ -1,0 +1,251 @@
+"""Large shards are read piece by piece: the same rows, and only what is needed is unpacked."""
+
+import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.reading.cache import shard_cache, unpacking
+from corpusmill.reading.cache.pieces import Piece, PieceLimits, cut_shards
+from corpusmill.reading.data_set import DataSet
+from corpusmill.testing import datasets
+from tests.tools.damage import damage_file
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+
+SMALL = PieceLimits(tokens=400, group_tokens=200, most=100)
+
+
+@pytest.fixture(scope="module")
+def in_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set of one shard, in groups of 8 rows."""
+    folder = tmp_path_factory.mktemp("groups") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "_GROUP_ROWS", 8)
+        write_dataset(folder, Recipe(shards=1))
+    return folder
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut all shards into small pieces."""
+    monkeypatch.setattr(DataSet, "_piece_limits", SMALL)
+
+
+def describe(manifest: Manifest, rows: int, tokens: int) -> Shard:
+    return msgspec.structs.replace(manifest.splits["train"].shards[0], rows=rows, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "limits", "expected"),
+    [
+        # Up to twice the tokens of a piece stay together.
+        (100_000, 1000, PieceLimits(500, 10**9), [100_000]),
+        # A group is not divided.
+        (20_000, 1001, PieceLimits(500, 10**9), [16_384, 3616]),
+        (20_000, 20_000, PieceLimits(500, 10**9), [8192, 8192, 3616]),
+        # But groups are smaller where rows are long.
+        (100, 10_000, PieceLimits(500, 2000), [20] * 5),
+        (100, 10_000, PieceLimits(2500, 2000), [25] * 4),
+        # There are not too many.
+        (81_920, 81_920, PieceLimits(1, 10**9, most=5), [16_384] * 5),
+        (81_921, 81_921, PieceLimits(1, 10**9, most=5), [24_576] * 3 + [8193]),
+        (0, 0, PieceLimits(), [0]),
+    ],
+)
+def test_how_a_shard_is_cut(
+    rows: int, tokens: int, limits: PieceLimits, expected: list[int], bert: Path
+) -> None:
+    folder = UrlFolder(str(bert))
+    manifest = read_manifest(folder)
+    pieces = cut_shards(folder, manifest, [describe(manifest, rows, tokens)], limits)
+    assert [piece.rows for piece in pieces] == expected
+
+
+@given(
+    rows=st.integers(0, 10**8),
+    width=st.integers(1, 10**5),
+    limits=st.builds(PieceLimits, st.integers(1, 2**40), st.integers(1, 2**40), st.integers(1, 99)),
+)
+def test_pieces_are_all_rows_in_order_and_not_too_many(
+    rows: int, width: int, limits: PieceLimits, bert: Path
+) -> None:
+    folder = UrlFolder(str(bert))
+    manifest = read_manifest(folder)
+    pieces = cut_shards(folder, manifest, [describe(manifest, rows, rows * width)], limits)
+    assert len(pieces) <= limits.most
+    assert pieces[0].begin == 0
+    assert pieces[-1].end == rows
+    assert all(one.end == other.begin for one, other in pairwise(pieces))
+    assert len({piece.rows for piece in pieces[:-1]}) < 2
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 8), (8, 16), (3, 5), (7, 9), (5, 30), (90, 95)])
+@pytest.mark.parametrize("batch", [3, 8, 100])
+def test_some_rows_of_a_shard(begin: int, end: int, batch: int, in_groups: Path) -> None:
+    folder = UrlFolder(str(in_groups))
+    manifest = read_manifest(folder)
+    [shard] = manifest.splits["train"].shards
+    every = [row for rows in read_shard(folder, manifest, shard.file) for row in rows.to_pylist()]
+    given_rows = list(read_rows(folder, manifest, shard.file, begin, end, batch))
+    assert [row for rows in given_rows for row in rows.to_pylist()] == every[begin:end]
+    assert max(rows.num_rows for rows in given_rows) <= batch
+
+
+def test_only_the_groups_of_a_piece_are_decoded(
+    in_groups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = UrlFolder(str(in_groups))
+    manifest = read_manifest(folder)
+    [shard] = manifest.splits["train"].shards
+    content = (in_groups / shard.file).read_bytes()
+    # All that lies before and after the third group is lost, but for the footer.
+    group = pq.read_metadata(in_groups / shard.file).row_group(2)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    begin = min(column.data_page_offset for column in columns)
+    end = max(column.data_page_offset + column.total_compressed_size for column in columns)
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    spoilt = b"PAR1" + bytes(begin - 4) + content[begin:end] + bytes(footer - end)
+    expected = list(read_rows(folder, manifest, shard.file, 16, 24))
+    (in_groups / "spoilt.parquet").write_bytes(spoilt + content[footer:])
+    monkeypatch.setattr(Manifest, "parts", lambda _, name: [name])
+    assert list(read_rows(folder, manifest, "spoilt.parquet", 16, 24)) == expected
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("padding", ["max_length", "do_not_pad"])
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "gpt_stream"])
+def test_pieces_hold_the_rows_of_the_whole(
+    name: str, padding: Any, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], OutputOptions(padding=padding)))
+    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    samples = np.random.default_rng(1).permutation(len(data))
+    read = data.take(samples)
+    stored = data.stored_in(samples)
+    assert len(stored) > 2 * len(data.shards)
+    assert np.array_equal(data.lengths(samples), read.lists("input_ids").lengths)
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits())
+    whole = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    assert len(whole.stored_in(samples)) == len(whole.shards)
+    assert whole.digest == data.digest
+    assert whole.shard_sizes == data.shard_sizes
+    for column, values in whole.take(samples).columns.items():
+        for one, other in zip(_flat(values), _flat(read.columns[column]), strict=True):
+            assert np.array_equal(one, other)
+
+
+def _flat(values: Any) -> tuple[Any, ...]:
+    return values if isinstance(values, tuple) else (values,)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_row_unpacks_its_piece_alone(
+    bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[Piece] = []
+    unpack = unpacking.unpack_piece
+
+    def note(folder: Any, manifest: Any, piece: Piece, *others: Any) -> None:
+        unpacked.append(piece)
+        unpack(folder, manifest, piece, *others)
+
+    monkeypatch.setattr(shard_cache, "unpack_piece", note)
+    data = DataSet(bert, cache_folder=cache_folder)
+    sample = data.shard_sizes[0] + 1
+    data.take(np.array([sample, sample + 1]))
+    [piece] = unpacked
+    assert piece.shard == data.shards[1]
+    assert piece.rows < data.shard_sizes[1]
+    assert data.cache.unpackings == 1
+
+
+def count_comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the shards are added whose bytes are compared."""
+    compared: list[str] = []
+    fetch = unpacking.fetch_parts
+
+    def note(folder: Any, manifest: Any, shard: str, *others: Any) -> Any:
+        compared.append(shard)
+        return fetch(folder, manifest, shard, *others)
+
+    monkeypatch.setattr(shard_cache, "fetch_parts", note)
+    return compared
+
+
+@pytest.mark.usefixtures("small")
+def test_the_bytes_of_a_shard_are_compared_once_for_all_its_pieces(
+    bert: Path, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = count_comparisons(monkeypatch)
+    folder = Path(shutil.copytree(bert, tmp_path / "out"))
+    for begin in (0, 40):  # as by processes that read at different times
+        data = DataSet(folder, cache_folder=cache_folder)
+        data.take(np.arange(begin, data.shard_sizes[0]))
+    file = data.shards[0].file
+    assert compared == [file]
+    data.take(np.arange(len(data)))
+    assert sorted(compared) == [shard.file for shard in data.shards]
+    # A file that was written since is compared again.
+    shutil.rmtree(cache_folder / data.cache.place(0).name)
+    os.utime(folder / file)
+    assert DataSet(folder, cache_folder=cache_folder)[0]
+    assert compared[-1] == file
+    assert len(compared) == 1 + len(data.shards)
+
+
+def flip(path: Path) -> None:
+    damage_file(path, "flipped")
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("harm", [flip, os.unlink])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_damaged_shard_is_refused_whichever_piece_is_read(
+    harm: Callable[[Path], None], is_late: bool, bert: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "out"))
+    data = DataSet(folder, cache_folder=cache_folder)
+    if is_late:
+        data.take(np.arange(3))
+    harm(folder / data.shards[0].file)
+    for sample in (data.shard_sizes[0] - 1, data.shard_sizes[0] // 2):
+        with pytest.raises(UserError, match=data.shards[0].file):
+            data.take(np.array([sample]))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_cannot_be_read_from_the_middle_is_unpacked_whole(
+    tmp_path: Path, cache_folder: Path
+) -> None:
+    for name, output in (
+        ("bert", OutputOptions("tfrecord")),
+        ("bert", OutputOptions("avro")),
+        ("gpt_stream", OutputOptions("parquet")),
+    ):
+        folder = tmp_path / f"{name}-{output.output_format}"
+        write_dataset(folder, Recipe(OBJECTIVES[name], output))
+        data = DataSet(folder, cache_folder=cache_folder)
+        assert len(data.stored_in(np.arange(len(data)))) == len(data.shards)
+    write_dataset(tmp_path / "out")
+    fsspec.filesystem("memory").put(str(tmp_path / "out"), "/pieces", recursive=True)
+    remote = DataSet("memory://pieces", cache_folder=cache_folder)
+    local = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    samples = np.arange(len(local))
+    assert len(remote.stored_in(samples)) == 3 < len(local.stored_in(samples))
+    one, other = (data.take(samples).lists("input_ids") for data in (remote, local))
+    assert np.array_equal(one.values, other.values)
