@@ -126,6 +126,7 @@ class ShardDoFn(beam.DoFn):
                 for batch in examples:
                     rows.add(batch, self._passed / planned)
                 provenance.end_group()
+                pa.default_memory_pool().release_unused()
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
         yield from (("", file) for file in provenance.written())

@@ -138,6 +138,7 @@ def _train(
             done = counted or count_here(corpus, command.model, options, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
+            remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.model}")
             return MODELS[command.model].train_on_words(done.words, options)
 

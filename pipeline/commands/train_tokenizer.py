@@ -50,6 +50,10 @@ class GivenOptions(TypedDict, total=False):
     64 million for wordlevel. This bounds the memory of training. If a corpus has more, as one
     without spaces between words, the rarest are left out, and of those that occur equally often a
     sample is kept."""
+    max_trained_bytes: int
+    """unigram: most bytes of words, each as often as it occurs; 80 million by default. The trainer
+    takes 13 times as much memory. If a corpus has more, all counts are divided by one number, as if
+    the words were those of a sample."""
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,11 @@ class CountedWords(NamedTuple):
         _, offsets = ragged.from_arrow(self.words)
         return int(offsets[-1] - offsets[0])
 
+    @property
+    def copied_bytes(self) -> int:
+        """The size of all words together, each as often as it occurs."""
+        return int(np.dot(pc.binary_length(self.words).to_numpy().astype(np.int64), self.counts))
+
     def totals(self) -> WordTotals:
         """Return the number and the size of the words by their counts."""
         counts, groups = np.unique(self.counts, return_inverse=True)

@@ -1,11 +1,11 @@
 """The options that all models have, and the checks that several models make."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
-from corpusmill.tokenization.training.counted_words import WordLimits
+from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
 
 
@@ -55,6 +55,10 @@ class TrainingOptions:
     def word_limits(self) -> WordLimits:
         """How many distinct words are trained with."""
         return WordLimits(self.max_distinct_words, self.max_distinct_bytes)
+
+    def describe_limits(self, words: CountedWords) -> Iterator[str]:  # noqa: ARG002  most have none
+        """Say what else a model makes of words that are more than it can train with."""
+        yield from ()
 
 
 def _check_special_tokens(tokens: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ one word, in 7 of the 25 thousand lines, with the default options).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -62,6 +62,10 @@ class UnigramOptions(TrainingOptions):
     is usual for Chinese and Japanese."""
     max_distinct_bytes: int = 24_000_000
     """As of all models: SentencePiece takes more memory than the others."""
+    max_trained_bytes: int = 80_000_000
+    """Most bytes of words, each as often as it occurs: SentencePiece copies them as often when it
+    looks for its first pieces, and takes 13 bytes for each of theirs. If a corpus has more, all
+    counts are divided by one number, and words that would have none have one."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -76,6 +80,14 @@ class UnigramOptions(TrainingOptions):
         allowed = "0.98 to 1, such as 0.9995 for a script of thousands of characters"
         coverage = self.character_coverage
         check_option("character-coverage", coverage, 0.98 <= coverage <= 1, allowed)
+        most = self.max_trained_bytes
+        check_option("max-trained-bytes", most, most >= 1, "1 or more")
+
+    def describe_limits(self, words: CountedWords) -> Iterator[str]:
+        """Say by what counts are divided."""
+        if (copied := words.copied_bytes) > self.max_trained_bytes:
+            divisor = copied / self.max_trained_bytes
+            yield f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)"
 
 
 def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
@@ -108,6 +120,7 @@ def train_unigram_on_words(words: CountedWords, options: UnigramOptions) -> str:
         UserError: there are no words, or more characters than the vocabulary has room for.
     """
     check_words(words)
+    words = limit_copies(words, options.max_trained_bytes)
     special = [(token, 0.0) for token in options.special_tokens]
     unknown = options.special_tokens.index(options.unk_token)
     model = Unigram([*special, *_train_pieces(words, options)], unknown, byte_fallback=False)
@@ -153,6 +166,23 @@ def _cut_into_parts(words: CountedWords) -> CountedWords:
             table.add_words(*ragged.from_arrow(joined), np.repeat(counts, [*map(len, found)]))
     numbers = table.numbers()
     return CountedWords(table.words(numbers), table.counts(numbers)).in_order()
+
+
+def limit_copies(words: CountedWords, most: int) -> CountedWords:
+    """Divide the counts of words by one number, so that all copies take about `most` bytes.
+
+    Args:
+        words: any words.
+        most: bytes; words that are counted once can take more.
+
+    Example:
+        counts [10, 4, 1] of words of 2 bytes are [5, 2, 1] where `most` is 15.
+    """
+    copied = words.copied_bytes
+    if copied <= most:
+        return words
+    counts = np.maximum(1, np.rint(words.counts * (most / copied))).astype(np.int64)
+    return CountedWords(words.words, counts)
 
 
 def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions) -> bytes:

@@ -133,6 +133,18 @@ def test_words_that_are_left_out_are_said(
     assert "trained on" not in outcome.output
 
 
+def test_counts_that_are_divided_are_said(sample: Path, tmp_path: Path) -> None:
+    flags = ("--model", "unigram", "--vocab-size", "500", "--max-trained-bytes")
+    outcome = train(sample, tmp_path / "few.json", *flags, "20000")
+    [line] = [line for line in outcome.output.splitlines() if line.startswith("trained with")]
+    assert re.fullmatch(
+        r"trained with counts of words divided by \d\.\d\d \(--max-trained-bytes\)", line
+    )
+    outcome = train(sample, tmp_path / "all.json", *flags, "1000000")
+    assert "trained with" not in outcome.output
+    assert (tmp_path / "few.json").read_bytes() != (tmp_path / "all.json").read_bytes()
+
+
 def test_special_tokens_are_numbered_in_the_given_order(sample: Path, tmp_path: Path) -> None:
     output = tmp_path / "tokenizer.json"
     special = ("[MASK]", "[SEP]", "<x>", "[CLS]", "[UNK]", "[PAD]")

@@ -14,6 +14,7 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
+    limit_copies,
     train_sentencepiece,
     train_unigram,
 )
@@ -101,3 +102,24 @@ def test_more_characters_than_tokens_are_refused() -> None:
     train_unigram([TEXT], UnigramOptions(vocab_size=needed))
     with pytest.raises(UserError, match=f"need {needed}"):
         train_unigram([TEXT], UnigramOptions(vocab_size=needed - 1))
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(100, [10, 4, 1]), (30, [10, 4, 1]), (29, [10, 4, 1]), (15, [5, 2, 1]), (1, [1, 1, 1])],
+)
+def test_counts_are_divided_so_that_their_copies_fit(most: int, expected: list[int]) -> None:
+    words = CountedWords(pa.array([b"ab", b"cd", b"ef"], pa.large_binary()), np.array([10, 4, 1]))
+    limited = limit_copies(words, most)
+    assert limited.counts.tolist() == expected
+    assert limited.words == words.words
+
+
+def test_a_share_of_the_counts_gives_nearly_as_good_a_vocabulary(sample: Path) -> None:
+    text = lines(sample)
+    sizes = []
+    for most in (10**9, 15_000):
+        options = UnigramOptions(vocab_size=800, max_trained_bytes=most)
+        tokenizer = Tokenizer.from_str(train_unigram([text], options))
+        sizes.append(sum(len(one.ids) for one in tokenizer.encode_batch(text)))
+    assert sizes[0] < sizes[1] < 1.1 * sizes[0]
