@@ -1,5 +1,6 @@
 """The room that unpacked shards take in a folder, and whether it is too small for a reader."""
 
+import os
 import re
 import shutil
 import warnings
@@ -46,13 +47,22 @@ class Pressure:
         self._has_warned = True
 
 
-def measure_places(folder: Path) -> Iterator[tuple[Path, tuple[float, int]]]:
-    """Yield each unpacked shard with the time when it was last opened, and its bytes."""
-    for path in list(folder.iterdir()):
-        if _PLACE.fullmatch(path.name):
-            with suppress(FileNotFoundError):  # another process may remove it
-                size = sum(file.stat().st_size for file in path.iterdir())
-                yield path, (path.stat().st_mtime, size)
+def measure_places(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Path, tuple[float, int]]]:
+    """Yield each unpacked piece with the time when it was last opened, and its bytes.
+
+    Args:
+        folder: of the pieces.
+        sizes: the bytes of those that were measured before, by name, as they never change; the
+            others are added.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _PLACE.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # another process may remove it
+                    if entry.name not in sizes:
+                        files = Path(entry.path).iterdir()
+                        sizes[entry.name] = sum(file.stat().st_size for file in files)
+                    yield Path(entry.path), (entry.stat().st_mtime, sizes[entry.name])
 
 
 def remove_place(place: Path) -> bool:

@@ -112,6 +112,7 @@ class ShardCache:
         self._expected = describe_checks(manifest, [piece.shard for piece in pieces[:1]])
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
+        self._sizes: dict[str, int] = {}
         self.unpackings = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -286,7 +287,7 @@ class ShardCache:
     def _make_room(self, kept: set[Path]) -> None:
         if self._cache_bytes is None:
             return
-        sizes = dict(measure_places(self._cache_folder))
+        sizes = dict(measure_places(self._cache_folder, self._sizes))
         total = sum(size for _, size in sizes.values())
         for path, (_, size) in sorted(sizes.items(), key=lambda item: item[1][0]):
             if total <= self._cache_bytes:

@@ -355,6 +355,25 @@ def test_a_limit_is_kept_by_removing_the_shards_read_longest_ago(
     assert len(kept) >= 2
 
 
+def test_the_files_of_a_piece_are_measured_once(
+    many: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of pieces, to measure all for each new one took longer than to unpack it."""
+    measured: list[str] = []
+    search = Path.iterdir
+
+    def note(folder: Path) -> Any:
+        measured.append(folder.name)
+        return search(folder)
+
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
+    monkeypatch.setattr(Path, "iterdir", note)
+    for shard in range(12):
+        data.cache.columns(shard)
+    places = {data.cache.place(shard).name for shard in range(12)}
+    assert sorted(name for name in measured if name in places) == sorted(places)
+
+
 def test_a_removed_shard_is_unmapped_so_that_its_room_is_free(
     many: Path, cache_folder: Path
 ) -> None:
