@@ -23,6 +23,7 @@ _keep_freed_memory()
 return_memory_between_bundles()
 first = used()
 arrays = [bytearray(b"x" * 2**20) for _ in range(200)]
+last = arrays.pop()
 del arrays
 print(used() - first, sdk_worker.SdkWorker.process_bundle(None, "request", "1") - first)
 """
