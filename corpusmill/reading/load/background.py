@@ -25,8 +25,8 @@ class BackgroundThread(Thread):
 
     def start(self) -> None:
         """Start the thread."""
-        atexit.register(self.end)
         super().start()
+        atexit.register(self.end)
 
     def end(self) -> None:
         """Tell the thread to stop, and wait until it has, unless this is the thread itself."""
