@@ -1,7 +1,6 @@
 """A shard written again with some of its rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.dataset.distributions import Counts, add_all, recount
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.shards import open_groups, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.formats.shard_format import Group, ShardWriter, Sinks
 from corpusmill.layout.sorting import cut_into_groups
@@ -49,12 +48,9 @@ def rewrite_shard(
         OSError: likewise.
     """
     options, shard_format = manifest.output.options, manifest.output.shard_format
-    longest = max(split.longest for split in manifest.splits.values())
     removed: dict[str, Counts] = {}
     writer = shard_format.open_writer(sinks, manifest.columns, options)
-    with ExitStack() as files:
-        streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
-        groups = shard_format.list_groups(streams, manifest.columns, options, longest)
+    with open_groups(folder, manifest, shard) as groups:
         places = _place(groups or [_AllRows(folder, manifest, shard, len(kept))], kept)
         for is_copied, run in groupby(places, lambda place: place.is_copied(writer)):
             if is_copied:
@@ -117,13 +113,12 @@ def _choose(
     removed: dict[str, Counts],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are kept, and add the distributions of the others to `removed`."""
-    longest = max(split.longest for split in manifest.splits.values())
     for group, kept in places:
         begin = 0
         for batch in group.read(_BATCH_ROWS):
             is_kept = kept[begin : begin + batch.num_rows]
             begin += batch.num_rows
-            add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, longest))
+            add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, manifest.longest))
             yield _filter(batch, is_kept)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from itertools import accumulate
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Sinks
+from corpusmill.formats.shard_format import Group, Sinks
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
 from corpusmill.objectives.objective import Objective
@@ -148,14 +148,32 @@ def read_shard(
         shard: file name of the shard.
         rows: most rows of a batch.
     """
-    options = manifest.output.options
-    longest = max(split.longest for split in manifest.splits.values())
+    options, shard_format = manifest.output.options, manifest.output.shard_format
+    with _open_parts(folder, manifest, shard) as streams:
+        yield from shard_format.read(streams, manifest.columns, options, rows, manifest.longest)
+
+
+@contextmanager
+def open_groups(folder: Folder, manifest: Manifest, shard: str) -> Iterator[Sequence[Group]]:
+    """Open a shard, and return the groups of its rows, in order, for as long as it is open.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        shard: file name of the shard.
+
+    Returns:
+        none where the format has no groups.
+    """
+    options, shard_format = manifest.output.options, manifest.output.shard_format
+    with _open_parts(folder, manifest, shard) as streams:
+        yield shard_format.list_groups(streams, manifest.columns, options, manifest.longest)
+
+
+@contextmanager
+def _open_parts(folder: Folder, manifest: Manifest, shard: str) -> Iterator[list[BinaryIO]]:
     with ExitStack() as files:
-        streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
-        reader = manifest.output.shard_format.read(
-            streams, manifest.columns, options, rows, longest
-        )
-        yield from reader
+        yield [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
 
 
 def read_rows(
@@ -171,13 +189,7 @@ def read_rows(
         end: the row after the last one.
         rows: most rows of a batch.
     """
-    options = manifest.output.options
-    longest = max(split.longest for split in manifest.splits.values())
-    with ExitStack() as files:
-        streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
-        groups = manifest.output.shard_format.list_groups(
-            streams, manifest.columns, options, longest
-        )
+    with open_groups(folder, manifest, shard) as groups:
         ends = list(accumulate(group.rows for group in groups))
         for group, last in zip(groups, ends, strict=True):
             place = last - group.rows
