@@ -277,7 +277,7 @@ class Manifest:
         shards = [shard for split in self.splits.values() for shard in split.shards]
         return {entry.file: entry for entry in (*self.files, *shards)}
 
-    @cached_property
+    @property
     def longest(self) -> int:
         """Tokens of the longest example of all splits."""
         return max(split.longest for split in self.splits.values())

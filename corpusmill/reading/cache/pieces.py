@@ -3,6 +3,9 @@
 A piece is what is unpacked, mapped and removed at a time. Small shards are one piece each, and so
 are all that cannot be read from the middle: those elsewhere than on this machine, those of formats
 whose rows follow one another without an index, and token streams, which are read across rows.
+
+Tiny shards, of which a corpus of many small sources has thousands, stay in memory: a dozen files
+for each would take longer to write than the rows take to read again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +27,13 @@ class PieceLimits:
             a group of the format's rows, which would be decoded for each of its pieces.
         most: the most pieces of a shard. An order reads from the pieces of several shards at a
             time, and each takes a dozen mappings of memory.
+        memory_tokens: up to which size shards on this machine stay in memory.
     """
 
     tokens: int = 2**22
     group_tokens: int = 2**24
     most: int = 512
+    memory_tokens: int = 2**12
 
 
 class Piece(NamedTuple):
@@ -38,11 +43,13 @@ class Piece(NamedTuple):
         shard: the manifest's entry of the shard.
         begin: the first row.
         end: the row after the last one.
+        is_tiny: whether it stays in memory, and is not unpacked into files.
     """
 
     shard: Shard
     begin: int
     end: int
+    is_tiny: bool = False
 
     @property
     def rows(self) -> int:
@@ -73,15 +80,17 @@ def cut_shards(
     """
     shard_format = manifest.output.shard_format
     is_stream = manifest.columns[0].width == ANY_LENGTH
-    if is_stream or not shard_format.has_groups or folder.local_path("") is None:
-        return tuple(Piece(shard, 0, shard.rows) for shard in shards)
+    is_local = folder.local_path("") is not None
+    if is_stream or not shard_format.has_groups or not is_local:
+        most = limits.memory_tokens if is_local else -1
+        return tuple(Piece(shard, 0, shard.rows, shard.tokens <= most) for shard in shards)
     group_rows = shard_format.group_rows
     return tuple(piece for shard in shards for piece in _cut(shard, group_rows, limits))
 
 
 def _cut(shard: Shard, group_rows: int, limits: PieceLimits) -> Iterator[Piece]:
     if shard.tokens <= 2 * limits.tokens:
-        yield Piece(shard, 0, shard.rows)
+        yield Piece(shard, 0, shard.rows, shard.tokens <= limits.memory_tokens)
         return
     fitting = limits.tokens * shard.rows // shard.tokens
     group = min(group_rows, limits.group_tokens * shard.rows // shard.tokens)

@@ -42,6 +42,7 @@ from corpusmill.reading.cache.unpacking import (
     batch_rows,
     describe_checks,
     fetch_parts,
+    load_piece,
     map_piece,
     unpack_piece,
 )
@@ -146,8 +147,9 @@ class ShardCache:
         return self._cache_bytes is None
 
     def is_unpacked(self, piece: int) -> bool:
-        """Return whether a piece has been unpacked, as far as its folder tells."""
-        return piece in self._mapped or self.place(piece).exists()
+        """Return whether a piece need not be unpacked, as far as its folder tells."""
+        is_tiny = self._pieces[piece].is_tiny
+        return is_tiny or piece in self._mapped or self.place(piece).exists()
 
     def unpack_ahead(
         self, piece: int, together: Collection[int], is_wanted: Callable[[], bool]
@@ -179,7 +181,7 @@ class ShardCache:
 
     def place(self, piece: int) -> Path:
         """Return the folder of an unpacked piece."""
-        shard, begin, end = self._pieces[piece]
+        shard, begin, end, _ = self._pieces[piece]
         rows = "" if self._pieces[piece].is_whole else f"{begin} {end} "
         return self._find_place(f"{shard.sha256} {rows}{self._expected}")
 
@@ -187,6 +189,8 @@ class ShardCache:
         return self._cache_folder / f"{sha256(described.encode()).hexdigest()}-{LAYOUT}"
 
     def _open(self, piece: int, together: set[int]) -> dict[str, Values]:
+        if self._pieces[piece].is_tiny:
+            return self._load(self._pieces[piece])
         place = self.place(piece)
         columns = map_piece(place, self._columns, self._pieces[piece].rows)
         if columns is None:
@@ -194,6 +198,11 @@ class ShardCache:
         with suppress(OSError):  # the cache may be read-only
             os.utime(place)  # shows which pieces were read longest ago
         return columns
+
+    def _load(self, piece: Piece) -> dict[str, Values]:
+        with self._named(piece):
+            fetch_parts(self._folder, self._manifest, piece.shard.file)
+            return load_piece(self._folder, self._manifest, piece)
 
     def _unmap(self, together: set[int]) -> None:
         """Unmap the pieces used longest ago: a removed one takes room while it is mapped."""
@@ -251,7 +260,8 @@ class ShardCache:
                 source = self._fetch(piece, scratch / "copies", is_wanted)
                 # For what is unpacked ahead nobody waits.
                 wanted = is_wanted or notice.count_batch
-                unpack_piece(source, self._manifest, piece, target, wanted)
+                with self._named(piece):
+                    unpack_piece(source, self._manifest, piece, target, wanted)
             # Map it before the renaming, after which other processes may remove it.
             columns = map_piece(target, self._columns, piece.rows)
             if columns is None:
@@ -259,13 +269,19 @@ class ShardCache:
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
             target.rename(place)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return columns
+
+    @contextmanager
+    def _named(self, piece: Piece) -> Iterator[None]:
+        """Name the shard whose rows are damaged."""
+        try:
+            yield
         except ValueError as error:
             name = f"{self._folder.url}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return columns
 
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Folder:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""

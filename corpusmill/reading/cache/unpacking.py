@@ -29,7 +29,7 @@ from corpusmill.errors import UserError, in_one_line
 from corpusmill.reading.cache.intact_files import is_intact, write_checksums
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.row_checks import check_rows
-from corpusmill.reading.rows import Lists, Values
+from corpusmill.reading.rows import Lists, Part, Values, gather_lists, gather_numbers
 
 # Of larger arrays the allocator returns the memory each time, and threads wait for new pages. Of
 # short rows so few would take as long for the calls as for the rows.
@@ -142,29 +142,64 @@ def unpack_piece(
         ValueError: the shard is damaged, or its rows contradict the manifest.
         OSError: the files cannot be written.
     """
-    columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
-    shard = piece.shard
-    longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
-    rows = tokens = 0
     with ExitStack() as files:
-        sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
-        for batch in _read(folder, manifest, piece):
-            if not is_wanted():
-                raise StoppedError
-            unpacked = unpack_batch(batch, columns)
-            check_rows(unpacked, columns, vocab_size, longest)
-            rows += batch.num_rows
-            tokens += int(unpacked[columns[0].name].offsets[-1])  # type: ignore[union-attr]
+        sinks = {
+            column.name: _Sink(files.enter_context, target, column) for column in manifest.columns
+        }
+        for unpacked in read_piece(folder, manifest, piece, is_wanted):
             for name, values in unpacked.items():
                 sinks[name].write(values)
-        # How many tokens some of its rows have, the manifest does not say.
-        if rows != piece.rows or (piece.is_whole and tokens != shard.tokens):
-            expected = f"{piece.rows:,} and {piece.tokens:,}"
-            raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
     checksums: dict[str, int] = {}
     for sink in sinks.values():
         checksums |= sink.checksums
     write_checksums(target, checksums)
+
+
+def load_piece(folder: Folder, manifest: Manifest, piece: Piece) -> dict[str, Values]:
+    """Return a piece's columns in memory.
+
+    Args:
+        folder: the folder of the data set.
+        manifest: its manifest.
+        piece: rows of a shard.
+
+    Raises:
+        ValueError: the shard is damaged, or its rows contradict the manifest.
+    """
+    batches = list(read_piece(folder, manifest, piece))
+    columns: dict[str, Values] = {}
+    for column in manifest.columns:
+        parts, end = [], 0
+        for batch in batches:
+            values = batch[column.name]
+            rows = np.arange(len(values.offsets) - 1 if isinstance(values, Lists) else len(values))
+            parts.append(Part(values, rows, rows + end))
+            end += len(rows)
+        gather = gather_lists if column.width else gather_numbers
+        columns[column.name] = gather(parts, end, column.dtype)
+    return columns
+
+
+def read_piece(
+    folder: Folder, manifest: Manifest, piece: Piece, is_wanted: Callable[[], bool] = always
+) -> Iterator[dict[str, Values]]:
+    """Yield the columns of a piece, checked, some rows at a time; the rest as of `unpack_piece`."""
+    columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
+    shard = piece.shard
+    longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
+    rows = tokens = 0
+    for batch in _read(folder, manifest, piece):
+        if not is_wanted():
+            raise StoppedError
+        unpacked = unpack_batch(batch, columns)
+        check_rows(unpacked, columns, vocab_size, longest)
+        rows += batch.num_rows
+        tokens += int(unpacked[columns[0].name].offsets[-1])  # type: ignore[union-attr]
+        yield unpacked
+    # How many tokens some of its rows have, the manifest does not say.
+    if rows != piece.rows or (piece.is_whole and tokens != shard.tokens):
+        expected = f"{piece.rows:,} and {piece.tokens:,}"
+        raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
 
 
 def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:

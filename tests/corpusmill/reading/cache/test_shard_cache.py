@@ -20,7 +20,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.cache import intact_files, shard_cache
-from corpusmill.reading.cache.pieces import Piece
+from corpusmill.reading.cache.pieces import Piece, PieceLimits
 from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
@@ -46,6 +46,12 @@ def in_a_process(run: Callable[[], object]) -> int:
     process.join()
     assert process.exitcode is not None
     return process.exitcode
+
+
+@pytest.fixture(autouse=True)
+def all_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpack tiny shards into files as well."""
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=-1))
 
 
 @pytest.fixture

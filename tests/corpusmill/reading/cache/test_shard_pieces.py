@@ -1,6 +1,7 @@
 """Large shards are read piece by piece: the same rows, and only what is needed is unpacked."""
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable
 from itertools import pairwise
@@ -249,3 +250,60 @@ def test_what_cannot_be_read_from_the_middle_is_unpacked_whole(
     assert len(remote.stored_in(samples)) == 3 < len(local.stored_in(samples))
     one, other = (data.take(samples).lists("input_ids") for data in (remote, local))
     assert np.array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "tfrecord", "avro"])
+def test_tiny_shards_stay_in_memory(
+    output_format: Any, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dataset(tmp_path / "out", Recipe(output=OutputOptions(output_format)))
+    usual = DataSet(tmp_path / "out", cache_folder=tmp_path / "usual")
+    sizes = sorted(shard.tokens for shard in usual.shards)
+    # Those of exactly so many tokens are tiny.
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=sizes[1]))
+    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    samples = np.random.default_rng(1).permutation(len(data))
+    for _ in range(2):
+        assert plain_rows(data, samples) == plain_rows(usual, samples)
+    assert len([path for path in cache_folder.iterdir() if path.is_dir()]) == 1
+    assert data.cache.unpackings == 1
+    again = pickle.loads(pickle.dumps(data))  # noqa: S301
+    assert plain_rows(again, samples) == plain_rows(usual, samples)
+
+
+def plain_rows(data: DataSet, samples: np.ndarray) -> list[dict[str, Any]]:
+    return [
+        {name: np.asarray(value).tolist() for name, value in row.items()}
+        for row in data.take(samples)
+    ]
+
+
+@pytest.mark.parametrize("harm", [flip, os.unlink])
+def test_a_damaged_tiny_shard_is_refused(
+    harm: Callable[[Path], None],
+    bert: Path,
+    tmp_path: Path,
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=2**40))
+    folder = Path(shutil.copytree(bert, tmp_path / "out"))
+    data = DataSet(folder, cache_folder=cache_folder)
+    data.take(np.arange(3))
+    harm(folder / data.shards[1].file)
+    data.take(np.arange(3))
+    with pytest.raises(UserError, match=data.shards[1].file):
+        data.take(np.array([data.shard_sizes[0]]))
+    assert not cache_folder.exists()
+
+
+def test_tiny_shards_elsewhere_are_unpacked(tmp_path: Path) -> None:
+    """To fetch them again for each process and epoch would take long."""
+    write_dataset(tmp_path / "out")
+    fsspec.filesystem("memory").put(str(tmp_path / "out"), "/tiny", recursive=True)
+    limits = PieceLimits(memory_tokens=2**40)
+    for url, is_tiny in (("memory://tiny", False), (str(tmp_path / "out"), True)):
+        folder = UrlFolder(url)
+        manifest = read_manifest(folder)
+        pieces = cut_shards(folder, manifest, manifest.splits["train"].shards, limits)
+        assert {piece.is_tiny for piece in pieces} == {is_tiny}

@@ -19,7 +19,7 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece
-from corpusmill.reading.cache.unpacking import map_piece, unpack_batch, unpack_piece
+from corpusmill.reading.cache.unpacking import load_piece, map_piece, unpack_batch, unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from tests.tools.manifests import INPUT_IDS
@@ -92,12 +92,13 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     [shard] = manifest.splits["train"].shards
     target.mkdir()
     unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), target)
-    columns = map_piece(target, manifest.columns, shard.rows)
-    assert columns is not None
-    assert rows_of(columns) == built(name)
-    for column in manifest.columns:
-        values = columns[column.name]
-        assert (values.values if isinstance(values, Lists) else values).dtype == column.dtype
+    mapped = map_piece(target, manifest.columns, shard.rows)
+    assert mapped is not None
+    for columns in (mapped, load_piece(folder, manifest, Piece(shard, 0, shard.rows))):
+        assert rows_of(columns) == built(name)
+        for column in manifest.columns:
+            values = columns[column.name]
+            assert (values.values if isinstance(values, Lists) else values).dtype == column.dtype
 
 
 @pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
