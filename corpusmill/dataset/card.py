@@ -95,10 +95,14 @@ def _bin_configs(manifest: Manifest) -> Iterable[str]:
 
 def _source_configs(manifest: Manifest) -> Iterable[str]:
     """A configuration for each source, so that it can be read by itself."""
+    by_source: dict[tuple[str, str | None], list[Shard]] = {}
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            by_source.setdefault((name, shard.source), []).append(shard)
     for source in manifest.corpus.sources:
         yield from (f"- config_name: {source.name}", "  data_files:")
-        for name, split in manifest.splits.items():
-            shards = [shard for shard in split.shards if shard.source == source.name]
+        for name in manifest.splits:
+            shards = by_source.get((name, source.name), ())
             if any(shard.rows for shard in shards):
                 yield from (f"  - split: {name}", "    path:")
                 yield from (f'    - "{shard.file}"' for shard in shards)

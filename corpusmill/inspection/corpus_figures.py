@@ -1,5 +1,6 @@
 """What reports say of a corpus: the rules by which it was read, and what became of its text."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +123,11 @@ class SourceFigures:
 
 def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
     """The figures of each source; none where no part of the corpus has a name."""
-    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    rows, tokens = Counter[str | None](), Counter[str | None]()
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            rows[shard.source] += shard.rows
+            tokens[shard.source] += shard.tokens
     return tuple(
         SourceFigures(
             source.name,
@@ -133,8 +138,8 @@ def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
             source.counts.get("filter.dropped", 0),
             source.counts.get("read.rejects", 0),
             source.counts.get("tokenize.tokens", 0),
-            sum(shard.rows for shard in shards if shard.source == source.name),
-            sum(shard.tokens for shard in shards if shard.source == source.name),
+            rows[source.name],
+            tokens[source.name],
         )
         for source in manifest.corpus.sources
     )

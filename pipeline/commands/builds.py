@@ -107,7 +107,9 @@ def apply_preset(arguments: list[str]) -> list[str]:
         bert --preset roberta --duplicates 2 becomes bert --preset roberta --duplicates 2
         --segments full-sentences --mask dynamic --max-predictions-per-seq None.
     """
-    words = [word for word in arguments if word in OBJECTIVES]
+    # There may be thousands of words, and each look at OBJECTIVES searches what is installed.
+    names = frozenset(OBJECTIVES.names)
+    words = [word for word in arguments if word in names]
     place = arguments.index("--preset") if "--preset" in arguments else len(arguments)
     if not words or place + 1 >= len(arguments) or arguments[place + 1] == "None":
         return arguments
