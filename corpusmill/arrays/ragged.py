@@ -13,6 +13,13 @@ from corpusmill.arrays.kernel_cache import njit
 # Offsets of Arrow's lists have 32 bits.
 MOST_VALUES = 2**31 - 1
 
+_INTEGERS = {
+    pa.from_numpy_dtype(bounds.dtype): bounds
+    for bounds in (
+        np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+    )
+}
+
 # How many rows are fetched from memory together, and the ids in a line of the processor's cache.
 _ROWS_AHEAD, _LINE_VALUES = 16, 32
 
@@ -28,7 +35,7 @@ def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         inner = column.values
         nested = pa.types.is_nested(inner.type) or pa.types.is_string(inner.type)
-        return (inner if nested else inner.to_numpy(zero_copy_only=True)), column.offsets.to_numpy()
+        return (inner if nested else to_numpy(inner)), to_numpy(column.offsets)
     _, offsets_buffer, data = column.buffers()
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
@@ -44,11 +51,16 @@ def to_arrow(values: np.ndarray | pa.Array, offsets: np.ndarray) -> pa.ListArray
 
 
 def to_numpy(column: pa.Array) -> np.ndarray:
-    """Return the values of a column of numbers or booleans without nulls; numbers are not copied.
+    """Return the values of a column of numbers or booleans; numbers are not copied.
 
     Arrow's own method of this name imports pandas, where that is installed, for a fifth of a
     second.
+
+    Raises:
+        ValueError: it has nulls.
     """
+    if column.null_count:
+        raise ValueError(f"{column.null_count:,} values are null")
     if column.type != pa.bool_():
         return np.from_dlpack(column)
     bits = np.frombuffer(column.buffers()[1] or b"", np.uint8)
@@ -85,14 +97,14 @@ def _conform(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _narrow(values: np.ndarray, kind: pa.DataType) -> np.ndarray:
     """Return integers in the type of integers that is wanted; other values as they are."""
-    if values.dtype.kind not in "iu" or not pa.types.is_integer(kind):
+    bounds = _INTEGERS.get(kind)
+    if bounds is None or values.dtype == bounds.dtype or values.dtype.kind not in "iu":
         return values
-    dtype = np.dtype(str(kind))
-    if values.dtype != dtype and len(values):
-        bounds, smallest, largest = np.iinfo(dtype), int(values.min()), int(values.max())
+    if len(values):
+        smallest, largest = int(values.min()), int(values.max())
         if not bounds.min <= smallest <= largest <= bounds.max:
-            raise ValueError(f"numbers from {smallest} to {largest} do not fit into {dtype}")
-    return values.astype(dtype, copy=False)
+            raise ValueError(f"numbers from {smallest} to {largest} do not fit into {bounds.dtype}")
+    return values.astype(bounds.dtype)
 
 
 def _holds_numbers(column: pa.Array, kind: pa.DataType) -> bool:
@@ -271,8 +283,7 @@ def _take_lists(column: pa.ListArray, rows: np.ndarray) -> pa.ListArray:
 
 def matrix_of(column: pa.Array) -> np.ndarray:
     """Return the rows of a padded column (lists of fixed size): any[rows, width], not copied."""
-    values: np.ndarray = column.flatten().to_numpy(zero_copy_only=True)
-    return values.reshape(len(column), column.type.list_size)
+    return to_numpy(column.flatten()).reshape(len(column), column.type.list_size)
 
 
 def is_padded(column: pa.Array) -> bool:

@@ -162,9 +162,9 @@ class DataSet(Samples, Traceable):
 
     Opening it reads only the manifest and, if there are no more than 1,000 files, their list. A
     shard, or a piece of a large one, is unpacked into `cache_folder` when its first example is read
-    (`corpusmill.reading.cache.shard_cache`), and mapped into memory. So memory does not grow with
-    the data set, and all ranks and workers on a machine share what they read. A data set can be
-    pickled and sent to other processes.
+    (`corpusmill.reading.cache.shard_cache`), and mapped into memory; tiny shards are read into
+    memory. So memory does not grow with the data set, and all ranks and workers on a machine share
+    what they read. A data set can be pickled and sent to other processes.
 
     Args:
         url: the folder that a build wrote: a path, or a URL of fsspec.

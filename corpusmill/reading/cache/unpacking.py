@@ -277,8 +277,7 @@ def _padded_lengths(
 
 def _plain(array: pa.Array) -> Values:
     if not pa.types.is_list(array.type):
-        numbers: np.ndarray = array.to_numpy()
-        return numbers
+        return ragged.to_numpy(array)
     values, offsets = ragged.from_arrow(array)
     return Lists(values[offsets[0] : offsets[-1]], (offsets - offsets[0]).astype(np.int64))
 
