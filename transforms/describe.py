@@ -9,7 +9,6 @@ from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import is_of_the_run, split_distributions, split_sources
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.provenance import Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
@@ -150,10 +149,7 @@ def describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     if manifest.corpus.sources:
         files |= _describe_blend(manifest)
     manifest = manifest.with_files(files)
-    described = {
-        manifests.CROISSANT: render_croissant(manifest),
-        manifests.CARD: render_card(manifest),
-    }
+    described = {manifests.CARD: render_card(manifest)}
     content = manifest_json.encode(manifest.with_files(described))
     return {
         **files,

@@ -14,7 +14,6 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 from corpusmill.dataset.manifest import (
-    CROISSANT,
     MANIFEST,
     REJECTS,
     SUCCESS,
@@ -229,7 +228,6 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
-    yield f"- `{CROISSANT}`: the same in the vocabulary of catalogues of data sets, Croissant"
     if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
     if manifest.provenance:

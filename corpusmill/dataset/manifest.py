@@ -40,7 +40,7 @@ from corpusmill.tokenization.tokenizer_file import (
 )
 
 MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
-CARD, CROISSANT = "README.md", "croissant.json"
+CARD = "README.md"
 TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
 
 # Without a leading dot there is neither a folder above nor a hidden file.

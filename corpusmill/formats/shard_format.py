@@ -76,7 +76,6 @@ class ShardFormat(ABC):
             per split. The concatenation of the shards' files must then be the split's file.
         free_names: whether readers of the format accept names without its suffix.
         hub: whether the hub's `load_dataset` reads the format.
-        media_type: of the shards, as catalogues of data sets name it.
         level: default level of the codec, if it differs from the codec's own.
         version: the newest version of its encoding; earlier ones are written on demand, so that
             data sets that exist can be built again.
@@ -93,7 +92,6 @@ class ShardFormat(ABC):
     joined: ClassVar[Mapping[str, str]] = {}
     free_names: ClassVar[bool] = False
     hub: ClassVar[bool] = False
-    media_type: ClassVar[str] = "application/octet-stream"
     level: ClassVar[int | None] = None
     version: ClassVar[int] = 1
     group_rows: ClassVar[int] = 8192

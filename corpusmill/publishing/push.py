@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.croissant import render_croissant
-from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, Manifest
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder, UrlFolder, is_url
@@ -107,10 +106,10 @@ def _contents(source: Folder, manifest: Manifest, with_rejects: bool) -> dict[st
     assert root is not None  # noqa: S101  it is not at a URL
     written: dict[str, bytes] = {}
     if REJECTS in manifest.entries and not with_rejects:
-        described = {REJECTS, CARD, CROISSANT}
+        described = {REJECTS, CARD}
         kept = tuple(entry for entry in manifest.files if entry.file not in described)
         manifest = replace(manifest, files=kept)
-        written = {CROISSANT: render_croissant(manifest), CARD: render_card(manifest)}
+        written = {CARD: render_card(manifest)}
         manifest = manifest.with_files(written)
         written[MANIFEST] = encode(manifest)
         written[SUCCESS] = seal(written[MANIFEST])

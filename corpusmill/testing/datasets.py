@@ -21,7 +21,6 @@ from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.corpus_entry import CorpusEntry, SourceFile
-from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.distributions import Counts, add_all, as_mapping, weigh, weigh_segments
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import write_shard
@@ -195,10 +194,7 @@ class _Writer:
         if tokenized.rejects:
             contents[manifests.REJECTS] = b"".join(map(to_line, tokenized.rejects))
         manifest = manifest.with_files(contents)
-        described = {
-            manifests.CROISSANT: render_croissant(manifest),
-            manifests.CARD: render_card(manifest),
-        }
+        described = {manifests.CARD: render_card(manifest)}
         manifest = manifest.with_files(described)
         content = encode(manifest)
         last = {manifests.MANIFEST: content, manifests.SUCCESS: seal(content)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from corpusmill.dataset.generations import GENERATION, is_generation
-from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
@@ -33,7 +33,7 @@ _SECONDS_OF_SILENCE = 300.0
 @cache
 def _our_names() -> re.Pattern[str]:
     """Match the names of the files of a data set and of a run, in any format."""
-    suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, CROISSANT, TOKENIZER, REJECTS}
+    suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS}
     joined = list[str]()
     for shard_format in FORMATS.values():
         suffixes |= all_suffixes(shard_format)

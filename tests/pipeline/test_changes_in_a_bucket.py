@@ -17,7 +17,7 @@ from tests.tools.origins import list_documents
 from transforms.storage.files import list_folder, open_file, write_file
 
 # What the manifest and the files that follow from it hold besides, the tokenizer's path.
-_DESCRIBED = ("dataset.json", "README.md", "croissant.json", "_SUCCESS")
+_DESCRIBED = ("dataset.json", "README.md", "_SUCCESS")
 
 
 def change(root: str, files: Sequence[str], documents: list[int], flags: Sequence[str]) -> None:

@@ -144,7 +144,7 @@ def test_only_shards_with_such_rows_are_written_again(
 def test_a_subset_of_all_documents_has_the_same_files(whole: Growing, tmp_path: Path) -> None:
     every = [record.document for record in list_documents(whole.output)]
     subset(whole.output, every, tmp_path / "out")
-    described = ("dataset.json", "README.md", "croissant.json", "_SUCCESS")
+    described = ("dataset.json", "README.md", "_SUCCESS")
     files, expected = digests(tmp_path / "out"), whole.files()
     assert files.keys() == expected.keys()
     assert [name for name in files if files[name] != expected[name]] == sorted(described)

@@ -51,7 +51,7 @@ def test_of_two_runs_at_once_one_wins_whole(
     assert filled or not all(won)
     assert verify(output) == []
     names = {name.partition("-")[0] for name in leftovers(output)}
-    described = {"README.md", "_SUCCESS", "croissant.json", "dataset.json"}
+    described = {"README.md", "_SUCCESS", "dataset.json"}
     assert names == {*described, "tokenizer.json", "train", "provenance", *PROVENANCE}
     if not all(won):
         flags_of_winner = (first, flags)[won.index(True)]

@@ -14,7 +14,7 @@ from tests.tools.jobs import Outcome, build, digests
 SHARE = ("--validation-share", "0.2")
 # What an append writes anew.
 DESCRIPTIONS = (
-    "_SUCCESS", "README.md", "croissant.json", "dataset.json",
+    "_SUCCESS", "README.md", "dataset.json",
 )  # fmt: skip
 
 

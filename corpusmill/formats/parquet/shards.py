@@ -28,7 +28,6 @@ class ParquetFormat(ShardFormat):
     file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
-    media_type = "application/x-parquet"
     version = 2
     # Small enough for a reader that shuffles row groups, large enough that the footer is only a
     # thousandth of the file.

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.distributions import recount
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Listed, Totals, compare_list, conclude, verify
 from corpusmill.errors import UserError
@@ -33,7 +33,7 @@ from tests.tools.small_datasets import (
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")
 VALIDATION = "validation-00000-of-00001.parquet"
-FILES = (*SHARDS, VALIDATION, TOKENIZER, CARD, CROISSANT, REJECTS, MANIFEST, SUCCESS)
+FILES = (*SHARDS, VALIDATION, TOKENIZER, CARD, REJECTS, MANIFEST, SUCCESS)
 
 Entries = dict[str, Any]
 Change = Callable[[Entries], object]

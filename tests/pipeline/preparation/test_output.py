@@ -19,7 +19,7 @@ from transforms.recovery.workplace import Workplace
 TEMPORARY = f"_temporary-{'0a' * 16}"
 
 DATA_SET = [
-    "README.md", "croissant.json", "_SUCCESS", f"{TEMPORARY}/corpusmill-run.json",
+    "README.md", "_SUCCESS", f"{TEMPORARY}/corpusmill-run.json",
     f"{TEMPORARY}/pool-1/documents.npy", "dataset.json", "rejects/rejects.jsonl",
     "tokenizer.json", "train-00000-of-00002.parquet", "validation-00001-of-00002.parquet",
 ]  # fmt: skip
