@@ -3,22 +3,21 @@
     python -m benchmarks.kernels.shard_formats --length 512
 
 The data are BERT examples of nearly full length with 20 predictions, padded and ragged. The table
-shows examples per second of processor time on one core, and bytes per example. Version 1 of Parquet
-is Arrow's own writer, and so a plain way, too. The other plain ways make a Python object of each
-example: protobuf's deterministic serialization, framed as TFRecord with the same bytes, and
-fastavro's writer.
+shows examples per second of processor time on one core, and bytes per example. The plain ways are
+Arrow's writer with the same encoding, and two that make a Python object of each example: protobuf's
+deterministic serialization, framed as TFRecord with the same bytes, and fastavro's writer.
 """
 
 import io
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import product
 from typing import Any, Literal, TypeVar
 
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from benchmarks.console import make_parser, print_table
@@ -128,6 +127,23 @@ def write_by_fastavro(bert: Bert, batch: pa.RecordBatch) -> bytes:
     return sink.getvalue()
 
 
+def write_by_arrow(compression: str, bert: Bert, batch: pa.RecordBatch) -> bytes:
+    """Return a Parquet file written by Arrow, with numbers as streams of their bytes."""
+    sink = io.BytesIO()
+    paths = [f"{one.name}.list.element" if one.width else one.name for one in bert.columns]
+    with pq.ParquetWriter(
+        sink,
+        batch.schema,
+        compression=compression,
+        compression_level=1 if compression == "zstd" else None,
+        write_statistics=False,
+        use_dictionary=False,
+        column_encoding=dict.fromkeys(paths, "BYTE_STREAM_SPLIT"),
+    ) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
 def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> bytes:
     """Return a shard."""
     sink = io.BytesIO()
@@ -154,19 +170,27 @@ def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[
     padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
     name: Literal["parquet", "tfrecord", "avro"]
     for name in ("parquet", "tfrecord", "avro"):
-        versions = range(1, FORMATS[name].version + 1)
-        for compression, version in product(FORMATS[name].compressions, versions):
-            wanted = OutputOptions(name, padding, compression, shard_version=version)
-            options = resolve(wanted, bert.columns)
+        for compression in FORMATS[name].compressions:
+            options = resolve(OutputOptions(name, padding, compression), bert.columns)
             content, write_seconds = time_best(rounds, partial(write_shard, bert, batch, options))
             table, read_seconds = time_best(rounds, partial(read_shard, bert, content, options))
             assert table.equals(pa.Table.from_batches([batch]))
             yield [
-                f"{name} {version}, {compression} {options.compression_level or ''}, {padding}",
+                f"{name}, {compression} {options.compression_level or ''}, {padding}",
                 f"{batch.num_rows / write_seconds:,.0f}",
                 f"{batch.num_rows / read_seconds:,.0f}",
                 f"{len(content) / batch.num_rows:,.0f}",
             ]
+
+
+def measure_arrow(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[list[str]]:
+    """Yield a row of the table for Arrow's writer with each codec that it is compared with."""
+    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    for compression in ("zstd", "none"):
+        content, seconds = time_best(rounds, partial(write_by_arrow, compression, bert, batch))
+        rate, size = batch.num_rows / seconds, len(content) / batch.num_rows
+        name = f"plain: Arrow, {compression}, {padding}"
+        yield [name, f"{rate:,.0f}", "", f"{size:,.0f}"]
 
 
 def measure_plain(bert: Bert, batch: pa.RecordBatch) -> Iterator[list[str]]:
@@ -190,6 +214,7 @@ def main() -> None:
         rows: list[list[str]] = []
         for batch in (pad(bert, ragged_rows), ragged_rows):
             rows += measure_formats(bert, batch, arguments.rounds)
+            rows += measure_arrow(bert, batch, arguments.rounds)
             rows += measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]))
         print_table((f"length {length}", "written/s", "read/s", "bytes per example"), rows)
 

@@ -87,15 +87,6 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
     return [f"{name}={name.upper()}@{repeat:g}" for name, repeat in repeats.items()]
 
 
-def count_shards(manifest: Manifest) -> int | None:
-    """Count the shards of the train split; None where a manifest of old does not tell."""
-    if manifest.output.num_shards is not None or "train" not in manifest.splits:
-        return manifest.output.num_shards
-    shards = manifest.splits["train"].shards
-    bins = {shard.bin for shard in shards}
-    return None if manifest.output.shard_format.joined else len(shards) // len(bins)
-
-
 def _append_flags(part: Generation | None, before: Generation | None) -> Iterator[str]:
     """Yield the options by which a part was added to those before it; none where it was joined."""
     if part and before and part.moved_by in {None, before.moved_by}:
@@ -106,9 +97,8 @@ def _append_flags(part: Generation | None, before: Generation | None) -> Iterato
 
 def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:
     """Yield the options of how the examples of a part were spread over files."""
-    shards = part.layout.train_shards if part else count_shards(manifest)
-    if shards:
-        yield from ("--num-shards", str(shards))
+    shards = part.layout.train_shards if part else manifest.output.num_shards
+    yield from ("--num-shards", str(shards))
     if manifest.output.order:
         yield from ("--order", manifest.output.order)
     if manifest.seed:
@@ -123,9 +113,8 @@ def list_options(manifest: Manifest) -> dict[str, Any]:
     Input, output and tokenizer are not among them.
     """
     output, filtering = manifest.output, manifest.corpus.filtering
-    shards = {} if output.num_shards is None else {"num_shards": output.num_shards}
     return {
-        **shards,
+        "num_shards": output.num_shards,
         "order": output.order or "shuffled",
         "seed": manifest.seed,
         "validation_share": output.validation_share,

@@ -4,7 +4,7 @@ It holds no time, host or path of the run, so that the same input, options and s
 manifest; of a tokenizer that was read from a file it holds the file's name alone. `Manifest` and
 its parts are the file's entries, in the file's order:
 
-    {"format": "corpusmill", "format_version": 4, "corpusmill_version": "0.1.0",
+    {"format": "corpusmill", "format_version": 1, "corpusmill_version": "0.1.0",
      "objective": {"name": "bert", "options": {...}, "repeats": 10}, "seed": 1,
      "tokenizer": {...}, "output": {...}, "columns": [{"name": "input_ids", ...}], "corpus": {...},
      "counts": {"read.documents": 9, ...},
@@ -216,17 +216,16 @@ class OutputEntry:
         format: their file format.
         options: all of the options of the output.
         validation_share: share of the documents in the validation split.
+        num_shards: shards of the train split, before a format joins them.
         package: the installed package that provides the format; None for ours.
-        num_shards: shards of the train split, before a format joins them; None in manifests of
-            earlier versions.
         order: "corpus" where documents keep the order of the corpus; None where they are shuffled.
     """
 
     format: str
     options: OutputOptions
     validation_share: Annotated[float, Meta(ge=0, lt=1)]
+    num_shards: Annotated[int, Meta(ge=1, le=2**31)]
     package: str | None = None
-    num_shards: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     order: Literal["corpus"] | None = None
 
     @property

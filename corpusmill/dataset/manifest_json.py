@@ -10,18 +10,17 @@ import msgspec
 from corpusmill.dataset.corpus_entry import CorpusEntry, Number
 from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_checks import check_known, check_manifest
-from corpusmill.dataset.older_versions import READABLE, upgrade
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.plugins import MissingPackageError
 
-FORMAT, FORMAT_VERSION = "corpusmill", 4
+FORMAT, FORMAT_VERSION = "corpusmill", 1
 
 # The entries that are left out where there is nothing to say.
 _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
-    "corpus.filtering", "output.num_shards", "output.order", "corpus.sources",
+    "corpus.filtering", "output.order", "corpus.sources",
     "provenance", "removals",
 )  # fmt: skip
 
@@ -155,10 +154,10 @@ def _check_version(entries: Mapping[str, Any], name: str) -> None:
         cause = "it is not a manifest of corpusmill"
         raise UserError(name, cause, "Give the folder that a build wrote")
     version = entries.get("format_version")
-    if version in (*READABLE, FORMAT_VERSION):  # a tuple, as the version may be of any type
+    if version == FORMAT_VERSION:
         return
     has = f"format version {version}" if version else "no format version"
-    cause = f"it has {has}; this reads {READABLE[0]} to {FORMAT_VERSION}"
+    cause = f"it has {has}; this reads version {FORMAT_VERSION}"
     newer = isinstance(version, int) and version > FORMAT_VERSION
     older_cure = "Use the version of corpusmill that wrote it, or build it again"
     raise UserError(name, cause, "Update corpusmill" if newer else older_cure)
@@ -174,8 +173,6 @@ def from_json(entries: Mapping[str, Any]) -> Manifest:
         ValueError: an entry is of a wrong type or not allowed (KeyError and others, where entries
             are of wrong kinds).
     """
-    if entries["format_version"] != FORMAT_VERSION:
-        entries = upgrade(entries)
     splits = msgspec.convert(entries["splits"], dict[str, _SplitEntry])
     read = {name: _read_distributions(split) for name, split in splits.items()}
     manifest = msgspec.convert({**entries, "splits": read}, Manifest)

@@ -36,10 +36,6 @@ class OutputOptions:
     digits. The default is "{split}-{shard:05d}-of-{shards:05d}" and the format's suffix; Google's
     ELECTRA reads "pretrain_data.tfrecord-{shard}-of-{shards}"."""
 
-    shard_version: int | None = None
-    """Version of the shards' encoding, to build the bytes of an earlier release; the newest by
-    default. parquet has 1, written by Arrow, and 2; the other formats have 1."""
-
     @property
     def is_padded(self) -> bool:
         """Whether rows are padded; meaningful once the padding is not None."""
@@ -49,8 +45,7 @@ class OutputOptions:
         """Check each value.
 
         Raises:
-            UserError: no codec has the level, a bin is empty, the pattern does not name shards, or
-                there is no such version.
+            UserError: no codec has the level, a bin is empty, or the pattern does not name shards.
         """
         if self.shard_name is not None:
             check_pattern(self.shard_name)
@@ -58,5 +53,3 @@ class OutputOptions:
         levels = "1 to 22 for zstd, 1 to 9 for gzip and deflate"
         check_option("compression-level", level, level is None or 1 <= level <= 22, levels)
         check_option("bin-size", size, size is None or size >= 1, "1 or more")
-        version = self.shard_version
-        check_option("shard-version", version, version is None or version >= 1, "1 or more")

@@ -77,8 +77,6 @@ class ShardFormat(ABC):
         free_names: whether readers of the format accept names without its suffix.
         hub: whether the hub's `load_dataset` reads the format.
         level: default level of the codec, if it differs from the codec's own.
-        version: the newest version of its encoding; earlier ones are written on demand, so that
-            data sets that exist can be built again.
         group_rows: the most rows that are written at once. Where they are encoded together, this
             decides the file's bytes.
         has_groups: whether `list_groups` lists groups, each of which is read without the others.
@@ -93,7 +91,6 @@ class ShardFormat(ABC):
     free_names: ClassVar[bool] = False
     hub: ClassVar[bool] = False
     level: ClassVar[int | None] = None
-    version: ClassVar[int] = 1
     group_rows: ClassVar[int] = 8192
     has_groups: ClassVar[bool] = False
     companion_names: ClassVar[tuple[str, ...]] = ()
@@ -212,8 +209,7 @@ class ShardFormat(ABC):
             columns: of the data set.
 
         Raises:
-            UserError: the format does not support the codec, the level, the columns, the names or
-                the version.
+            UserError: the format does not support the codec, the level, the columns or the names.
         """
         compression = options.compression or self.compressions[0]
         if compression not in self.compressions:
@@ -227,7 +223,6 @@ class ShardFormat(ABC):
             compression=compression,
             compression_level=self._choose_level(compression, options.compression_level),
             padding=options.padding or self.padding,
-            shard_version=self._choose_version(options.shard_version),
         )
         self._check_names(resolved)
         if resolved.is_padded:
@@ -247,15 +242,6 @@ class ShardFormat(ABC):
                 f"Give 1 to {highest}",
             )
         return level
-
-    def _choose_version(self, version: int | None) -> int:
-        if version is not None and version > self.version:
-            raise UserError(
-                f"--shard-version {version}",
-                f"the newest version of {self.name} files is {self.version}",
-                "Leave it out, or update what provides the format",
-            )
-        return version or self.version
 
     def _check_names(self, options: OutputOptions) -> None:
         """Refuse a pattern that the format's readers do not accept, or that bins would share."""

@@ -284,6 +284,7 @@ class _Writer:
                 format=self.format.name,
                 options=self.options,
                 validation_share=made.validation_share,
+                num_shards=made.shards,
                 package=FORMATS.package_of(self.format.name),
             ),
             columns=objective.columns,

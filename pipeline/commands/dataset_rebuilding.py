@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from corpusmill.commands.build_command import count_shards, folder_of
+from corpusmill.commands.build_command import folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
 from corpusmill.dataset.manifest import MANIFEST, Manifest
@@ -69,7 +69,7 @@ def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions
         input=inputs,
         source=sources,
         tokenizer=manifest.tokenizer.name,
-        num_shards=count_shards(manifest),
+        num_shards=manifest.output.num_shards,
         order=manifest.output.order or "shuffled",
         seed=manifest.seed,
         validation_share=manifest.output.validation_share,

@@ -51,7 +51,7 @@ def test_importing_loads_no_heavy_library_and_writes_nothing(tmp_path: Path) -> 
 
 
 def test_a_data_set_says_what_it_is() -> None:
-    folder = CHECKOUT / "tests" / "data" / "version_2"
+    folder = CHECKOUT / "tests" / "data" / "small_data_set"
     data = DataSet(folder)
     assert repr(data) == (
         f"<DataSet {data.digest[:16]} for bert, split 'train' of train: {len(data):,} rows of "

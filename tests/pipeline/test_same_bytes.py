@@ -1,11 +1,9 @@
 """Neither the way a job runs nor the names of its input change a byte of a data set."""
 
-import hashlib
 import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +15,8 @@ import pipeline.runners.local.workers as local_workers
 import transforms.build
 import transforms.shuffle
 import transforms.trees
-from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
-from tests.tools.shard_samples import write_shard
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -164,18 +159,7 @@ def test_the_format_is_as_it_was(
     build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")
     built = digests(tmp_path / "out")
     golden = json.loads(GOLDEN.read_text())
-    earlier = golden.pop("shards of version 1")
     assert {name: built[name] for name in golden} == golden
-    assert {name: digest_of_version_1(tmp_path / "out", name) for name in earlier} == earlier
-
-
-def digest_of_version_1(data_set: Path, shard: str) -> str:
-    """The digest of a shard's rows as version 1 of its format has them, for earlier data sets."""
-    folder = UrlFolder(str(data_set))
-    manifest = read_manifest(folder)
-    options = replace(manifest.output.options, shard_version=1)
-    groups = list(read_shard(folder, manifest, shard))
-    return hashlib.sha256(write_shard(groups, manifest.columns, options)).hexdigest()
 
 
 def test_more_workers_than_the_machine_can_hold(

@@ -92,6 +92,6 @@ def test_mistakes_are_found_before_beam_is_imported(
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_data_sets_on_this_machine_are_read_without_beam(command: str) -> None:
-    data_set = CHECKOUT / "tests" / "data" / "version_2"
+    data_set = CHECKOUT / "tests" / "data" / "small_data_set"
     [(status, loaded)] = run_all([[command, str(data_set)]])
     assert (status, {*loaded} - {"numba"}) == (0, set())

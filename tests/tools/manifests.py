@@ -29,7 +29,9 @@ def small_manifest(**changes: Any) -> Manifest:
         tokenizer=TokenizerEntry(
             TOKENIZER, "tokenizer.json", "tokenizer.json", None, {}, "0" * 64, 600, special
         ),
-        output=OutputEntry("parquet", OutputOptions(padding="do_not_pad", compression="zstd"), 0.0),
+        output=OutputEntry(
+            "parquet", OutputOptions(padding="do_not_pad", compression="zstd"), 0.0, 1
+        ),
         columns=(INPUT_IDS,),
         corpus=CorpusEntry({"document_rule": "wikitext"}, None, 5000, ()),
     )

@@ -6,14 +6,14 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
+from corpusmill.arrays.columns import LONGEST_ROW, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet_pages import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet.footer import Chunk, can_be_stored
 from corpusmill.formats.parquet.writer import PagesWriter
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.layout.sorting import GROUP_TOKENS
 
@@ -28,7 +28,6 @@ class ParquetFormat(ShardFormat):
     file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
-    version = 2
     # Small enough for a reader that shuffles row groups, large enough that the footer is only a
     # thousandth of the file.
     group_rows = 8192
@@ -47,12 +46,8 @@ class ParquetFormat(ShardFormat):
                 raise UserError("--output-format parquet", cause, cure)
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
-        """Open a writer, which writes each batch as one row group.
-
-        Version 1 was written by Arrow, version 2 is written here.
-        """
-        writer = _ArrowWriter if options.shard_version == 1 else PagesWriter
-        return writer(sinks[0], columns, options)
+        """Open a writer, which writes each batch as one row group."""
+        return PagesWriter(sinks[0], columns, options)
 
     def read(
         self,
@@ -189,31 +184,3 @@ def _check_pages(
         if max(values, dictionary) > limit or page.bytes > most_bytes:
             claim = f"{page.values:,} values in {page.bytes:,} bytes"
             raise ValueError(f"a page claims {claim}, and its row group has at most {limit:,}")
-
-
-class _ArrowWriter:
-    """Writes version 1."""
-
-    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
-        self._writer = pq.ParquetWriter(
-            sink,
-            arrow_schema(columns, options.is_padded),
-            compression=options.compression,
-            compression_level=options.compression_level,
-            write_statistics=False,
-            # Small integers compress better and faster as streams of their bytes than with a
-            # dictionary (measured: 16 % smaller, 40 % faster).
-            use_dictionary=False,
-            column_encoding={_path(column): "BYTE_STREAM_SPLIT" for column in columns},
-        )
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        # A slice is copied first: where pages end must not depend on the rows before it.
-        self._writer.write_batch(pa.concat_batches([rows]), row_group_size=max(1, rows.num_rows))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-def _path(column: Column) -> str:
-    return f"{column.name}.list.element" if column.width else column.name

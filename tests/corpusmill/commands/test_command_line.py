@@ -16,7 +16,7 @@ from corpusmill.objectives.registry import OBJECTIVES
 from tests.conftest import CHECKOUT
 from tests.tools.packages import install
 
-DATA_SET = CHECKOUT / "tests" / "data" / "version_2"
+DATA_SET = CHECKOUT / "tests" / "data" / "small_data_set"
 # What the job alone needs, and how the job and the library are found where they are installed.
 _OF_JOB = ("apache_beam", "psutil", "pythonjsonlogger", "corpusmill", "pipeline", "transforms")
 # Neither the packages that are installed for this Python nor those in the working directory.

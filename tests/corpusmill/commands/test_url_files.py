@@ -16,7 +16,7 @@ from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
 
-DATA_SET = CHECKOUT / "tests" / "data" / "version_2"
+DATA_SET = CHECKOUT / "tests" / "data" / "small_data_set"
 
 
 @pytest.fixture

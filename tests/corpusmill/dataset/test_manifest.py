@@ -5,27 +5,17 @@ import re
 import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from corpusmill.arrays.columns import Role
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
-from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, from_json, to_json
-from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_json
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.inspection.decoded_examples import decode_examples, write_plainly
 from corpusmill.inspection.figures import summarize
-from corpusmill.objectives.bert import BertOptions
-from corpusmill.reading.data_set import DataSet
 from tests.conftest import CHECKOUT
 from tests.tools.manifests import small_manifest, small_shard
-from tests.tools.small_datasets import bert_tokenizer
 
 # Written by the last version of corpusmill that wrote format version 2.
 VERSION_2 = CHECKOUT / "tests" / "data" / "version_2"
@@ -115,8 +105,8 @@ def test_entries_of_wrong_types_or_values_are_refused(
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (1, "it has format version 1; this reads 2 to 4", "Use the version of corpusmill that"),
-        (FORMAT_VERSION + 1, "it has format version 5; this reads 2 to 4", "Update corpusmill"),
+        (0, "it has no format version", "Use the version of corpusmill that"),
+        (FORMAT_VERSION + 1, "it has format version 2; this reads version 1", "Update corpusmill"),
         (None, "it has no format version", "Use the version of corpusmill that wrote it"),
         ([2], "it has format version [2]", "Use the version of corpusmill that wrote it"),
     ],
@@ -131,76 +121,6 @@ def test_other_versions_are_refused(version: object, cause: str, cure: str) -> N
 def test_what_is_not_a_manifest_is_refused(content: bytes) -> None:
     with pytest.raises(UserError, match=r"^out/dataset\.json: it is not "):
         decode(content, "out")
-
-
-# Format version 2, whose columns had no roles
-
-
-def test_columns_of_version_2_get_their_roles() -> None:
-    """All that version 3 says of them, with the sentences of their own time."""
-    assert json.loads((VERSION_2 / "dataset.json").read_bytes())["format_version"] == 2
-    manifest = read_manifest(UrlFolder(str(VERSION_2)))
-    assert {column.name: column.role for column in manifest.columns} == {
-        "input_ids": Role.TOKEN_IDS,
-        "token_type_ids": Role.SEGMENTS,
-        "next_sentence_label": Role.CLASS,
-        "masked_lm_positions": Role.POSITIONS,
-        "masked_lm_ids": Role.PREDICTED_IDS,
-    }
-    objective = BertOptions(max_seq_length=32, duplicates=2).bind(bert_tokenizer())
-    for column, today in zip(manifest.columns, objective.columns, strict=True):
-        assert column == replace(today, meaning=column.meaning)
-    assert manifest.splits["train"].longest == 32
-    assert decode(encode(manifest), "out") == manifest
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_shards_of_earlier_versions_are_built_again_as_they_were(version: int) -> None:
-    entries = json.loads((VERSION_2 / "dataset.json").read_bytes())
-    columns = to_json(read_manifest(UrlFolder(str(VERSION_2))))["columns"]
-    entries |= {"format_version": version, "columns": columns}
-    assert from_json(entries).output.options.shard_version == 1
-
-
-def test_a_data_set_of_version_2_is_sound() -> None:
-    assert verify(VERSION_2) == []
-
-
-def test_a_data_set_of_version_2_is_shown() -> None:
-    folder = UrlFolder(str(VERSION_2))
-    manifest = read_manifest(folder)
-    report = summarize(manifest)
-    figures = {figure.name: figure.value for figure in report.splits[0].figures}
-    assert figures["random second segment"] == 24 / 41
-    assert figures["masked"] == 4 / 29
-    [batch] = read_shard(folder, manifest, manifest.splits["train"].shards[0].file)
-    text = folder.read("tokenizer.json").decode()
-    examples = decode_examples(batch, manifest.columns, text, manifest.tokenizer.special)
-    assert len(examples) == 21
-    labels = batch.column("next_sentence_label").to_pylist()
-    for example, label in zip(examples, labels, strict=True):
-        assert example.classes == {"second segment": ("next", "random")[label]}
-        assert (example.length, example.predictions, len(example.segments)) == (32, 4, 2)
-        words = " ".join(map(write_plainly, example.segments))
-        assert sum(words.count(mark) for mark in ("->", "[=")) == 4
-
-
-def test_a_data_set_of_version_2_is_read(tmp_path: Path) -> None:
-    folder = UrlFolder(str(VERSION_2))
-    manifest = read_manifest(folder)
-    data = DataSet(VERSION_2, cache_folder=tmp_path)
-    rows = [
-        row
-        for shard in manifest.splits["train"].shards
-        for batch in read_shard(folder, manifest, shard.file)
-        for row in batch.to_pylist()
-    ]
-    assert len(data) == len(rows) == 41
-    samples = data.take(np.arange(len(data)))
-    assert [
-        {name: np.asarray(value).tolist() for name, value in samples[number].items()}
-        for number in range(len(data))
-    ] == rows
 
 
 def test_a_manifest_of_few_bytes_takes_little_memory() -> None:

@@ -60,8 +60,8 @@ def rewrite(
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"padding": "max_length"}, {"compression": "none"}, {"shard_version": 1}],
-    ids=["ragged", "padded", "not compressed", "version 1"],
+    [{}, {"padding": "max_length"}, {"compression": "none"}],
+    ids=["ragged", "padded", "not compressed"],
 )
 @pytest.mark.parametrize("removed", [[0], [45, 46, 100], [*range(40, 60)], [*range(0, 199, 7)]])
 def test_the_rows_that_stay_are_as_they_were(

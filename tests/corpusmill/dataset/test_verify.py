@@ -421,7 +421,7 @@ def test_no_file_is_read_whole_but_the_manifest(intact: Path) -> None:
         {},
         {"notes.txt": "x"},
         {MANIFEST: '{"format": "something else"}'},
-        {MANIFEST: '{"format": "corpusmill", "format_version": 1}'},
+        {MANIFEST: '{"format": "corpusmill", "format_version": 0}'},
     ],
     ids=["absent", "empty", "other files", "another format", "another version"],
 )

@@ -1,6 +1,5 @@
 import io
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -85,19 +84,12 @@ def test_pyarrow_reads_what_was_written(shard: Path, padded: bool) -> None:
 
 
 @given(odd_rows(), st.booleans())
-def test_both_versions_hold_the_same(rows: list[Row], padded: bool) -> None:
+def test_arrow_reads_the_rows_and_the_exact_types(rows: list[Row], padded: bool) -> None:
     batches = [to_batch(rows, ODD, padded), to_batch(rows * 3, ODD, padded)]
     options = resolve(padding_options(padded), ODD)
-    arrow, own = (
-        pq.ParquetFile(
-            io.BytesIO(write_shard(batches, ODD, replace(options, shard_version=version)))
-        )
-        for version in (1, 2)
-    )
-    assert own.schema.equals(arrow.schema)
-    assert own.schema_arrow.equals(arrow.schema_arrow, check_metadata=True)
-    assert own.read().equals(arrow.read())
-    assert own.read().equals(pa.Table.from_batches(batches))
+    written = pq.ParquetFile(io.BytesIO(write_shard(batches, ODD, options)))
+    assert written.schema_arrow.equals(arrow_schema(ODD, padded), check_metadata=True)
+    assert written.read().equals(pa.Table.from_batches(batches))
 
 
 def test_lists_may_be_empty_and_pages_many() -> None:
@@ -123,11 +115,6 @@ def test_lists_may_be_empty_and_pages_many() -> None:
 def test_values_that_are_no_streams_are_refused(dtype: str) -> None:
     with pytest.raises(UserError, match=f"the column odd has the type {dtype}"):
         resolve(OutputOptions(), (Column("odd", dtype, "", 3),))
-
-
-def test_a_version_to_come_is_refused() -> None:
-    with pytest.raises(UserError, match="the newest version of parquet files is 2"):
-        resolve(OutputOptions(shard_version=3), BERT.columns)
 
 
 def test_duckdb_reads_what_was_written(shard: Path, padded: bool) -> None:

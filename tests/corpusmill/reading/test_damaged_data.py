@@ -225,12 +225,8 @@ def reseal(folder: Path, manifest: object) -> None:
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (5, "it has format version 5; this reads 2 to 4", "Update corpusmill"),
-        (
-            1,
-            "it has format version 1; this reads 2 to 4",
-            "Use the version of corpusmill that wrote it",
-        ),
+        (2, "it has format version 2; this reads version 1", "Update corpusmill"),
+        (-1, "it has format version -1; this", "Use the version of corpusmill that wrote it"),
         (None, "it has no format version", "build it again"),
     ],
 )

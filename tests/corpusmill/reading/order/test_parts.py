@@ -102,7 +102,7 @@ def test_pieces_follow_each_other_as_the_shards_do(
 
 
 def _in_corpus_order() -> NumberedSamples:
-    output = OutputEntry("parquet", OutputOptions(padding="do_not_pad"), 0.0, order="corpus")
+    output = OutputEntry("parquet", OutputOptions(padding="do_not_pad"), 0.0, 1, order="corpus")
     return NumberedSamples((140_000, 222_000), manifest=small_manifest(output=output))
 
 
