@@ -6,10 +6,8 @@
 
 With --drop-duplicates each task first gets a list of the documents that it leaves out
 (`transforms.duplicates`); with --append it gets another one, of those that the data set holds
-(`transforms.known_texts`). With --random-documents all, documents of the data set that text is
-added to are read again, and may enter the pool like new ones (`transforms.recall`). The corpus is
-tokenized once; documents travel to the shards as token ids, and a shard builds all of its examples
-itself.
+(`transforms.known_texts`). The corpus is tokenized once; documents travel to the shards as token
+ids, and a shard builds all of its examples itself.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +26,7 @@ from transforms.candidates import CANDIDATES
 from transforms.commit import CommitDataset
 from transforms.decide import CommitOptions, Decision
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
-from transforms.elements import Candidates, Task
+from transforms.elements import Task
 from transforms.known_texts import FindKnown, Held, Search
 from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
@@ -36,7 +34,6 @@ from transforms.pool import POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.provenance import ProvenanceOptions
 from transforms.read import READ_RANGES, REJECTS
-from transforms.recall import Recall, RecallDocuments, RecallOptions
 from transforms.recovery.workplace import Workplace
 from transforms.screening import Screening
 from transforms.shuffle import GatherShards, Routes
@@ -64,7 +61,6 @@ class Job:
         header: the manifest without its results.
         commit: what the commit writes and expects.
         held: the documents that the data set holds already; None if they do not matter.
-        recall: documents of the data set that may enter the pool; None if new ones alone may.
     """
 
     objective: Objective
@@ -82,7 +78,6 @@ class Job:
     commit: CommitOptions
     sources: tuple[str, ...] = ()
     held: Held | None = None
-    recall: Recall | None = None
 
     @property
     def layout(self) -> Layout:
@@ -99,16 +94,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     counts.append(prepared[COUNTS])
     pool = None
     if pool_tokens:
-        candidates = prepared[CANDIDATES]
-        if job.recall:
-            recalled = pipeline | "RecallDocuments" >> plan_recall(job, job.recall)
-            counts.append(recalled[COUNTS])
-            # Those of the data set come before those of the new text, as their ids do.
-            candidates |= "MoveBehind" >> beam.Map(
-                _move_behind, job.recall.plan.tasks
-            ).with_output_types(Candidates)
-            candidates = (recalled[CANDIDATES], candidates) | "JoinRecalled" >> beam.Flatten()
-        drawn = candidates | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
+        drawn = prepared[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
     schema = job.tokenizing.schema
@@ -165,8 +151,6 @@ def plan_provenance(job: Job) -> ProvenanceOptions | None:
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
     """Return how tasks are prepared, with candidates for a pool unless it has no tokens."""
     limit = candidate_limit(pool_tokens, job.corpus_bytes) if pool_tokens else None
-    if limit is not None and job.recall:
-        limit = min(limit, job.recall.limit)
     return Preparation(
         job.documents,
         job.tokenizing,
@@ -180,25 +164,13 @@ def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
 
 
 def plan_pool(job: Job, tokens: int) -> PoolOptions:
-    """Return how a pool of at most `tokens` tokens is drawn."""
+    """Return the options of a pool of at most `tokens` tokens."""
     return PoolOptions(
         job.layout.seed,
         tokens,
         job.routes.validation_share,
         job.tokenizing.token_dtype,
         job.place,
-        job.plan.tasks + (job.recall.plan.tasks if job.recall else 0),
+        job.plan.tasks,
         job.commit.fan_in,
-        job.recall.provenance.without_layouts() if job.recall else None,
     )
-
-
-def plan_recall(job: Job, recall: Recall) -> RecallDocuments:
-    """Return what reads documents of the data set again."""
-    options = RecallOptions(job.documents, job.tokenizing, job.layout.seed, recall.limit, job.place)
-    return RecallDocuments(recall.plan, options)
-
-
-def _move_behind(candidates: Candidates, tasks: int) -> Candidates:
-    """Number the task of candidates after some others."""
-    return candidates._replace(number=candidates.number + tasks)

@@ -128,12 +128,6 @@ class DatasetOptions(CorpusOptions):
     """With --append, what becomes of documents whose text the data set holds already: the run fails
     before anything is tokenized (refuse), they are left out and counted (skip), or they are added
     once more (allow)."""
-    random_documents: Literal["new", "all"] = "new"
-    """With --append, where the random documents of new rows come from: the new text alone (new), or
-    the new text and all documents of the data set, some of which are read again (all)."""
-    earlier_input: tuple[str, ...] = ()
-    """With --random-documents all, where the input of the data set is now: files, globs or folders
-    as for --input."""
     resume: bool = False
     """Resume a run into the output folder that was stopped; if there is none, start one."""
 
@@ -159,19 +153,8 @@ class DatasetOptions(CorpusOptions):
         if self.existing != "refuse" and not self.append:
             cause = "it only matters where a data set is added to"
             raise UserError(f"--existing {self.existing}", cause, "Add --append, or leave it out")
-        self._check_random_documents()
         rejects = self.max_rejects
         check_option("max-rejects", rejects, rejects is None or rejects >= 0, "0 or more")
-
-    def _check_random_documents(self) -> None:
-        draws_all = self.random_documents == "all"
-        if draws_all and not self.append:
-            cause = "it only matters where a data set is added to"
-            raise UserError("--random-documents all", cause, "Add --append, or leave it out")
-        if self.earlier_input and not draws_all:
-            value = f"--earlier-input {' '.join(self.earlier_input)}"
-            cause = "it is only read where random documents are drawn from all text"
-            raise UserError(value, cause, "Add --random-documents all, or leave it out")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
-from corpusmill.dataset.provenance import Provenance
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
@@ -61,8 +60,6 @@ class PoolOptions:
         place: where the run works.
         tasks: number of tasks, each of which may have candidates.
         fan_in: the most tasks whose candidates one task joins (`transforms.trees`).
-        provenance: tells the ids by which splits were drawn, where candidates are documents of
-            data sets that were merged; None if they are those that candidates have.
     """
 
     seed: int
@@ -72,7 +69,6 @@ class PoolOptions:
     place: Workplace
     tasks: int = 1
     fan_in: int = FAN_IN
-    provenance: Provenance | None = None
 
     def assign_splits(self, documents: np.ndarray) -> np.ndarray:
         """Return the split of each document, uint8[n].
@@ -80,8 +76,7 @@ class PoolOptions:
         Args:
             documents: uint64[n], ids.
         """
-        own = self.provenance.own_ids(documents) if self.provenance else documents
-        return assign_splits(self.seed, own, self.validation_share)
+        return assign_splits(self.seed, documents, self.validation_share)
 
 
 class PoolDoFn(beam.DoFn):

@@ -208,8 +208,6 @@ def make_jobs(folder: Path, copies: int) -> Iterator[tuple[str, Job]]:
     more = [*append, "--input", str(second)]
     changed = partial(Job, output=folder / "changed", base=build.output)
     yield "append", changed(more)
-    from_all = ["--random-documents", "all", "--earlier-input", str(first)]
-    yield "append, random documents of all", changed([*more, *from_all])
     grown = [*append, "--source", f"wiki={second}@2", f"news={first}"]
     yield "append to sources", Job(grown, folder / "changed", mixed.output)
     where = ["--where", "document % 50 = 0"]

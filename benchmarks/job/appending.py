@@ -1,13 +1,12 @@
 r"""The time to add 1 % of text to a data set, compared with the time to build the data set.
 
     python -m benchmarks.job.appending --text books.txt [--document-rule blank-lines] \
-        [--tokenizer wordpiece.json] [--objective bert] [--bytes 100000000] [--from-all] \
+        [--tokenizer wordpiece.json] [--objective bert] [--bytes 100000000] \
         [--rounds 3]
 
 The data set is built of the first bytes of the text, and a hundredth of them, from the text's end,
-is added to it. With --from-all it is added once more with random documents from all text; for these
-as much text of the data set is read again as the pool holds. How long the command takes to start is
-measured by adding a few documents only. Adding 1 % may take 3 % of the time of the build at most.
+is added to it. How long the command takes to start is measured by adding a few documents only.
+Adding 1 % may take 3 % of the time of the build at most.
 The processor time is that of all processes of a command.
 """
 
@@ -23,7 +22,6 @@ from benchmarks.console import make_parser, print_table, verdict
 from benchmarks.measure import Measurement, measure, median_ratio, take_turns
 
 _BUILD, _APPEND, _START = "build", "add 1 %", "add a few documents"
-_FROM_ALL = "add 1 %, random documents from all text"
 _BAR, _SHARE = 0.03, 100
 _UNITS = {"seconds": "the elapsed time", "processor_seconds": "the processor time"}
 
@@ -56,25 +54,21 @@ def list_calls(arguments: argparse.Namespace) -> Mapping[str, Callable[[], Measu
     command, output = ("pipeline", objective), folder / "output"
     flags = ("--document-rule", arguments.document_rule) if arguments.document_rule else ()
 
-    def append(text: Path, *random: str | Path) -> Measurement:
+    def append(text: Path) -> Measurement:
         copy = folder / "copy"
         remove(copy)
         # No file of a data set is written in place.
         shutil.copytree(output, copy, copy_function=os.link)
         files = ("--input", text, "--tokenizer", tokenizer, "--output", copy)
         # The same books may have been read already.
-        return measure(*command, *files, *flags, "--append", "--existing", "allow", *random)
+        return measure(*command, *files, *flags, "--append", "--existing", "allow")
 
     build(command, SAMPLE, tokenizer, output, *flags)  # compiles kernels
-    calls = {
+    return {
         _BUILD: lambda: build(command, first, tokenizer, output, *flags),
         _APPEND: lambda: append(more),
         _START: lambda: append(few),
     }
-    if arguments.from_all:
-        random = ("--random-documents", "all", "--earlier-input", first)
-        calls[_FROM_ALL] = lambda: append(more, *random)
-    return calls
 
 
 def list_cells(runs: Runs) -> Iterator[tuple[str, ...]]:
@@ -114,9 +108,6 @@ def main() -> None:
     parser.add_argument("--document-rule", help="as builds take it; by default the objective's")
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json; by default it is trained")
     parser.add_argument("--objective", default="bert")
-    parser.add_argument(
-        "--from-all", action="store_true", help="add it with random documents from all text, too"
-    )
     parser.add_argument("--bytes", type=int, default=100 * MEGABYTE, help="of the data set's text")
     arguments = parser.parse_args()
     runs = take_turns(list_calls(arguments), arguments.rounds)

@@ -91,8 +91,6 @@ def _append_flags(part: Generation | None, before: Generation | None) -> Iterato
     """Yield the options by which a part was added to those before it; none where it was joined."""
     if part and before and part.moved_by in {None, before.moved_by}:
         yield "--append"
-        if part.random_documents:
-            yield from ("--random-documents", part.random_documents)
 
 
 def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:

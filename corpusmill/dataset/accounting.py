@@ -23,15 +23,12 @@ class Expected:
         bytes: sum of the input files' sizes; -1 if files are compressed.
         shards: number of shards.
         repeats: how many times each document is built.
-        recalled: number of documents of a data set that are read again; None if it is not known,
-            or there are none.
     """
 
     ranges: int
     bytes: int
     shards: int
     repeats: int
-    recalled: int | None = None
 
 
 class Loss(NamedTuple):
@@ -134,7 +131,7 @@ def find_imbalances(
         comparisons.append(("rejects written", count("write.rejects"), "rejects found", rejects))
     if reasons := count_reasons(counts):
         comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", rejects))
-    comparisons += _compare_pool(counts, expected.recalled)
+    comparisons += _compare_pool(counts)
     if expected.bytes >= 0:
         comparisons.append(("bytes read", count("read.bytes"), "bytes of input", expected.bytes))
     return [
@@ -157,16 +154,11 @@ def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[s
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
 
 
-def _compare_pool(
-    counts: Mapping[str, int], recalled: int | None
-) -> Iterator[tuple[str, int, str, int]]:
+def _compare_pool(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
     """Compare the documents that may enter the pool with those that came, where known."""
     if "pool.candidates" in counts:
         kept = counts.get("candidates.documents", 0)
         yield "candidates of the pool", counts["pool.candidates"], "candidates kept", kept
-    if recalled is not None:
-        read = counts.get("recall.documents", 0)
-        yield "documents read again", read, "documents to read again", recalled
 
 
 def _compare_sources(

@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
@@ -38,8 +38,6 @@ class Generation:
         shards: its number of shards of each split; empty where there is but one generation.
         moved_by: by how much the numbers of its files grew when data sets were merged; None for
             nothing. Its files of provenance, its layout and its draws have the ids from before.
-        random_documents: where the random documents in its rows come from: "all" for all text that
-            the data set had then; None for its own text alone, or where there are none.
     """
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
@@ -47,7 +45,6 @@ class Generation:
     tag: Annotated[str, Meta(pattern=rf"\A({ADDED_TAG})?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
     moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
-    random_documents: Literal["all"] | None = None
 
     @property
     def first_id(self) -> int:
@@ -101,13 +98,6 @@ class Provenance:
         numbers: npt.NDArray[np.int64] = ends - 1
         return numbers
 
-    def without_layouts(self) -> "Provenance":
-        """Return what tells ids apart alone: a layout is long where there are many sources."""
-        layout = Layout(0, 1, 0)
-        return replace(
-            self, generations=tuple(replace(one, layout=layout) for one in self.generations)
-        )
-
     def own_ids(self, documents: Ids) -> Ids:
         """Return the ids, uint64[n], that documents had when they were built, before any merge.
 
@@ -119,20 +109,13 @@ class Provenance:
         return own
 
     def select_held(self, generation: Generation, documents: Ids) -> Ids:
-        """Return those of some documents that rows of a generation may hold.
-
-        These are its own, and where its random documents come from all text also those that were
-        there before. What a merge has put before the data set that it belonged to is not.
+        """Return those of some documents that rows of a generation may hold, which are its own.
 
         Args:
             generation: one of these generations.
             documents: uint64[n], their ids in the data set.
         """
-        is_held = self.numbers_of(documents) == self.generations.index(generation)
-        if generation.random_documents == "all":
-            is_held |= documents < np.uint64(document_id(generation.first_file, 0))
-            is_held &= documents >= np.uint64(generation.first_id)
-        held: Ids = documents[is_held]
+        held: Ids = documents[self.numbers_of(documents) == self.generations.index(generation)]
         return held
 
 

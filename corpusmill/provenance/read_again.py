@@ -17,7 +17,6 @@ from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
-from corpusmill.provenance.records import UnreadableTextError
 
 # How far before a document's place it is looked for: up to the beginning of the longest file.
 _REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
@@ -56,28 +55,6 @@ def list_ranges(file: FileRange, first: int, last: int) -> Iterator[FileRange]:
             yield FileRange(name, number, options, begin, last + 1)
     # Places of a format of another package need not be bytes.
     yield FileRange(name, number, options)
-
-
-def read_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield some documents of a file with the texts that they had.
-
-    Args:
-        open_file: as of `find_again`.
-        file: as of `find_again`.
-        wanted: as of `find_again`.
-
-    Yields:
-        Rows of TEXT_SCHEMA, ascending by id, none of them empty; together all of the documents.
-
-    Raises:
-        UnreadableTextError: a document is not there, or has another text now.
-    """
-    missing = wanted.num_rows
-    for documents in find_again(open_file, file, wanted):
-        missing -= documents.num_rows
-        yield documents
-    if missing:
-        raise UnreadableTextError(f"{file.file} {CHANGED}")
 
 
 def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -155,21 +132,3 @@ def _group(
     is_next = places[1:] // GROUP_BYTES != places[:-1] // GROUP_BYTES
     begins = [0, *(np.flatnonzero(is_far | is_next) + 1).tolist()]
     yield from zip(begins, [*begins[1:], len(places)], strict=True)
-
-
-def measure_reading(documents: pa.Table) -> npt.NDArray[np.int64]:
-    """Return how many bytes are read for each of some documents of a file that is read in ranges.
-
-    Args:
-        documents: as `read_again` takes them, at least one.
-
-    Returns:
-        int64[documents].
-
-    Example:
-        places [0, 100, 900,000] and lengths [90, 90, 90] give [90, 100, 65,626].
-    """
-    places, lengths = _places(documents), documents.column("length").to_numpy().astype(np.int64)
-    before = np.append(0, places[1:] - places[:-1] - lengths[:-1])
-    sizes: npt.NDArray[np.int64] = np.clip(before, 0, GAP_BYTES) + lengths
-    return sizes

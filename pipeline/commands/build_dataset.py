@@ -75,10 +75,9 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         if appended:
             recipe = appended.adapt(recipe)
             stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
-            if resume and appended.has_added(recipe, dataset.random_documents):
+            if resume and appended.has_added(recipe):
                 console.print(_ADDED)
                 return True
-            appended.find_random_documents(recipe, dataset, folder.path)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.graph import build_dataset  # noqa: PLC0415

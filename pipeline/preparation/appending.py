@@ -12,12 +12,10 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.provenance.digests import list_tables
-from pipeline.options import DatasetOptions
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.changes import compare_files, describe_changes
 from pipeline.preparation.header import describe
 from pipeline.preparation.output import find_files_of
-from pipeline.preparation.recalling import Recalling
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from transforms.storage.file_systems import join_path
@@ -44,7 +42,6 @@ class Appended:
 
     Attributes:
         manifest: of the data set.
-        recalling: its documents that may be random ones of the new text; None for none.
 
     Raises:
         UserError: there is no data set to which anything can be added.
@@ -52,7 +49,6 @@ class Appended:
 
     def __init__(self, output: str, run: RunFolder) -> None:
         self._place, self._is_resumed = BeamFolder(output), run.earlier is not None
-        self.recalling: Recalling | None = None
         self._folder: Folder
         self._folder, self.manifest = open_data_set(self._place)
         if run.earlier is not None:
@@ -102,18 +98,16 @@ class Appended:
         names = (name for name in self._place.list() if name not in known)
         return tuple(find_files_of(tag, names, shard_name))
 
-    def has_added(self, recipe: Recipe, random_documents: str) -> bool:
+    def has_added(self, recipe: Recipe) -> bool:
         """Whether the last generation was made of some files, and they are as they were.
 
         If the run is resumed, it has not yet added them.
 
         Args:
             recipe: of the input.
-            random_documents: where they come from, as `DatasetOptions` has it.
 
         Raises:
-            UserError: it was made of them with random documents from elsewhere, or with sources
-                that were taken more or less often.
+            UserError: it was made of them with sources that were taken more or less often.
         """
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         if self._is_resumed or len(generations) < 2:
@@ -128,47 +122,16 @@ class Appended:
             cause = f"the text has been added, with the repeats {taken}"
             cure = "Give these, or leave --resume out to add the text once more"
             raise UserError(f"{_FLAG} --resume", cause, cure)
-        if (before := generations[-1].random_documents or "new") != random_documents:
-            cause = f"the text has been added, with --random-documents {before}"
-            cure = "Give that, or leave --resume out to add the text once more"
-            raise UserError(f"{_FLAG} --resume", cause, cure)
         return True
 
-    def find_random_documents(self, recipe: Recipe, dataset: DatasetOptions, folder: str) -> None:
-        """Find documents of the data set that may be random ones of the new text, and their files.
-
-        Args:
-            recipe: of the new text.
-            dataset: says whether they may, and where the input of the data set is now.
-            folder: of the run.
-
-        Raises:
-            UserError: the objective draws no random documents, or a file is not what it was.
-        """
-        if dataset.random_documents == "new":
-            return
-        objective, manifest = recipe.objective, self.manifest
-        if not objective.pool_tokens:
-            cause = f"{objective.name} with these options draws no random documents"
-            raise UserError("--random-documents all", cause, "Leave it out")
-        recalling = Recalling(self._folder, manifest, recipe.documents, objective.pool_tokens)
-        recalling.find_files(dataset.earlier_input, folder)
-        self.recalling = recalling
-
     def complete(self, job: "Job", existing: str, folder: str) -> "Job":
-        """Return a job that compares documents with those of the data set, or draws from them.
+        """Return a job that compares documents with those of the data set.
 
         Args:
             job: the job.
             existing: what becomes of documents that are there already, as `DatasetOptions` has it.
             folder: of the run.
         """
-        if self.recalling:
-            path, added = join_path(folder, "recall.jsonl"), job.commit.generation
-            assert added  # noqa: S101  as no data set without provenance is added to
-            recall = self.recalling.plan(path, added, job.range_bytes)
-            expected = replace(job.commit.expected, recalled=recall.documents)
-            job = replace(job, recall=recall, commit=replace(job.commit, expected=expected))
         if existing == "allow":
             return job
         # This needs Beam, and mistakes are found without it.

@@ -67,12 +67,7 @@ def _describe_provenance(recipe: Recipe) -> Provenance | None:
     if not isinstance(dataset, DatasetOptions) or not dataset.provenance:
         return None
     has_spans = column_of(recipe.objective.built_columns, Role.SPANS) is not None
-    generation = Generation(
-        recipe.first_file,
-        recipe.layout,
-        recipe.tag,
-        random_documents="all" if dataset.random_documents == "all" else None,
-    )
+    generation = Generation(recipe.first_file, recipe.layout, recipe.tag)
     return Provenance(VERSION, (generation,), has_spans)
 
 

@@ -49,7 +49,7 @@ def assert_as_before(growing: Growing, first: Growing) -> None:
     ("share", "error", "status"),
     [
         (0.2, full_disk, USER_ERROR), (0.5, KeyboardInterrupt, INTERRUPTED),
-        (0.6, full_disk, USER_ERROR), (0.92, KeyboardInterrupt, INTERRUPTED),
+        (0.6, full_disk, USER_ERROR), (0.94, KeyboardInterrupt, INTERRUPTED),
     ],
 )  # fmt: skip
 def test_an_append_stopped_at_any_moment_goes_on(

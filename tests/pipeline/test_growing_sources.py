@@ -21,8 +21,7 @@ from tests.pipeline.test_edit_jobs import drop, subset
 from tests.pipeline.test_merge_job import merge
 from tests.tools.growing import without_descriptions
 from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here
-from tests.tools.origins import check_provenance, list_documents, list_origins
-from tests.tools.random_draws import all_of, draws
+from tests.tools.origins import check_provenance, list_documents
 
 _FLAGS = (*SMALL, "--validation-share", "0.2", "--bin-size", "32")
 # In the order of their files: those of the first part, and those that are added.
@@ -220,18 +219,6 @@ def test_data_sets_with_parts_and_removals_are_joined_and_changed(
     subset(output, chosen, tmp_path / "part")
     assert problems(tmp_path / "part") == []
     assert [one.document for one in list_documents(tmp_path / "part")] == chosen
-
-
-def test_random_documents_of_all_sources_and_parts(
-    first: Path, texts: list[Path], wordpiece: Path, tmp_path: Path
-) -> None:
-    output = tmp_path / "out"
-    shutil.copytree(first, output)
-    add(texts, wordpiece, output, *all_of(*texts[:2]))
-    check_sources(output, texts, [0, 1, 2, 3])
-    origins = list_origins(output)
-    drawn = {other >> OFFSET_BITS for _, other in draws(origins, "more1-bin")}
-    assert drawn == {0, 1, 2, 3}
 
 
 def test_known_text_is_compared_over_all_sources(

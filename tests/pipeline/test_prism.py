@@ -86,13 +86,12 @@ def test_text_is_added_with_the_bytes_of_the_local_runner(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     first, second = halve(sample.read_bytes(), tmp_path)
-    flags = ("--random-documents", "all", "--earlier-input", first)
     folders = [Growing(tmp_path / name, tokenizer_path) for name in ("here", "prism")]
     for growing, where in zip(
         folders, ((), ("--range-bytes", "7777", *PRISM, *THREADS)), strict=True
     ):
         growing.build(first)
-        growing.append(second, flags=(*flags, *where))
+        growing.append(second, flags=where)
     assert folders[0].files() == folders[1].files()
 
 

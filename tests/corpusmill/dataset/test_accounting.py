@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from corpusmill.dataset.accounting import (
@@ -101,15 +99,6 @@ def test_a_data_set_without_a_pool_has_no_candidates() -> None:
         if name.split(".")[0] not in {"pool", "candidates"}
     }
     assert find_imbalances(own, EXPECTED, written_rows=7, shards=2) == []
-
-
-def test_documents_that_are_read_again_are_counted_for_themselves() -> None:
-    expected = replace(EXPECTED, recalled=4)
-    counts = {**BALANCED, "recall.documents": 4, "recall.tokens": 90}
-    assert find_imbalances(counts, expected, written_rows=7, shards=2) == []
-    counts["recall.documents"] = 3
-    [sentence] = find_imbalances(counts, expected, written_rows=7, shards=2)
-    assert sentence == "3 documents read again, but 4 documents to read again"
 
 
 def test_counts_of_the_run_are_told_from_those_of_the_data_set() -> None:

@@ -7,13 +7,12 @@ from corpusmill.dataset.provenance import Generation, Provenance
 from corpusmill.layout.placement import Layout
 
 _LAYOUT = Layout(1, 1, 0)
-# Three files of one data set; then two parts of another one that was merged with it, of which the
-# second draws from both; then one that draws from all of them.
+# Three files of one data set; then two parts of another one that was merged with it; then one more.
 PARTS = (
     Generation(0, _LAYOUT),
     Generation(3, _LAYOUT, "more1", moved_by=3),
-    Generation(5, _LAYOUT, "more2", moved_by=3, random_documents="all"),
-    Generation(6, _LAYOUT, "more3", random_documents="all"),
+    Generation(5, _LAYOUT, "more2", moved_by=3),
+    Generation(6, _LAYOUT, "more3"),
 )
 PROVENANCE = Provenance(1, PARTS)
 DOCUMENTS = np.array([document_id(file, 7) for file in range(8)], np.uint64)
@@ -30,6 +29,6 @@ def test_each_document_has_a_generation_and_the_id_of_its_build() -> None:
     assert (own & np.uint64(2**40 - 1) == 7).all()
 
 
-def test_rows_hold_documents_of_their_part_and_of_those_it_draws_from() -> None:
+def test_rows_hold_documents_of_their_part_alone() -> None:
     held = [files_of(PROVENANCE.select_held(part, DOCUMENTS)) for part in PARTS]
-    assert held == [[0, 1, 2], [3, 4], [3, 4, 5], [0, 1, 2, 3, 4, 5, 6, 7]]
+    assert held == [[0, 1, 2], [3, 4], [5], [6, 7]]

@@ -13,7 +13,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.provenance import Generation, Provenance
 from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.corpus_graph import measure_job
@@ -40,7 +39,6 @@ from transforms.edit import Edited
 from transforms.edit_decision import EditPlan
 from transforms.known_texts import Held
 from transforms.plan import Plan
-from transforms.recall import Recall
 from transforms.stored_files import StoredFile
 from transforms.verify import Checking
 
@@ -154,15 +152,9 @@ def job_of(objective: str, size: Size, folder: Path) -> Job:
 
 
 def addition_to(job: Job) -> Job:
-    """The same text added to a data set of a thousand parts with as many sources each."""
-    layout = job.layout
-    parts = tuple(
-        Generation(10 * number, layout, f"added-{number:04d}" * (number > 0), {"train": 1})
-        for number in range(1000)
-    )
-    recall = Recall(Plan("gs://corpus/plan", 10**6, 10**6), 10**9, 2**50, Provenance(1, parts))
+    """The same text added to a data set with many documents."""
     held = Held(BeamFolder("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
-    return replace(job, held=held, recall=recall)
+    return replace(job, held=held)
 
 
 def translate_all(
@@ -210,7 +202,7 @@ def test_text_that_is_added_is_translated(
     job = addition_to(job_of("bert", size, folder))
     for proto in translate_all(engines, partial(build_dataset, job=job)):
         names = [transform.unique_name for transform in proto.components.transforms.values()]
-        assert any("RecallDocuments" in name for name in names)
+        assert any("FindKnown" in name for name in names)
 
 
 def test_the_measuring_of_a_corpus_is_translated(
