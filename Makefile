@@ -54,11 +54,12 @@ train-demo: $(ENV)/demo ## Train a small BERT on the sample text and draw its lo
 	$(VENV)/corpusmill bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
 	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO) $(if $(wildcard $(DEMO)/checkpoint.pt),--resume)
 
-lint: $(ENV)/test ## Check style, format, types and the layers of imports
+lint: $(ENV)/test ## Check style, format, types and the layers of imports, and count code lines
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+	$(VENV)/python -m tests.tools.code_lines
 
 test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/corpusmill/objectives runs that path's tests, without lint
 	$(PYTEST) $(ONLY)

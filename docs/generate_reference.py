@@ -1,14 +1,17 @@
 """The pages of the commands, generated from the dataclasses that the command line is made of.
 
-MkDocs calls `on_files` when it builds the site. Run as a program, this prints the pages:
-`python docs/generate_reference.py [COMMAND]`.
+MkDocs calls `on_files` when it builds the site, and `on_post_build` to add `llms.txt`, the list of
+all pages for programs that read (https://llmstxt.org). Run as a program, this prints the pages of
+the commands: `python docs/generate_reference.py [COMMAND]`.
 """
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_origin
 
@@ -32,6 +35,48 @@ def on_files(files: Any, config: Any) -> Any:
     for name, content in pages.items():
         files.append(File.generated(config, f"{_FOLDER}/{name}.md", content=content))
     return files
+
+
+def on_post_build(config: Any) -> None:
+    """Write the list of pages beside the site; MkDocs calls this."""
+    pages = Path(config["docs_dir"])
+    Path(config["site_dir"], "llms.txt").write_text(render_page_list(pages), encoding="utf-8")
+
+
+def render_page_list(folder: Path) -> str:
+    """Return llms.txt: the title of each page with its address and its first sentence.
+
+    Args:
+        folder: of the pages.
+    """
+    first = (folder / "index.md").read_text(encoding="utf-8")
+    lines = ["# corpusmill", "", f"> {_first_sentence(first)}", ""]
+    for section in ("tutorials", "how-to", "reference", "explanation"):
+        lines += [f"## {section.capitalize()}", ""]
+        for page in sorted((folder / section).rglob("*.md")):
+            text = page.read_text(encoding="utf-8")
+            title = text.partition("\n")[0].removeprefix("# ")
+            address = f"{page.relative_to(folder).with_suffix('').as_posix()}/".removesuffix(
+                "index/"
+            )
+            sentence = _first_sentence(text)
+            lines.append(f"- [{title}]({address}){': ' if sentence else ''}{sentence}")
+        if section == "reference":
+            lines += [
+                f"- [{name}]({_FOLDER}/{name}/): {summary}" for name, summary, _ in list_commands()
+            ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _first_sentence(page: str) -> str:
+    """Return the first sentence of a page, without its marks; empty if there is none."""
+    _, _, body = page.partition("\n\n")
+    paragraph = " ".join(body.partition("\n\n")[0].split())
+    if not paragraph[:1].isalnum() and paragraph[:1] not in "`*[":
+        return ""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+    return re.split(r"(?<=[.:])\s", plain, maxsplit=1)[0].rstrip(":")
 
 
 def render_index() -> str:

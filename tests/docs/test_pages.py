@@ -10,7 +10,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 from docs.draw_graph import PICTURE, draw, list_edges, translate_graph
-from docs.generate_reference import render_command
+from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
 from tests.docs.pages import Block, Session, read_blocks, split_commands
 from tests.examples.recipes import PAGES as RECIPES
@@ -49,6 +49,15 @@ def test_every_objective_has_a_page_with_its_options(name: str) -> None:
     for option in (*fields(OBJECTIVES[name]), *fields(DocumentOptions)):
         assert f"\n`--{option.name.replace('_', '-')}`" in page
     assert [preset for preset in OBJECTIVES[name].presets if f"| `{preset}` |" not in page] == []
+
+
+def test_the_list_for_programs_has_every_page_and_command() -> None:
+    listed = render_page_list(CHECKOUT / "docs")
+    for page in _ALL:
+        address = f"{page.removeprefix('docs/').removesuffix('.md')}/".removesuffix("index/")
+        assert f"]({address})" in listed or not address
+    assert "- [Add text to a data set](how-to/append/): `--append` adds new text" in listed
+    assert "- [verify](reference/commands/verify/): " in listed
 
 
 def test_the_rooms_are_listed() -> None:
