@@ -1,8 +1,12 @@
 """The options of a command one by one, as its dataclasses declare and document them."""
 
+import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from functools import cache
+from itertools import pairwise
+from textwrap import dedent
 from types import UnionType
 from typing import (
     Annotated,
@@ -15,8 +19,6 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
-
-from tyro._docstrings import get_field_docstring
 
 from corpusmill.commands.command import Choices, Command
 from corpusmill.console.usage_errors import POSITIONAL
@@ -93,9 +95,42 @@ def subcommands_of(command: Command) -> tuple[str, ...]:
     return tuple(name for hint in hints for name in _name_parts(hint))
 
 
+@cache
+def document_fields(kind: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a class and of its bases, each as one line.
+
+    Example:
+        A class with `seed: int = 0` and, on the next line, a string that says "The seed." gives
+        {"seed": "The seed."}.
+    """
+    texts: dict[str, str] = {}
+    for base in kind.__bases__:
+        texts |= {} if base.__module__ == "builtins" else document_fields(base)
+    try:
+        [body] = ast.parse(dedent(inspect.getsource(kind))).body
+    except (OSError, SyntaxError):  # a class that a program has made
+        return texts
+    assert isinstance(body, ast.ClassDef)  # noqa: S101  it is the source of a class
+    for statement, following in pairwise(body.body):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            texts[statement.target.id] = " ".join(str(following.value.value).split())
+    return texts
+
+
+def summarize(kind: Any) -> str | None:
+    """Return the first paragraph of the docstring of a class of options, as one line."""
+    if not is_dataclass(kind) and not is_typeddict(kind):
+        return None
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
 def _walk(kind: Any, choices: Choices, subcommand: str) -> Iterator[Option]:
-    group = inspect.getdoc(kind) or ""
-    group = " ".join(group.split("\n\n")[0].split())
+    group = summarize(kind) or ""
     declared: Mapping[str, Field[Any]] = {}
     if is_dataclass(kind):
         declared = {field.name: field for field in fields(kind)}
@@ -107,7 +142,7 @@ def _walk(kind: Any, choices: Choices, subcommand: str) -> Iterator[Option]:
             yield from _walk(hint, choices, subcommand)
             continue
         default = _default_of(declared[name]) if name in declared else None
-        text = " ".join((get_field_docstring(kind, name, ()) or "").split())
+        text = document_fields(kind).get(name, "")
         if parts:
             usual = next(word for word, part in parts.items() if isinstance(default, part))
             yield Option(name, Literal[tuple(parts)], usual, text, group)

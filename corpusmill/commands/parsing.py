@@ -2,14 +2,21 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import make_dataclass, replace
-from typing import Any, Literal, NoReturn, cast
+from dataclasses import MISSING, fields, is_dataclass, make_dataclass
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Annotated, Any, Literal, NoReturn, TypedDict, get_type_hints, is_typeddict
 
 import tyro
-from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
-from tyro.constructors._struct_spec_dataclass import dataclass_rule
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from corpusmill.commands.command import Choices, Command
+from corpusmill.commands.options import document_fields, summarize
 from corpusmill.commands.table import Entry
 from corpusmill.console.usage_errors import explain_mistakes, refuse_command
 
@@ -48,11 +55,21 @@ def parse_options(name: str, command: Command, arguments: Sequence[str]) -> Any:
         return tyro.cli(
             command.options,
             prog=prog,
-            description=f"{inspect.getdoc(command.options) or ''}\n\n{_FILE.format(name)}",
+            description=_wrap(f"{inspect.getdoc(command.options) or ''}\n\n{_FILE.format(name)}"),
             args=arguments,
             config=_CONFIG,
-            registry=_offer(command.choices),
+            registry=_declare_options(command.choices),
         )
+
+
+def _wrap(text: str) -> str:
+    """Wrap each paragraph to the terminal's width.
+
+    The parser would join lines that begin with a letter, so all but the first are indented.
+    """
+    width = get_terminal_size().columns
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "\n\n".join(fill(one, width, subsequent_indent="  ") for one in paragraphs)
 
 
 def _refuse_without_variant(prog: str, command: Command, arguments: Sequence[str]) -> NoReturn:
@@ -83,27 +100,61 @@ def _print_list(
         stubs[name].__doc__ = summary
     with explain_mistakes(prog, None, arguments):
         tyro.extras.subcommand_cli_from_dict(
-            stubs, prog=prog, description=description, args=arguments, config=_CONFIG
+            stubs, prog=prog, description=_wrap(description), args=arguments, config=_CONFIG
         )
     raise AssertionError  # without a command, the parser returns nothing
 
 
-def _offer(choices: Choices) -> ConstructorRegistry:
-    """Let the parser offer the values of options whose types do not list them."""
+def _declare_options(choices: Choices) -> ConstructorRegistry:
+    """Tell the parser the options of a dataclass, and their texts, which it wraps to the terminal.
+
+    Args:
+        choices: the values of options whose types do not list them.
+    """
     registry = ConstructorRegistry()
-    classes = {options for options, _ in choices}
 
     @registry.struct_rule
-    def offer(info: StructTypeInfo) -> StructConstructorSpec | None:
-        spec = dataclass_rule(info) if info.type in classes else None
-        if spec is None:
+    def declare(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if not is_dataclass(info.type):
             return None
-        options = (
-            replace(option, type=cast(Any, Literal[choices[info.type, option.name]]))
-            if (info.type, option.name) in choices
-            else option
-            for option in spec.fields
+        kind, hints = info.type, get_type_hints(info.type, include_extras=True)
+        names = {field.name.removesuffix("_options"): field.name for field in fields(kind)}
+        declared = [
+            StructFieldSpec(
+                name,
+                _type_of(hints[own], choices.get((kind, own))),
+                _default_of(kind, own, info.default),
+                document_fields(kind).get(own) or summarize(hints[own]),
+            )
+            for name, own in names.items()
+        ]
+        return StructConstructorSpec(
+            lambda **values: kind(**{names[name]: value for name, value in values.items()}),
+            tuple(declared),
         )
-        return replace(spec, fields=tuple(options))
 
     return registry
+
+
+def _type_of(hint: Any, choices: tuple[str, ...] | None) -> Any:
+    """Return the type by which the parser reads an option."""
+    if choices is not None:
+        return Literal[choices]
+    if not is_typeddict(hint):
+        return hint
+    texts = document_fields(hint)
+    options = {
+        name: Annotated[kind, tyro.conf.arg(help=texts[name])]
+        for name, kind in get_type_hints(hint, include_extras=True).items()
+    }
+    return TypedDict(hint.__name__, options, total=hint.__total__)  # type: ignore[operator]
+
+
+def _default_of(kind: Any, name: str, instance: Any) -> Any:
+    """Return the default of an option: that of an instance which is given, or its class's own."""
+    if is_dataclass(instance):
+        return getattr(instance, name)
+    [field] = (field for field in fields(kind) if field.name == name)
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return tyro.MISSING if field.default is MISSING else field.default
