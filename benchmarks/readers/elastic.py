@@ -6,8 +6,9 @@ One epoch is read in three phases: by 8 ranks for 20 steps, by 2 for 20 steps, a
 After each phase the states are saved and the processes end; the next phase resumes from the states
 in new processes. Where "ranks" change, those of a phase read 48 samples a step together (8 x 6,
 2 x 24, 6 x 8); where "ranks, batch" change, also that does (8 x 3, 2 x 17, 6 x 7). Each rank has 1,
-2 and 0 workers. A library that refuses this is measured again with 2 workers in all phases. That
-each is used rightly is shown by the rows where "nothing" changes: 6 ranks with 8 samples each.
+2 and 0 workers, if the library has any. A library that refuses this is measured again with 2
+workers in all phases. That each is used rightly is shown by the rows where "nothing" changes: 6
+ranks with 8 samples each.
 
 "lost" are samples that no rank has read in the epoch, "repeated" are readings after the first. The
 peers are those that are installed, and used as their documentation shows (`elastic_peers`). Ranks

@@ -71,7 +71,7 @@ def corpusmill_loader(place: Place) -> OpenPeer:
     samples = Numbers((place.samples // SHARDS,) * SHARDS + (place.samples % SHARDS,))
     order = Order(samples.shard_sizes, _SEED)
     batches = Batches(samples, order, FixedBatches(place.batch_size), NumbersOfRows())
-    loader = TensorLoader(batches, place.rank, place.ranks, num_workers=place.workers)
+    loader = TensorLoader(batches, place.rank, place.ranks)
     if place.states:
         loader.load_state_dict(place.states[0])
     return OpenPeer((batch["number"].tolist() for batch in loader), loader.state_dict)
@@ -203,7 +203,7 @@ class Peer(NamedTuple):
         package: the distribution whose version is shown.
         open: opens a rank's reader.
         write: writes the numbers into an empty folder, where a library reads its own format alone.
-        has_workers: whether `workers` are processes; Grain reads in threads here.
+        has_workers: whether `workers` are processes; ours and Grain read in threads here.
     """
 
     package: str
@@ -213,7 +213,7 @@ class Peer(NamedTuple):
 
 
 PEERS: Mapping[str, Peer] = {
-    "ours, TensorLoader": Peer("corpusmill", corpusmill_loader),
+    "ours, TensorLoader": Peer("corpusmill", corpusmill_loader, has_workers=False),
     "DistributedSampler, steps skipped": Peer("torch", distributed_sampler),
     "StatefulDataLoader": Peer("torchdata", stateful_data_loader),
     "datasets, streaming": Peer("datasets", datasets_streaming),

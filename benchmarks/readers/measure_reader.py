@@ -3,7 +3,8 @@
     python -m benchmarks.readers.measure_reader READER FOLDER WORK [--workers 0 1 2]
         [--examples 100000]
 
-Prints a line of JSON with the measurements for each number of workers.
+Prints a line of JSON with the measurements for each number of workers, or only for 0 if the reader
+has none.
 """
 
 import json
@@ -17,7 +18,7 @@ import torch
 
 from benchmarks.console import make_parser
 from benchmarks.readers.data_sets import Source
-from benchmarks.readers.ours import OURS
+from benchmarks.readers.ours import OURS, WITHOUT_WORKERS
 from benchmarks.readers.peers import PEERS, nano_gpt
 
 READERS = {**OURS, **PEERS, "nanoGPT's memmap": nano_gpt}
@@ -105,7 +106,7 @@ def main() -> None:
     result: dict[str, Any] = {"open": time.perf_counter() - began, "workers": {}}
     if options.check:
         result["fingerprint"] = fingerprint(read(source, 0))
-    for workers in options.workers:
+    for workers in [0] if options.reader in WITHOUT_WORKERS else options.workers:
         measure_reader(read(source, workers), 2048)  # compiles, and maps files
         result["workers"][workers] = measure_reader(read(source, workers), options.examples)
     print(json.dumps(result))

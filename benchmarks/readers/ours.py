@@ -38,15 +38,13 @@ def streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
     return DataLoader(StreamingDataset(_batches(source)), batch_size=None, num_workers=workers)
 
 
-def loader(source: Source, workers: int, started_by: str | None = None) -> TensorLoader:
-    """TensorLoader, which replaces DataLoader."""
-    return TensorLoader(_batches(source), num_workers=workers, multiprocessing_context=started_by)
+def loader(source: Source, _workers: int = 0) -> TensorLoader:
+    """TensorLoader, which replaces DataLoader, and reads in a thread."""
+    return TensorLoader(_batches(source))
 
 
-def plain_loop(source: Source, workers: int) -> Iterator[TensorBatch]:
+def plain_loop(source: Source, _workers: int = 0) -> Iterator[TensorBatch]:
     """The work of every reader in a plain loop, without threads, processes and a state."""
-    if workers:
-        raise ValueError("a plain loop does not have workers")
     batches = _batches(source)
     for block in batches.blocks(Position(0)):
         for batch, _ in batches.collate(block):
@@ -59,3 +57,4 @@ OURS: Mapping[str, Reader] = {
     "ours, loader": loader,
     "ours, plain loop": plain_loop,
 }
+WITHOUT_WORKERS = {"ours, loader", "ours, plain loop"}

@@ -109,11 +109,12 @@ class Result(NamedTuple):
 
     def cells(self) -> list[str]:
         """Return its row of the table."""
+        _, reader, _ = self.name
         divisions = [phase.division for phase in self.phases]
         return [
             *self.name,
-            " ".join(f"{division.ranks}x{division.batch_size}" for division in divisions),
-            " ".join(str(division.workers) for division in divisions),
+            " ".join(f"{each.ranks}x{each.batch_size}" for each in divisions),
+            " ".join("0" if reader == "loader" else str(each.workers) for each in divisions),
             str(len(self.run.steps)),
             " ".join(str(undone.begin + len(undone.steps) + 1) for undone in self.run.undone),
             " ".join(str(len(undone.steps)) for undone in self.run.undone),

@@ -25,7 +25,7 @@ class Division:
 
     Attributes:
         ranks: the processes that train.
-        workers: the processes that read for each of them.
+        workers: DataLoader's processes for each of them; our loader has none.
         batch_size: rows of a rank in a step.
     """
 
@@ -114,7 +114,7 @@ def open_streaming(batches: Batches, rank: int, division: Division) -> OpenReade
 
 def open_loader(batches: Batches, rank: int, division: Division) -> OpenReader:
     """Our own loader, in place of DataLoader; its state needs no count."""
-    loader = TensorLoader(batches, rank, division.ranks, **_workers(division))
+    loader = TensorLoader(batches, rank, division.ranks)
     return OpenReader(loader, lambda _: loader.state_dict(), loader.load_state_dict)
 
 

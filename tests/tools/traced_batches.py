@@ -11,7 +11,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.rows import Batch, Integers, Rows
+from corpusmill.reading.rows import Batch, Rows
 
 # (epoch, sample) of each row.
 Key = list[tuple[int, int]]
@@ -31,16 +31,6 @@ class TracedCollator:
         return {"input_ids": matrix, **keys}
 
 
-class EndlessOrder(Order):
-    """The samples over and over again, in an epoch that does not end during a test."""
-
-    def __len__(self) -> int:
-        return 10**9
-
-    def locate(self, numbers: Integers) -> Integers:
-        return numbers % sum(self.shard_sizes)
-
-
 def traced_batches(data_set: Path, cache_folder: Path) -> Batches:
     """Return shuffled batches of 4."""
     samples = DataSet(data_set, cache_folder=cache_folder)
@@ -49,7 +39,7 @@ def traced_batches(data_set: Path, cache_folder: Path) -> Batches:
 
 
 def forked(num_workers: int) -> dict[str, Any]:
-    """Return the options of a loader whose workers are forks."""
+    """Return the options of a DataLoader whose workers are forks."""
     context = "fork" if num_workers else None
     return {"num_workers": num_workers, "multiprocessing_context": context}
 

@@ -1,1 +1,1 @@
-"""Batches loaded ahead, by threads and worker processes."""
+"""Batches loaded ahead, by threads."""

@@ -3,7 +3,7 @@
 The kernels that look up, mask and pad release the GIL, so a thread is enough.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -19,9 +19,7 @@ class _End(NamedTuple):
     error: BaseException | None
 
 
-def prefetch(
-    items: Generator[T, Any, Any], capacity: int, interrupt: Callable[[], None] = lambda: None
-) -> Generator[T, None, None]:
+def prefetch(items: Generator[T, Any, Any], capacity: int) -> Generator[T, None, None]:
     """Yield the items of a generator, which a thread takes ahead of the loop.
 
     The thread ends with the items, with an error, which is raised here after the items before it,
@@ -30,7 +28,6 @@ def prefetch(
     Args:
         items: the items; only the thread uses the generator, and closes it.
         capacity: the most items that wait at a time.
-        interrupt: called at the end; must make a generator that waits for something raise an error.
     """
     waiting, room = SimpleQueue[T | _End](), SimpleQueue[None]()
     # Not a semaphore, which is Python code with a lock: Ctrl-C between two of its lines leaves the
@@ -56,7 +53,6 @@ def prefetch(
         nonlocal is_stopped
         is_stopped = True
         room.put(None)
-        interrupt()
 
     thread = BackgroundThread(fill, "prefetch", stop)
     thread.start()

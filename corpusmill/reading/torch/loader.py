@@ -1,7 +1,5 @@
 """A loader of finished batches as tensors."""
 
-from multiprocessing.context import BaseContext
-
 import torch
 
 from corpusmill.reading.load.batches import Batches
@@ -17,9 +15,7 @@ class TensorLoader(BaseLoader[TensorBatch]):
         batches: the batches to read.
         rank: the rank of this process; None for that of torch.distributed or torchrun.
         world_size: the number of processes that train together; None likewise.
-        num_workers: processes that read for this rank, as in Loader.
         prefetch_factor: batches to read ahead, as in Loader.
-        multiprocessing_context: how workers are started, as in Loader.
         pin_memory: whether to copy batches to pinned memory, from which a GPU copies in the
             background (`tensor.to("cuda", non_blocking=True)`); it has no effect without a GPU.
 
@@ -33,18 +29,10 @@ class TensorLoader(BaseLoader[TensorBatch]):
         rank: int | None = None,
         world_size: int | None = None,
         *,
-        num_workers: int = 0,
         prefetch_factor: int = 8,
-        multiprocessing_context: str | BaseContext | None = None,
         pin_memory: bool = False,
     ) -> None:
-        super().__init__(
-            batches,
-            *find_rank(rank, world_size),
-            num_workers=num_workers,
-            prefetch_factor=prefetch_factor,
-            multiprocessing_context=multiprocessing_context,
-        )
+        super().__init__(batches, *find_rank(rank, world_size), prefetch_factor=prefetch_factor)
         self._pin_memory = pin_memory and torch.cuda.is_available()
         # Otherwise the thread that reads ahead would use the first GPU, and take memory there.
         self._device = torch.cuda.current_device() if self._pin_memory else 0

@@ -11,10 +11,12 @@ from torch.utils.data import get_worker_info
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.load.packing import pack
 from corpusmill.reading.rows import Batch, Lists, Rows, Values
 
 TensorBatch = dict[str, torch.Tensor]
+
+# Tensors of a batch in shared memory begin at multiples of this many bytes.
+_ALIGNMENT = 64
 
 
 def to_tensors(batch: Batch) -> TensorBatch:
@@ -35,18 +37,14 @@ class WorkerBatch(dict[str, torch.Tensor]):
         return WorkerBatch(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pieces: list[torch.Tensor] = []
-
-        def allocate(size: int) -> np.ndarray:
-            pieces.append(torch.empty(size, dtype=torch.uint8).share_memory_())
-            return pieces[0].numpy()
-
-        _, begins = pack([tensor.numpy() for tensor in self.values()], allocate)
-        layout = [
-            (name, tensor.dtype, tensor.shape, begin, begin + tensor.nbytes)
-            for (name, tensor), begin in zip(self.items(), begins, strict=True)
-        ]
-        return _unpack, (pieces[0], layout)
+        layout, size = [], 0
+        for name, tensor in self.items():
+            layout.append((name, tensor.dtype, tensor.shape, size, size + tensor.nbytes))
+            size += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+        memory = torch.empty(max(1, size), dtype=torch.uint8).share_memory_()
+        for name, tensor in _unpack(memory, layout).items():
+            tensor.copy_(self[name])
+        return _unpack, (memory, layout)
 
 
 def _unpack(

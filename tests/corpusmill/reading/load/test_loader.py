@@ -1,19 +1,9 @@
 import json
-import multiprocessing
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,40 +14,19 @@ from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from tests.tools.traced_batches import (
-    EndlessOrder,
-    Key,
-    TracedCollator,
-    forked,
-    key,
-    read_plainly,
-)
+from tests.tools.traced_batches import Key, TracedCollator, key, read_plainly
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("prefetch_factor", [0, 3])
 def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
-    batches: Batches, num_workers: int
+    batches: Batches, prefetch_factor: int
 ) -> None:
-    loader = Loader(batches, 1, 2, **forked(num_workers))
+    loader = Loader(batches, 1, 2, prefetch_factor=prefetch_factor)
     for epoch in range(2):
         assert loader.epoch == epoch
         read = [key(batch) for batch in loader]
         assert read == read_plainly(batches, epoch, 1, 2)
         assert len(read) == len(loader)
-
-
-def test_blocks_stay_until_they_are_read(batches: Batches) -> None:
-    order = EndlessOrder(batches.samples.shard_sizes)
-    endless = replace(batches, order=order, batching=FixedBatches(512))
-    loader = Loader(endless, prefetch_factor=0, **forked(1))
-    for sent, here in islice(zip(loader, Loader(endless), strict=True), 40):
-        assert sent["sample"].tolist() == here["sample"].tolist()
-        assert np.array_equal(sent["input_ids"], here["input_ids"])
-
-
-def test_spawned_workers_read_the_same(batches: Batches) -> None:
-    loader = Loader(batches, num_workers=1, multiprocessing_context="spawn")
-    assert [key(batch) for batch in loader] == read_plainly(batches, 0)
 
 
 @settings(max_examples=15, deadline=None)
@@ -168,27 +137,17 @@ def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
         next(iter(Loader(replace(batches, batching=batching))))
 
 
-@pytest.mark.parametrize("value", ["num_workers", "prefetch_factor"])
-def test_negative_numbers_are_refused(batches: Batches, value: str) -> None:
-    options: dict[str, Any] = {value: -1}
-    with pytest.raises(UserError, match=f"{value}=-1"):
-        Loader(batches, **options)
+def test_a_negative_number_is_refused(batches: Batches) -> None:
+    with pytest.raises(UserError, match="prefetch_factor=-1"):
+        Loader(batches, prefetch_factor=-1)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
-    batches: Batches, num_workers: int
-) -> None:
+def test_a_loop_that_is_left_leaves_no_thread(batches: Batches) -> None:
     before = threading.active_count()
-    # Workers with an end would reach it while this loop begins.
-    endless = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
-    loader = Loader(endless, **forked(num_workers))
-    for _ in loader:
+    for _ in Loader(batches, prefetch_factor=1):
         assert threading.active_count() > before
-        assert len(multiprocessing.active_children()) == num_workers
         break
     assert threading.active_count() == before
-    assert not multiprocessing.active_children()
 
 
 class Failing(TracedCollator):
@@ -199,85 +158,12 @@ class Failing(TracedCollator):
         raise self.error
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_errors_reach_the_loop_unchanged(batches: Batches, num_workers: int) -> None:
+def test_errors_reach_the_loop_unchanged(batches: Batches) -> None:
     error = UserError("train-0.parquet", "it is missing", "Copy it")
     failing = replace(batches, collator=Failing(error))
     with pytest.raises(UserError) as raised:
-        next(iter(Loader(failing, **forked(num_workers))))
-    assert str(raised.value) == str(error)
-    assert raised.value.cure == "Copy it"
-
-
-def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) -> None:
-    failing = replace(batches, collator=Failing(ZeroDivisionError("by zero")))
-    with pytest.raises(ZeroDivisionError) as raised:
-        next(iter(Loader(failing, **forked(1))))
-    assert "in prepare" in raised.value.__notes__[0]
-
-
-def test_a_killed_worker_is_reported(batches: Batches) -> None:
-    batches = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
-    loader = Loader(batches, **forked(1))
-    batch = iter(loader)
-    next(batch)
-    (worker,) = multiprocessing.active_children()
-    worker.kill()
-    with pytest.raises(UserError, match=r"num_workers=1: worker 0 was killed .*SIGKILL"):
-        deque(batch, maxlen=0)
-
-
-READ_ENDLESSLY = """
-import multiprocessing, signal, sys
-from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from tests.tools.traced_batches import EndlessOrder, TracedCollator
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and shells' background ignore it
-data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
-order = EndlessOrder(data.shard_sizes)
-batches = Batches(data, order, FixedBatches(4), TracedCollator())
-for number, _ in enumerate(Loader(batches, num_workers=2, multiprocessing_context="fork")):
-    if number == 50:
-        print(*[child.pid for child in multiprocessing.active_children()], flush=True)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_ended_process_leaves_no_process_and_no_shared_memory(
-    bert: Path, tmp_path: Path, sent: signal.Signals
-) -> None:
-    command = [sys.executable, "-c", READ_ENDLESSLY, str(bert), str(tmp_path / "cache")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        workers = [int(pid) for pid in process.stdout.readline().split()]
-        assert len(workers) == 2
-        for pid in [process.pid, *workers]:
-            assert "/dev/shm" not in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")  # noqa: S108
-        if sent == signal.SIGINT:  # as a terminal does
-            os.killpg(process.pid, sent)
-        else:
-            process.send_signal(sent)
-        _, errors = process.communicate()
-    assert errors.count("Traceback") == (sent == signal.SIGINT)
-    while any(_runs(pid) for pid in workers):
-        time.sleep(0.05)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"  # in a container nobody reaps a process whose parent is dead
+        next(iter(Loader(failing)))
+    assert raised.value is error
 
 
 @pytest.mark.parametrize("close", [True, False])

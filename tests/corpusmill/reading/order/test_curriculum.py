@@ -206,9 +206,7 @@ def test_a_column_of_a_data_set_orders_its_rows(bert: Path, cache_folder: Path) 
         curriculum(data, "labels")
 
 
-def test_a_loader_resumes_with_other_ranks_batches_and_workers(
-    bert: Path, cache_folder: Path
-) -> None:
+def test_a_loader_resumes_with_other_ranks_and_batches(bert: Path, cache_folder: Path) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
     order = curriculum(data, "length", 4, seed=3)
     lengths = data.lengths(order.locate(np.arange(len(data))))
@@ -227,10 +225,7 @@ def test_a_loader_resumes_with_other_ranks_batches_and_workers(
     state = json.loads(json.dumps(first.state_dict()))
     rest: list[int] = []
     for rank in range(2):
-        loader = Loader(
-            make_batches(data, 3, order=order), rank, 2,
-            num_workers=rank, multiprocessing_context="fork",
-        )  # fmt: skip
+        loader = Loader(make_batches(data, 3, order=order), rank, 2)
         loader.load_state_dict(state)
         rest += read(loader)
     assert sorted(rest) == sorted(lengths[35:].tolist())

@@ -42,14 +42,14 @@ def test_a_stream_resumes_within_a_pool(workers: int) -> None:
     assert samples_of(loader) == whole[20:]
 
 
-def test_a_loader_resumes_within_a_pool_with_other_batches_and_workers() -> None:
+def test_a_loader_resumes_within_a_pool_with_other_batches() -> None:
     first = TensorLoader(mixed(max_tokens=400))
     results = []
     for batch in first:
         results += batch["samples"].tolist()
         if len(results) > 300:
             break
-    second = TensorLoader(mixed(batch_size=16), num_workers=2)
+    second = TensorLoader(mixed(batch_size=16))
     second.load_state_dict(first.state_dict())
     for of_batch in samples_of(second):
         results += of_batch
