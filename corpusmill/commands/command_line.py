@@ -13,6 +13,7 @@ from corpusmill.commands.arguments import (
     split_arguments,
 )
 from corpusmill.commands.command import Call, Command, Importing, Job, Run, choose_variant
+from corpusmill.commands.completion import FLAG, print_completion
 from corpusmill.commands.parsing import PROGRAM, parse_options, refuse_without_command
 from corpusmill.commands.table import (
     JOB_PACKAGE,
@@ -50,6 +51,8 @@ def main(
                 Terminal().print(*list_versions(), sep="\n")
                 return 0
             job = job or find_job()
+            if arguments and arguments[0] == FLAG:
+                print_completion(" ".join(arguments[1:]), _load_all(job, importing))
             typed = shlex.join([PROGRAM, *arguments])
             if names_file(arguments):
                 # Imported here because few command lines have such a file.
@@ -100,6 +103,12 @@ def parse(
     command, named = choose_variant(command, words)
     name = " ".join(words[:named])
     return command, parse_options(name, command, command.expand([name, *words[named:]])[1:])
+
+
+def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:
+    """Import every command that can be used here."""
+    names = [name for name, _, is_of_job in list_commands() if job or not is_of_job]
+    return {name: _load(job, importing, name) for name in names}
 
 
 def _load(job: Job | None, importing: Importing, name: str) -> Command:

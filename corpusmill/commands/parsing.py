@@ -29,7 +29,7 @@ _DESCRIPTION = (
 _FILE = (
     "With --config FILE, options come from a YAML or TOML file; `corpusmill config {}` prints one."
 )
-_CONFIG = (
+CONFIG = (
     tyro.conf.OmitArgPrefixes,
     tyro.conf.OmitSubcommandPrefixes,
     tyro.conf.HelptextFromCommentsOff,  # options have docstrings; to look for comments takes longer
@@ -57,8 +57,8 @@ def parse_options(name: str, command: Command, arguments: Sequence[str]) -> Any:
             prog=prog,
             description=_wrap(f"{inspect.getdoc(command.options) or ''}\n\n{_FILE.format(name)}"),
             args=arguments,
-            config=_CONFIG,
-            registry=_declare_options(command.choices),
+            config=CONFIG,
+            registry=declare_options(command.choices),
         )
 
 
@@ -100,12 +100,12 @@ def _print_list(
         stubs[name].__doc__ = summary
     with explain_mistakes(prog, None, arguments):
         tyro.extras.subcommand_cli_from_dict(
-            stubs, prog=prog, description=_wrap(description), args=arguments, config=_CONFIG
+            stubs, prog=prog, description=_wrap(description), args=arguments, config=CONFIG
         )
     raise AssertionError  # without a command, the parser returns nothing
 
 
-def _declare_options(choices: Choices) -> ConstructorRegistry:
+def declare_options(choices: Choices) -> ConstructorRegistry:
     """Tell the parser the options of a dataclass, and their texts, which it wraps to the terminal.
 
     Args:
@@ -115,7 +115,8 @@ def _declare_options(choices: Choices) -> ConstructorRegistry:
 
     @registry.struct_rule
     def declare(info: StructTypeInfo) -> StructConstructorSpec | None:
-        if not is_dataclass(info.type):
+        # The parser wraps what it is given into dataclasses of its own.
+        if not is_dataclass(info.type) or info.type.__module__.startswith("tyro."):
             return None
         kind, hints = info.type, get_type_hints(info.type, include_extras=True)
         names = {field.name.removesuffix("_options"): field.name for field in fields(kind)}
