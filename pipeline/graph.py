@@ -141,7 +141,7 @@ def plan_tasks(
 
 
 def plan_provenance(job: Job) -> ProvenanceOptions | None:
-    """Return how it is told where rows come from; None if it is not told."""
+    """Return the options for recording where rows come from, or None to record nothing."""
     if job.header.provenance is None:
         return None
     bins, fields = max(1, len(job.commit.bins)), job.documents.keep_fields

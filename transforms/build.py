@@ -64,7 +64,7 @@ class ShardOptions:
             (`corpusmill.tokenization.encoding.tokenized_schema`).
         place: where the run works.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
-        provenance: how it is told where rows come from; None if it is not told.
+        provenance: options for recording where rows come from, or None to record nothing.
     """
 
     objective: Objective

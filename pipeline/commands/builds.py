@@ -88,7 +88,7 @@ FORMAT_NAMES: Choices = {
 
 
 def any_objective() -> Any:
-    """The type of an objective that is named after the other flags; the first is the default."""
+    """The objective's name on the command line, and its options; the first one is the default."""
     named = (Annotated[load_options(name), subcommand(name)] for name in list_usable())
     return reduce(or_, named)
 

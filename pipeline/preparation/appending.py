@@ -82,7 +82,7 @@ class Appended:
         sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
         if changes := compare(self.manifest, describe(recipe)):
-            cause = f"the data set was built otherwise: {changes}"
+            cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
         return recipe

@@ -18,7 +18,7 @@ def check_mergeable(opened: Sequence[Opened]) -> None:
     """Refuse data sets that cannot be joined.
 
     Raises:
-        UserError: they are refused.
+        UserError: if there are fewer than two, or they differ in what an option decides.
     """
     if len(opened) < 2:
         cause = f"{len(opened)} data set{'s' * (not opened)} given, and two or more are joined"
@@ -32,7 +32,9 @@ def check_mergeable(opened: Sequence[Opened]) -> None:
             cause = f"it has {number}sources with names, unlike {opened[0][0]}"
             raise UserError(name, cause, _CURE)
         if changes := compare(first, manifest):
-            raise UserError(name, f"it was built otherwise than {opened[0][0]}: {changes}", _CURE)
+            raise UserError(
+                name, f"it was built with other options than {opened[0][0]}: {changes}", _CURE
+            )
 
 
 _CURE = "Read them together with `corpusmill.mix`, or build one data set of all text"

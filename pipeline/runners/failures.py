@@ -107,7 +107,7 @@ def raise_user_error(trace: str) -> None:
     """Raise the user's mistake that a worker found, if its trace shows one.
 
     Raises:
-        UserError: it does.
+        UserError: if the traceback holds a mistake of the user's.
     """
     explained = explain_failure(trace)
     if isinstance(explained, UserError):

@@ -244,7 +244,7 @@ def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
     output = run_here("trace", growing.output, "--where", "url = 'u1'", "--json").output
     documents = [json.loads(line) for line in output.splitlines() if '"url"' in line]
     assert [document["file"] for document in documents] == ["1.jsonl"] * 2
-    other = ("--append", "built otherwise", "keep_fields")
+    other = ("--append", "built with other options", "keep_fields")
     growing.append(tmp_path / "0.jsonl", flags=("--keep-fields", "date"), refused=other)
 
 
@@ -266,7 +266,7 @@ def test_a_bin_is_read_from_both_parts(
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        (("--seed", "2"), ("built otherwise", "seed was 1 and is 2", "corpusmill config")),
+        (("--seed", "2"), ("built with other options", "seed was 1 and is 2", "corpusmill config")),
         (("--max-seq-length", "32"), ("max_seq_length was 64 and is 32",)),
         (("--validation-share", "0.1"), ("validation_share was 0.2 and is 0.1",)),
         (("--compression", "gzip"), ("compression",)),

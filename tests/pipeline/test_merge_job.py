@@ -174,7 +174,7 @@ def test_mistakes_are_refused_before_any_work(
     merge(first, tmp_path / "none", output=tmp_path / "out", refused=("no such folder",))
     other = Growing(tmp_path / "other", wordpiece, (*_SHARE, "--seed", "2"))
     other.build(halves[1])
-    parts_of_message = ("built otherwise than", "seed was 1 and is 2", "corpusmill.mix")
+    parts_of_message = ("built with other options than", "seed was 1 and is 2", "corpusmill.mix")
     merge(first, other, output=tmp_path / "out", refused=parts_of_message)
     untraced = Growing(tmp_path / "untraced", wordpiece, (*_SHARE, "--no-provenance"))
     untraced.build(halves[1])

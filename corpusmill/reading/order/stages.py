@@ -60,7 +60,7 @@ class Stage:
         if (self.samples is None) is (self.epochs is None):
             raise UserError(value, "it needs one length", "Give either samples or epochs")
         if self.epochs is not None and not (isfinite(self.epochs) and self.epochs > 0):
-            raise UserError(value, "epochs must be above 0", "Give such a number")
+            raise UserError(value, "epochs must be above 0", "Give a number such as 0.5 or 2")
 
 
 def tell_apart(proportions: Weights | Sequence[Stage]) -> tuple[list[Stage], Weights]:
