@@ -19,7 +19,6 @@ from corpusmill.inspection.corpus_measures import (
     read_histogram,
 )
 from corpusmill.inspection.corpus_numbers import collect_numbers
-from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from transforms.candidates import CANDIDATES
@@ -136,9 +135,7 @@ class _CollectNumbers(beam.DoFn):
         measured = {name.removeprefix(f"{STAGE}."): number for name, number in counts.items()}
         histogram = read_histogram(DISTRIBUTIONS[0], measured, largest)
         scale = compare(pool, layout.seed, histogram)
-        spread = spread_sample(layout, objective.repeats) if scale.share < 1 else layout
-        built = build_sample(objective, pool, spread, self._options.output_options)
-        return estimate_build(objective, scale, built, layout)
+        return estimate_build(objective, pool, scale, layout, self._options.output_options)
 
 
 def check_counts(counts: Mapping[str, int], expected: Expected) -> None:

@@ -79,7 +79,7 @@ def compare(
             flags = ("--temp-location", temporary)
             built = build(("pipeline", objective), corpus, tokenizer, output, *flags)
         predicted = numbers
-        seconds.append((numbers["processor_seconds"], built.processor_seconds))
+        seconds.append((sum(numbers["processor_seconds"].values()), built.processor_seconds))
     manifest = read_manifest(output)
     counts, split = manifest["counts"], manifest["splits"]["train"]
     actual = sum(shard["bytes"] for shard in split["shards"])
@@ -88,7 +88,6 @@ def compare(
         "shards": (planned["shards"], len(split["shards"])),
         "documents": (planned["documents"], counts["tokenize.documents"]),
         "tokens": (planned["tokens"], counts["tokenize.tokens"]),
-        "examples": (planned["examples"], counts["build.examples"]),
         "rows": (planned["rows"], counts["write.rows"]),
         "tokens in rows": (planned["row_tokens"], split["tokens"]),
         "final bytes": (predicted["bytes"]["output"], actual),

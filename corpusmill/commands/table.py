@@ -38,7 +38,7 @@ _COMMANDS = (
     Entry("merge", "Join data sets that were built with the same options to one.", True),
     Entry("subset", "Make a data set of the rows that hold text of chosen documents only.", True),
     Entry("drop", "Remove documents from a data set, and every row that holds their text.", True),
-    Entry("plan", "Plan a build of any size: its duration, its cost, and what would break.", True),
+    Entry("plan", "Plan a build of any size: bytes, tasks, hours, and what would break.", True),
     Entry("inspect", "Show decoded examples and the distributions of a data set."),
     Entry("verify", "Check every byte, row and count of a data set against its manifest."),
     Entry("trace", "Trace rows to their documents and text, and documents to their rows."),

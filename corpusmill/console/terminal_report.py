@@ -47,7 +47,7 @@ def print_inspection(
         origin: where the data set is, and when it was written; None where that was said before.
     """
     _print_head(console, manifest, report, origin)
-    _print_figures(console, report.figures)
+    print_figures(console, report.figures)
     for split in report.splits:
         _print_split(console, split)
     if any(example.predictions is not None for example in examples):
@@ -56,7 +56,13 @@ def print_inspection(
         _print_example(console, number, example)
 
 
-def _print_line(console: Console, *parts: Text | str) -> None:
+def print_line(console: Console, *parts: Text | str) -> None:
+    """Print a line of a report.
+
+    Args:
+        console: the terminal.
+        parts: of the line; those that are no `Text` may come from a file.
+    """
     # A file or a pipe gets each line whole; a terminal wraps at words.
     texts = (printable(part) if isinstance(part, str) else part for part in parts)
     console.print(Text.assemble(*texts), soft_wrap=not console.is_terminal)
@@ -65,7 +71,7 @@ def _print_line(console: Console, *parts: Text | str) -> None:
 def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
     """Print what makes the data of little use, each with its cause and its cure."""
     for finding in findings:
-        _print_line(console, Text("finding   ", style="bold red"), str(finding))
+        print_line(console, Text("finding   ", style="bold red"), str(finding))
 
 
 def _list_options(options: Mapping[str, Any]) -> str:
@@ -76,20 +82,20 @@ def _print_head(
     console: Console, manifest: Manifest, report: Report, origin: Origin | None
 ) -> None:
     tokenizer, corpus = manifest.tokenizer, manifest.corpus
-    files = _count(len(corpus.files), "file")
-    _print_line(
+    files = count_things(len(corpus.files), "file")
+    print_line(
         console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest.seed}"
     )
     if origin:
-        _print_line(console, f"in        {origin.place}")
+        print_line(console, f"in        {origin.place}")
         for number, command in enumerate(origin.commands):
-            _print_line(console, f"{'then by ' if number else 'built by'}  {command}")
+            print_line(console, f"{'then by ' if number else 'built by'}  {command}")
     for removal in manifest.removals:
-        _print_line(console, f"removed   {removal}")
+        print_line(console, f"removed   {removal}")
     _print_findings(console, report.findings)
-    _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
+    print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
     documents = report.counts.get("read.documents", 0)
-    _print_line(
+    print_line(
         console,
         f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
     )
@@ -97,36 +103,38 @@ def _print_head(
     share = f" ({loss.share:.2%} of the {loss.unit})" if loss.part else ""
     style = "bold red" if report.rejects else ""
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.reasons.items())
-    _print_line(
+    print_line(
         console,
         "rejects   ",
         Text(f"{report.rejects:,}{share}", style=style),
         f": {reasons}" if reasons else "",
     )
     for source in source_figures(manifest):
-        _print_line(console, f"source    {source}")
-    _print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
-    _print_line(console, f"rules     {_list_options(report.rules)}")
-    _print_line(console, f"options   {_list_options(report.options)}")
+        print_line(console, f"source    {source}")
+    print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
+    print_line(console, f"rules     {_list_options(report.rules)}")
+    print_line(console, f"options   {_list_options(report.options)}")
 
 
 def _print_split(console: Console, split: SplitReport) -> None:
     console.print()
-    _print_line(
+    print_line(
         console,
         Text(split.name, style="bold"),
         f": {split.rows:,} examples, {split.tokens:,} tokens, "
-        f"{_count(split.shards, 'shard')}, {split.bytes:,} bytes",
+        f"{count_things(split.shards, 'shard')}, {split.bytes:,} bytes",
     )
-    _print_figures(console, split.figures)
+    print_figures(console, split.figures)
 
 
-def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
+def print_figures(console: Console, figures: Sequence[Figure]) -> None:
+    """Print some figures, a line each."""
     if not console.is_terminal:
         width = max((len(figure.name) for figure in figures), default=0)
+        right = max((len(figure.text) for figure in figures), default=0)
         for figure in figures:
-            line = f"  {figure.name:<{width}}  {figure.text:>8}  {figure.meaning}"
-            _print_line(console, line.rstrip())
+            line = f"  {figure.name:<{width}}  {figure.text:>{max(8, right)}}  {figure.meaning}"
+            print_line(console, line.rstrip())
         return
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
     table.add_column(style="bold", no_wrap=True)
@@ -148,22 +156,23 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
     """
     tokenizer, report = numbers["tokenizer"], report_build(numbers)
     _print_findings(console, report.findings)
-    _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
-    _print_line(console, f"rules     {_list_options(report.rules)}")
-    _print_line(console, f"objective {report.objective}, {_list_options(report.options)}")
+    print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
+    print_line(console, f"rules     {_list_options(report.rules)}")
+    print_line(console, f"objective {report.objective}, {_list_options(report.options)}")
     for section in report_sections(numbers):
         console.print()
-        _print_line(console, Text(section.name, style="bold"))
-        _print_figures(console, section.figures)
-    _print_figures(console, report.figures)
+        print_line(console, Text(section.name, style="bold"))
+        print_figures(console, section.figures)
+    print_figures(console, report.figures)
     for split in report.splits:
         if split.distributions:
             console.print()
-            _print_line(console, Text(f"examples of {split.name}", style="bold"))
-            _print_figures(console, split.figures)
+            print_line(console, Text(f"examples of {split.name}", style="bold"))
+            print_figures(console, split.figures)
 
 
-def _count(number: int, noun: str) -> str:
+def count_things(number: int, noun: str) -> str:
+    """Write a number of things: "1 file", "2 files"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -179,9 +188,9 @@ def _print_legend(console: Console) -> None:
             Piece("replaced", False, "replaced", "other"),
             Piece("kept", False, "kept", "kept"),
         )
-        _print_line(console, "predicted: ", _colour(pieces))
+        print_line(console, "predicted: ", _colour(pieces))
     else:
-        _print_line(console, "predicted: [MASK->masked], [other->replaced], [=kept]")
+        print_line(console, "predicted: [MASK->masked], [other->replaced], [=kept]")
 
 
 def _print_example(console: Console, number: int, example: DecodedExample) -> None:
@@ -189,14 +198,14 @@ def _print_example(console: Console, number: int, example: DecodedExample) -> No
     count = example.predictions
     predictions = "" if count is None else f", {count:,} predictions"
     console.print()
-    _print_line(
+    print_line(
         console,
         Text(f"example {number}", style="bold"),
         f": {example.length:,} tokens{predictions}{classes}",
     )
     for name, segment in zip(name_segments(example), example.segments, strict=True):
         text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))
-        _print_line(console, Text(f"  {name}  ", style="bold"), text if segment else "(empty)")
+        print_line(console, Text(f"  {name}  ", style="bold"), text if segment else "(empty)")
 
 
 def _colour(segment: Segment) -> Text:

@@ -20,7 +20,8 @@
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
                                     "counts": {"trimmed_tokens": 5, ...},
                                     "distributions": {"length": [0, 0, 5, ...], ...}}},
-               "temporary_bytes": 5000},
+               "temporary_bytes": 5000,
+               "processor_seconds": {"prepare": 0.1, "build": 0.2}},
      "findings": [{"name": "padding", "what": ..., "value": 0.8, "usual": ..., "cause": ...,
                    "cure": ...}]}
 
@@ -28,7 +29,8 @@ The first part is that of a data set's manifest (`corpusmill.dataset.manifest`),
 stages that a build has, too, have the same names. A number that cannot be computed is null: the
 95 % confidence interval of an estimate (`low` and `high`) from very few documents, or a share of
 nothing. The distributions of a split are those of the sample's examples, not scaled, as are its
-counts.
+counts. The processor time to prepare (to read, tokenize and shuffle) and to build (also to sort and
+write) was measured on a sample, and differs from run to run.
 """
 
 from collections import Counter
@@ -308,6 +310,10 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
     yield _number(
         "temporary bytes", temporary, "of files during the build, in addition to the shards"
     )
+    seconds = build["processor_seconds"]
+    total, prepare = sum(seconds.values()), round(seconds["prepare"])
+    meaning = f"about; {prepare:,} to read, tokenize and shuffle, the rest to build and write"
+    yield _number("processor seconds", round(total), meaning)
 
 
 def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:

@@ -8,17 +8,12 @@ All stages but the last are fused. Only temporary files and the numbers are writ
 """
 
 from functools import partial
-from typing import Any
 
 import apache_beam as beam
-import numpy as np
 
-from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.inspection.corpus_measures import measure_tokens
-from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, plan_pool, plan_preparation, plan_tasks
-from transforms.build import SORT_BYTES
 from transforms.candidates import CANDIDATES
 from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
 from transforms.pool import POOL, WritePool
@@ -67,41 +62,4 @@ def measure_job(
     counts += [measured[COUNTS], drawn[COUNTS]]
     _ = drawn[POOL] | "CollectNumbers" >> CollectNumbers(
         options, counts, measured[LARGEST], measured[REJECTS], (measured[SKETCHES],)
-    )
-
-
-def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) -> int:
-    """Estimate the bytes of a build's temporary files, without those of its shards.
-
-    Args:
-        numbers: the numbers of the corpus.
-        job: the build.
-        workers: how many shards are sorted at once.
-    """
-    counts = numbers["counts"]
-    documents, sentences, tokens = (
-        counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens")
-    )
-    width = np.dtype(job.tokenizing.token_dtype).itemsize
-    # Ids, and Arrow's offsets of documents and sentences.
-    document_bytes = documents * (8 + 4) + sentences * 4 + tokens * width
-    pool_bytes = 0
-    if pool_tokens := job.objective.pool_tokens:
-        candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
-        kept = min(1.0, pool_tokens / max(1, tokens))
-        pool_bytes = round(candidates * (document_bytes + documents * BYTES_OF_SIZES))
-        pool_bytes += round(kept * (document_bytes + documents * 4 + sentences * 4))
-    levels = 1 + len(job.routes.merges)
-    shuffled: int = document_bytes * levels
-    if job.filters.drop_duplicates:
-        shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * levels
-    return shuffled + pool_bytes + _sorted_bytes(numbers["build"], workers)
-
-
-def _sorted_bytes(build: dict[str, Any], workers: int) -> int:
-    """Sum the bytes of the shards that are too large to be sorted in memory."""
-    return sum(
-        min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
-        for split in build["splits"].values()
-        if split["built_bytes"]["value"] > SORT_BYTES * split["shards"]
     )

@@ -88,6 +88,8 @@ def _measure(
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.commands import corpus_graph  # noqa: PLC0415
+            from pipeline.planning.build_work import add_work  # noqa: PLC0415
+            from pipeline.planning.sample import TIMED_BYTES, read_sample  # noqa: PLC0415
             from pipeline.preparation.assembly import assemble_job  # noqa: PLC0415
             from transforms.collected import has_collected  # noqa: PLC0415
 
@@ -105,12 +107,12 @@ def _measure(
             partial(has_collected, path),
         )
         content = unseal(read_file(path), path)
+        sample = read_sample(job, recipe.files, TIMED_BYTES)
     results = {"counts", "splits", "files"}
     header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
     numbers = {**header, **json.loads(content)}
     workers = launch.engine.parallelism or command.run.workers
-    numbers["build"]["temporary_bytes"] = corpus_graph.estimate_temporary_bytes(
-        numbers, job, workers
-    )
+    corpus_bytes = sum(file.bytes for file in recipe.files)
+    add_work(numbers["build"], numbers["counts"], job, sample, corpus_bytes, workers)
     numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
     return numbers

@@ -1,4 +1,4 @@
-"""Sizes, durations and amounts of money as a report writes them."""
+"""Sizes, durations and large numbers as a report writes them."""
 
 _PREFIXES = "kMGTP"
 
@@ -27,11 +27,6 @@ def format_duration(seconds: float) -> str:
         return f"{minutes // 60} h {minutes % 60} min"
     hours = round(seconds / 3600)
     return f"{hours // 24:,} d {hours % 24} h"
-
-
-def format_dollars(amount: float) -> str:
-    """Write an amount of money: $0.08, $12.30, $1,234."""
-    return f"${amount:,.2f}" if amount < 99.995 else f"${amount:,.0f}"
 
 
 def format_number(number: float) -> str:

@@ -1,10 +1,9 @@
-"""The options of a plan: those of a build, the size of the corpus, and the machines."""
+"""The options of a plan: those of a build, and the size of the corpus."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from corpusmill.errors import UserError
 from pipeline.options import DatasetOptions
-from pipeline.planning.machines import MachineOptions
 from pipeline.preparation.build_options import BuildOptions
 from pipeline.sizes import parse_size
 
@@ -79,12 +78,11 @@ class PlannedCorpus(DatasetOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(BuildOptions):
-    """Plan a build of any size: what it takes, what it costs, and what would break.
+    """Plan a build of any size: what it takes, and which bounds it would exceed.
 
     Nothing is built but a small sample, and nothing but the input is looked at.
     """
 
     dataset: PlannedCorpus
-    machine: MachineOptions = field(default_factory=MachineOptions)
     json: bool = False
     """Print all numbers as JSON (docs/how-to/estimate-cost.md)."""

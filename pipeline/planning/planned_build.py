@@ -1,56 +1,54 @@
-"""A plan of a build: its sample is measured, its job is planned, and its work is put together."""
+"""A plan of a build: its tasks are counted, and the rest is estimated from a sample.
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+    {"format": "corpusmill-plan", "format_version": 1, "corpusmill_version": "0.1.0",
+     "objective": {"name": "bert", "options": {...}, "repeats": 10},
+     "corpus": {"bytes": 5000000000000, "files": 5000, "largest_file_bytes": 1000000000,
+                "input_format": "text"},
+     "runner": "DataflowRunner", "workers": 200,
+     "sample": {"text": "...", "is_of_the_corpus": false, "bytes": 8000000},
+     "counts": {"tasks": 75000, "ranges": 75000, "merges": 640, "shards": 99999,
+                "shard_files": 299997, "documents": ..., "tokens": ..., "rows": ...,
+                "row_tokens": ...},
+     "bytes": {"output": ..., "temporary": ..., "most_at_once": ...},
+     "processor_seconds": {"build": ..., "prepare": ...},
+     "longest_seconds": {"task": ..., "shard": ...}, "seconds": ..., "exact": false,
+     "bounds": [{"name": "input files", "value": 5000, "most": 16777216, "cure": ...,
+                 "is_fatal": true, "unit": "", "is_exceeded": false}, ...]}
+
+Tasks, ranges, merges and shards are exact: the job cuts its work by the same functions. All else is
+estimated from the sample; "exact" says that the sample is the whole corpus, and that documents,
+tokens, rows and the bytes of shards are exact, too. "longest_seconds" are those of the largest
+task, and of a shard, which are one worker's; "seconds" is what all workers take if they are busy
+while there is a task or a shard for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import apache_beam as beam
 from rich.console import Console
 
 from corpusmill.errors import UserError
-from pipeline.graph import Job, build_dataset
-from pipeline.options import parse_source
-from pipeline.planning.limits import Setting
-from pipeline.planning.options import PlanOptions
-from pipeline.planning.problems import Problem, find_problems
-from pipeline.planning.rates import compute_rates
-from pipeline.planning.sample_parts import choose_parts, read_files
-from pipeline.planning.sample_run import SampleRun, run_sample
+from corpusmill.inspection.build_estimate import enlarge, estimate_build
+from pipeline.graph import Job
+from pipeline.planning.bounds import list_bounds
+from pipeline.planning.build_work import add_work
+from pipeline.planning.options import PlannedCorpus, PlanOptions
+from pipeline.planning.sample import Sample, read_sample
 from pipeline.planning.sample_text import write_sample_text
-from pipeline.planning.schedule import Schedule, list_steps
-from pipeline.planning.workload import Workload
 from pipeline.preparation.assembly import (
     assemble_job,
     choose_range_bytes,
     choose_routes,
     cut_tasks,
 )
-from pipeline.preparation.inputs import InputFile, absolute
+from pipeline.preparation.inputs import InputFile
 from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import RunFolder
-from pipeline.runners.engine import Engine, Reach
-from pipeline.runners.plain_pipelines import without_folder
-from pipeline.runners.proto_checks import ProtoFault, describe, find_faults
-from transforms.plan import Plan
-from transforms.storage.file_systems import scheme_of
-
-# To load compiled kernels takes a process a second; what takes longer compiles them, once.
-_MOST_LOADING_SECONDS = 1.0
-
-
-class _Start(NamedTuple):
-    """What it takes to start, in processor seconds.
-
-    Attributes:
-        seconds: of a command, until its first stage begins.
-        loading_seconds: of a worker, to load the kernels.
-    """
-
-    seconds: float
-    loading_seconds: float
+from pipeline.runners.engine import Engine
 
 
 class TaskCount(NamedTuple):
@@ -59,42 +57,16 @@ class TaskCount(NamedTuple):
     Attributes:
         tasks: their number.
         ranges: number of ranges.
-        largest_bytes: size of the largest task.
+        largest_share: share of the corpus' bytes in the largest task.
     """
 
     tasks: int
     ranges: int
-    largest_bytes: int
+    largest_share: float
 
 
-@dataclass(frozen=True)
-class PlannedBuild:
-    """A build as it is planned.
-
-    Attributes:
-        options: of the plan.
-        recipe: what the data set would be made of.
-        setting: the job's work, its steps, and where it would run.
-        sample: what was measured.
-        seconds: wall time of the measuring.
-        problems: what would break, or take long.
-    """
-
-    options: PlanOptions
-    recipe: Recipe
-    setting: Setting
-    sample: SampleRun
-    seconds: float
-    problems: Sequence[Problem]
-
-    @property
-    def file_bytes(self) -> float:
-        """Mean size of the corpus' files."""
-        return self.setting.work.input_bytes / self.setting.work.input_files
-
-
-def plan_build(options: PlanOptions, engine: Engine, console: Console) -> PlannedBuild:
-    """Plan a build.
+def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[str, Any]:
+    """Plan a build, and return the numbers that the module's docstring lists.
 
     Args:
         options: of the plan.
@@ -104,33 +76,92 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> Planne
     Raises:
         UserError: the options, the tokenizer or the input is not usable.
     """
+    dataset, run = options.dataset, options.run
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         recipe = prepare(_find_sample(options, folder), folder, console)
         job = assemble_job(recipe, engine, RunFolder(folder))
-        before, began = time.process_time(), time.perf_counter()
-        sample = _measure(job, recipe, options.dataset.sample, folder)
-        seconds = time.perf_counter() - began
-        planned = _enlarge(recipe, options)
-        if not options.dataset.parts:
+        sample = read_sample(
+            job, recipe.files, min(dataset.sample, dataset.total or dataset.sample)
+        )
+        recipe = _enlarge(recipe, options)
+        if not dataset.parts:
             # Files of the planned format may be smaller than their text.
-            sample.stored_bytes /= expansion_of(planned)
-        counted = count_tasks(planned, choose_range_bytes(planned, engine))
-        job = _plan_job(job, planned, counted, engine)
-    work = Workload(
-        job,
-        compute_rates(sample, job),
-        sum(file.bytes for file in planned.files),
-        len(planned.files),
-        counted.largest_bytes,
-        *_count_copies(planned),
-    )
-    setting = _set(options, job, work, engine, _Start(before, sample.loading_seconds))
-    return PlannedBuild(options, planned, setting, sample, seconds, find_problems(setting))
+            sample = replace(sample, stored_bytes=sample.stored_bytes / _expansion_of(recipe))
+        counted = count_tasks(recipe, choose_range_bytes(recipe, engine))
+        job = _plan_job(job, recipe, counted, engine)
+        workers = engine.count_workers(job.corpus_bytes)
+        workers = max(1, min(workers, engine.parallelism or workers))
+        numbers = _describe(recipe, dataset, sample) | {"runner": engine.name, "workers": workers}
+        numbers |= _list_work(job, counted, workers, *_estimate(job, recipe, sample, workers))
+        bounds = list_bounds(numbers, job, engine, (run.temp_location or "", dataset.output))
+    return numbers | {
+        "bounds": [asdict(bound) | {"is_exceeded": bound.is_exceeded} for bound in bounds]
+    }
 
 
-def expansion_of(recipe: Recipe) -> float:
+def _describe(recipe: Recipe, dataset: PlannedCorpus, sample: Sample) -> dict[str, Any]:
+    """Return the entries that say what would be built, and of what text the sample is."""
+    objective, text = recipe.objective, "English text (Python's documentation)"
+    if (expansion := _expansion_of(recipe)) > 1:
+        text += f", taken to be {expansion:g} times as large as its file"
+    return {
+        "format": "corpusmill-plan",
+        "format_version": 1,
+        "corpusmill_version": version("corpusmill"),
+        "objective": {
+            "name": objective.name,
+            "options": asdict(recipe.objective_options),
+            "repeats": objective.repeats,
+        },
+        "corpus": {
+            "bytes": _sum_bytes(recipe.files),
+            "files": len(recipe.files),
+            "largest_file_bytes": max(file.bytes for file in recipe.files),
+            "input_format": recipe.documents.input_format,
+        },
+        "sample": {
+            "text": " ".join(dataset.parts) or text,
+            "is_of_the_corpus": bool(dataset.parts),
+            "bytes": round(sample.stored_bytes),
+        },
+    }
+
+
+def _list_work(
+    job: Job, counted: TaskCount, workers: int, counts: Mapping[str, int], build: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the entries of what is made, and of what it takes."""
+    shards, split, seconds = job.layout.shards, build["splits"]["train"], build["processor_seconds"]
+    output, temporary = split["bytes"]["value"], build["temporary_bytes"]
+    task = seconds["prepare"] * counted.largest_share
+    return {
+        "counts": {
+            "tasks": counted.tasks,
+            "ranges": counted.ranges,
+            "merges": sum(job.routes.count_merges(counted.tasks)[-1:]),
+            "shards": shards,
+            "shard_files": shards * job.commit.files_a_shard,
+            "documents": counts["measure.documents"],
+            "tokens": counts["measure.tokens"],
+            "rows": split["rows"]["value"],
+            "row_tokens": split["tokens"]["value"],
+        },
+        "bytes": {"output": output, "temporary": temporary, "most_at_once": output + temporary},
+        "processor_seconds": seconds,
+        "longest_seconds": {"task": task, "shard": seconds["build"] / shards},
+        "seconds": max(task, seconds["prepare"] / workers)
+        + seconds["build"] / shards * -(-shards // workers),
+        "exact": build["exact"],
+    }
+
+
+def _expansion_of(recipe: Recipe) -> float:
     """Return how many bytes of text a byte of the corpus' files has, as the job estimates it."""
-    return recipe.text_bytes / sum(file.bytes for file in recipe.files)
+    return recipe.text_bytes / _sum_bytes(recipe.files)
+
+
+def _sum_bytes(files: Sequence[InputFile]) -> int:
+    return sum(file.bytes for file in files)
 
 
 def _find_sample(options: PlanOptions, folder: str) -> PlanOptions:
@@ -144,23 +175,8 @@ def _find_sample(options: PlanOptions, folder: str) -> PlanOptions:
     rule = options.objective.choose_documents(options.documents).document_rule
     write_sample_text(path, options.dataset.sample, titled=rule == "wikitext-articles")
     dataset = replace(options.dataset, input=(str(path),))
-    return replace(
-        options, dataset=dataset, documents=replace(options.documents, input_format="text")
-    )
-
-
-def _measure(job: Job, recipe: Recipe, num_bytes: int, folder: str) -> SampleRun:
-    parts = choose_parts(recipe.files, recipe.documents, num_bytes, folder)
-    sample = run_sample(job, parts, folder)
-    if not sample.counts["tokenize.documents"]:
-        # The parts are between the blocks of the files.
-        sample = run_sample(job, read_files(recipe.files, num_bytes), folder)
-    if not sample.counts["build.examples"]:
-        cause = "a sample of it makes no examples"
-        cure = "Look at it with `corpusmill inspect-corpus`, or give a larger --sample-bytes"
-        named = recipe.dataset.input or recipe.dataset.source
-        raise UserError(f"--input {' '.join(named)}", cause, cure)
-    return sample
+    documents = replace(options.documents, input_format="text")
+    return replace(options, dataset=dataset, documents=documents)
 
 
 def _enlarge(recipe: Recipe, options: PlanOptions) -> Recipe:
@@ -197,25 +213,14 @@ def count_tasks(recipe: Recipe, range_bytes: int) -> TaskCount:
         ends = (files[part.file_index].bytes if part.end is None else part.end for part in task)
         size = sum(end - part.start for end, part in zip(ends, task, strict=True))
         tasks, ranges, largest = tasks + 1, ranges + len(task), max(largest, size)
-    return TaskCount(tasks * times, ranges * times, largest)
-
-
-def _count_copies(recipe: Recipe) -> tuple[float, float]:
-    """Return the share of the text that is taken, and how often it is taken on average."""
-    sizes = {source: sum(file.bytes for file in source.files) for source in recipe.sources}
-    total = sum(sizes.values())
-    if not total:
-        return 1.0, 1.0
-    taken = sum(size * min(1.0, source.repeat) for source, size in sizes.items()) / total
-    copies = sum(size * source.repeat for source, size in sizes.items()) / total
-    return taken, copies / taken
+    return TaskCount(tasks * times, ranges * times, largest / _sum_bytes(files))
 
 
 def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> Job:
     """Return the job of the whole corpus, from that of the sample."""
     return replace(
         job,
-        plan=Plan(job.plan.path, counted.tasks, counted.ranges),
+        plan=job.plan._replace(tasks=counted.tasks, ranges=counted.ranges),
         range_bytes=choose_range_bytes(recipe, engine),
         documents=recipe.documents,
         corpus_bytes=recipe.text_bytes,
@@ -224,30 +229,43 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
     )
 
 
-def _check_graph(job: Job) -> tuple[int, tuple[ProtoFault, ...]]:
-    """Return the size of the graph that an engine gets, and for what engines would refuse it."""
-    pipeline = beam.Pipeline()
-    with without_folder(pipeline):
-        build_dataset(pipeline, job)
-        proto = describe(pipeline)
-    return proto.ByteSize(), tuple(find_faults(proto))
+def _estimate(
+    job: Job, recipe: Recipe, sample: Sample, workers: int
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Estimate the counts of the corpus, and a build of it, as `inspect-corpus` does."""
+    _refuse_nothing(recipe, len(sample.documents))
+    corpus_bytes, pool = _sum_bytes(recipe.files), sample.to_pool()
+    times, (taken, built) = corpus_bytes / sample.stored_bytes, _count_copies(recipe)
+    # Hardly a document of a small sample would be in the validation split.
+    layout = replace(job.layout, validation_shards=0, sources=())
+    scale = enlarge(pool, times * built)
+    build = estimate_build(job.objective, pool, scale, layout, job.output_options)
+    _refuse_nothing(recipe, build["sample"]["rows"])
+    build["exact"] &= layout == job.layout
+    sizes = {
+        "documents": len(pool.documents),
+        "sentences": len(pool.sentence_offsets) - 1,
+        "tokens": len(pool.token_ids),
+    }
+    counts = {f"measure.{name}": round(size * times * taken) for name, size in sizes.items()}
+    counts["duplicates.documents"] = round(sizes["documents"] * times)
+    add_work(build, counts, job, sample, corpus_bytes, workers)
+    return counts, build
 
 
-def _set(options: PlanOptions, job: Job, work: Workload, engine: Engine, start: _Start) -> Setting:
-    is_here = engine.reach is Reach.HERE
-    dataset, temp_location = options.dataset, options.run.temp_location or options.dataset.output
-    places = [*dataset.input, dataset.output, temp_location]
-    places += [parse_source(source).path for source in dataset.source]
-    in_store = not is_here or any(scheme_of(place) for place in places)
-    workers = max(1, engine.count_workers(job.corpus_bytes))
-    steps = list_steps(work, options.machine, in_store)
-    loading = min(start.loading_seconds, _MOST_LOADING_SECONDS)
-    schedule = Schedule(
-        steps,
-        workers,
-        start.seconds + loading if is_here else options.machine.start_seconds,
-        start.seconds + workers * loading,
-    )
-    folder = absolute(temp_location or ".")
-    graph = _check_graph(job)
-    return Setting(work, schedule, engine, options.machine, *graph, in_store, folder)
+def _refuse_nothing(recipe: Recipe, number: int) -> None:
+    if not number:
+        cause = "a sample of it makes no examples"
+        cure = "Look at it with `corpusmill inspect-corpus`, or give a larger --sample-bytes"
+        named = recipe.dataset.input or recipe.dataset.source
+        raise UserError(f"--input {' '.join(named)}", cause, cure)
+
+
+def _count_copies(recipe: Recipe) -> tuple[float, float]:
+    """Return the share of the text that is taken, and how often the text is built on average."""
+    sizes = {source: _sum_bytes(source.files) for source in recipe.sources}
+    total = sum(sizes.values())
+    if not total:
+        return 1.0, 1.0
+    taken = sum(size * min(1.0, source.repeat) for source, size in sizes.items()) / total
+    return taken, sum(size * source.repeat for source, size in sizes.items()) / total

@@ -37,35 +37,30 @@ class SamplePart(NamedTuple):
 
 
 def choose_parts(
-    files: Sequence[InputFile], documents: DocumentOptions, num_bytes: int, folder: str
-) -> list[SamplePart]:
+    files: Sequence[InputFile], documents: DocumentOptions, num_bytes: int, folder: str,
+    in_ranges: bool = True,
+) -> list[SamplePart]:  # fmt: skip
     """Choose parts of a corpus, at even distances, of about so many bytes together.
 
-    A file that cannot be read in ranges is read from its start; of a compressed one whose format
-    has lines, the first lines are copied.
+    A file that cannot be read in ranges is read from its start; of one whose format has lines, the
+    first lines are copied.
 
     Args:
         files: the corpus.
         documents: how it is read, with a format.
         num_bytes: size of the sample.
         folder: for copies.
+        in_ranges: whether parts may begin within files that can be read in ranges.
     """
-    full = [file for file in files if file.bytes]
-    total = sum(file.bytes for file in full)
-    if reads_in_ranges(documents) and all(file.splittable for file in full):
-        return list(_cut(full, total, min(1.0, num_bytes / total)))
-    step = max(1.0, len(full) / _PLACES)
-    chosen = [full[int(place * step)] for place in range(min(_PLACES, len(full)))]
+    # Files keep their numbers, of which ids of documents are made.
+    full = [(number, file) for number, file in enumerate(files) if file.bytes]
+    if in_ranges and reads_in_ranges(documents) and all(file.splittable for _, file in full):
+        return list(_cut(full, num_bytes))
+    chosen = full[:: -(-len(full) // _PLACES)]
     share = -(-num_bytes // len(chosen))
     if documents.input_format in _OF_LINES:
-        return [_copy(file, number, share, folder) for number, file in enumerate(chosen)]
-    return [_read_whole(file, number, share) for number, file in enumerate(chosen)]
-
-
-def read_files(files: Sequence[InputFile], num_bytes: int) -> list[SamplePart]:
-    """Return whole files, of which only the first so many bytes of text are read in all."""
-    full = [file for file in files if file.bytes][:_PLACES]
-    return [_read_whole(file, n, -(-num_bytes // len(full))) for n, file in enumerate(full)]
+        return [_copy(file, number, share, folder) for number, file in chosen]
+    return [_read_whole(file, number, share) for number, file in chosen]
 
 
 def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
@@ -73,14 +68,13 @@ def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
     return SamplePart(PlannedRange(file.path, file.name, number, 0, end), None, text_bytes)
 
 
-def _cut(files: Sequence[InputFile], total: int, share: float) -> Iterator[SamplePart]:
-    """Yield the first bytes of each of equal stretches of the corpus: `share` of all bytes."""
-    places = 1 if share == 1.0 else _PLACES
-    stretches = [total * place // places for place in range(places + 1)]
-    ends = list(accumulate(file.bytes for file in files))
-    for begin, after in pairwise(stretches):
+def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[SamplePart]:
+    """Yield the first bytes of each of equal stretches of the corpus, or all of a small one."""
+    ends = list(accumulate(file.bytes for _, file in files))
+    share, places = min(1.0, num_bytes / ends[-1]), 1 if num_bytes >= ends[-1] else _PLACES
+    for begin, after in pairwise(ends[-1] * place // places for place in range(places + 1)):
         stop = min(after, begin + max(1, int((after - begin) * share)))
-        for number, (file, end) in enumerate(zip(files, ends, strict=True)):
+        for (number, file), end in zip(files, ends, strict=True):
             start = end - file.bytes
             first, last = max(begin, start) - start, min(stop, end) - start
             if first < last:

@@ -4,7 +4,6 @@ import pytest
 
 from corpusmill.errors import UserError
 from pipeline.console.quantities import (
-    format_dollars,
     format_duration,
     format_hours,
     format_number,
@@ -50,8 +49,3 @@ def test_quantities_are_written_with_three_digits() -> None:
     assert [format_hours(hours) for hours in (1e-5, 0.00412, 4.123, 1234.5)] == [
         "< 0.001", "0.00412", "4.12", "1,234",
     ]  # fmt: skip
-    assert [format_dollars(amount) for amount in (0.081, 12.3, 1234.5)] == [
-        "$0.08",
-        "$12.30",
-        "$1,234",
-    ]

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from corpusmill.arrays.distinct import estimate_distinct
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.inspection.build_estimate import Estimate, compare, estimate_build, stratify
+from corpusmill.inspection.build_estimate import (
+    Estimate,
+    compare,
+    enlarge,
+    estimate_build,
+    stratify,
+)
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
 from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
@@ -126,10 +132,9 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     layout = Layout(SEED, 7, 0)
     lengths = lengths_of(np.array([sum(map(len, sentences)) for sentences in corpus.values()]))
     scale = compare(pool, SEED, lengths)
-    built = build_sample(
-        objective, pool, spread_sample(layout, 2), resolve(OutputOptions(), objective.columns)
-    )
-    estimate = estimate_build(objective, scale, built, layout)
+    options = resolve(OutputOptions(), objective.columns)
+    built = build_sample(objective, pool, spread_sample(layout, 2), options)
+    estimate = estimate_build(objective, pool, scale, layout, options)
     assert not estimate["exact"]
     assert estimate["sample"] == {
         "documents": 20, "tokens": 120, "share": 0.5, "rows": 53, "distinct_rows": 52,
@@ -139,3 +144,16 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     assert train["shards"] == 7
     assert train["rows"]["value"] == 2 * built["train"].rows.sum()
     assert train["bytes"]["low"] < train["bytes"]["value"] < train["bytes"]["high"]
+    assert estimate["processor_seconds"]["build"] > 0
+
+
+def test_a_sample_stands_for_a_larger_corpus_of_like_documents() -> None:
+    lengths = np.array([5, 6, 7, 8, 100] * 4)
+    pool = pool_of_lengths(np.arange(20), lengths)
+    rows = lengths // 4
+    assert enlarge(pool, 1.0).estimate(rows) == compare(pool, SEED, lengths_of(lengths)).estimate(
+        rows
+    )
+    assert enlarge(pool, 1000.0).estimate(rows).value == 1000 * rows.sum()
+    assert enlarge(pool, 0.5).estimate(rows).value == rows.sum() / 2
+    assert not enlarge(pool, 0.5).is_whole

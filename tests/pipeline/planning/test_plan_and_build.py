@@ -1,19 +1,17 @@
 """A plan of a corpus says what its build then does, writes and leaves."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import transforms.shuffle
-import transforms.spill
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import build, read_manifest_json, run_here
-from transforms.elements import Segment
 from transforms.recovery.journal import Journal
 
 
@@ -25,7 +23,6 @@ def read_counts(folder: Path) -> dict[str, float]:
         "shards": sum(len(split["shards"]) for split in splits),
         "documents": counts["tokenize.documents"],
         "tokens": counts["tokenize.tokens"],
-        "examples": counts["build.examples"],
         "rows": counts["write.rows"],
     }
 
@@ -39,22 +36,16 @@ def output_bytes(folder: Path) -> int:
 def test_what_is_planned_of_a_small_corpus_is_built(
     objective: str, sample: Path, any_tokenizer: Path, tmp_path: Path
 ) -> None:
-    # As many shards as the sample has, since each file has a header and a footer.
-    shards = str(getattr(OBJECTIVES[objective](), "duplicates", 1))
     flags = (
-        "--input", sample, "--num-shards", shards, "--max-seq-length", "64",
-        "--range-bytes", "20000",
+        "--input", sample, "--num-shards", "3", "--max-seq-length", "64", "--range-bytes", "20000",
     )  # fmt: skip
     planned = plan(objective, any_tokenizer, *flags)
     run_here(objective, "--tokenizer", any_tokenizer, "--output", tmp_path / "out", *flags)
     built = read_counts(tmp_path / "out")
-    # The sample is the whole corpus. Documents are cut between shards, streams in other places.
-    assert {name: planned["counts"][name] for name in ("shards", "documents", "tokens")} == {
-        name: built[name] for name in ("shards", "documents", "tokens")
-    }
-    assert planned["counts"]["examples"] == pytest.approx(built["examples"], rel=0.02)
-    assert planned["counts"]["rows"] == pytest.approx(built["rows"], rel=0.1)
-    assert planned["bytes"]["output"] == pytest.approx(output_bytes(tmp_path / "out"), rel=0.05)
+    # The sample is the whole corpus.
+    assert planned["exact"]
+    assert {name: planned["counts"][name] for name in built} == built
+    assert planned["bytes"]["output"] == output_bytes(tmp_path / "out")
     assert planned["counts"]["tasks"] == 3
     assert planned["sample"]["is_of_the_corpus"]
 
@@ -78,27 +69,57 @@ def test_the_work_is_that_of_the_job(
     monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 4 * 2**20)
     flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4")
     planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
-    units, written = Counter[str](), [0]
-    once, write = Journal.once, transforms.spill.write_segments
+    units, once = Counter[str](), Journal.once
 
     def count_once(journal: Journal, name: str, *rest: Any) -> Any:
         units[name.partition("-")[0]] += 1
         return once(journal, name, *rest)
 
-    def count_written(ordered: Iterable[Any], folder: str) -> list[Segment]:
-        segments = write(ordered, folder)
-        written[0] += sum(segment.length for segment in segments)
-        return segments
-
     monkeypatch.setattr(Journal, "once", count_once)
-    monkeypatch.setattr(transforms.spill, "write_segments", count_written)
     build([sample], tokenizer_path, tmp_path / "out", *flags)
     counts = planned["counts"]
     assert (counts["tasks"], counts["merges"], counts["shards"]) == (
         units["task"], units["merge"], units["shard"],
     )  # fmt: skip
     assert (counts["merges"] > 0) == (shards == 24)
-    # A merge writes its documents to two files, one after the other.
-    documents = planned["bytes"]["temporary"] - planned["bytes"]["pool"]
-    twice = 1.5 if counts["merges"] else 1.0
-    assert documents == pytest.approx(written[0] / twice + planned["bytes"]["pool"], rel=0.25)
+
+
+def test_a_part_of_a_corpus_tells_what_all_of_it_makes(
+    sample: Path, any_tokenizer: Path, tmp_path: Path
+) -> None:
+    text = sample.read_text(encoding="utf-8")
+    large = tmp_path / "large.txt"
+    large.write_text(text * 20, encoding="utf-8")
+    flags = (
+        "--input", str(large), "--num-shards", "4", "--validation-share", "0.2", "--max-seq-length",
+        "64", "--duplicates", "4",
+    )  # fmt: skip
+    planned = plan("bert", any_tokenizer, *flags, "--sample-bytes", "200kB")
+    run_here("bert", "--tokenizer", any_tokenizer, "--output", tmp_path / "out", *flags)
+    built = read_counts(tmp_path / "out")
+    assert not planned["exact"]
+    assert planned["counts"]["shards"] == built["shards"]
+    for name in ("documents", "tokens", "rows"):
+        assert planned["counts"][name] == pytest.approx(built[name], rel=0.1)
+    assert planned["bytes"]["output"] == pytest.approx(output_bytes(tmp_path / "out"), rel=0.15)
+
+
+@pytest.mark.parametrize("flags", [(), ("--drop-duplicates",), ("--validation-share", "0.2")])
+def test_inspect_corpus_says_the_same(
+    flags: tuple[str, ...], sample: Path, any_tokenizer: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "numbers.json"
+    corpus = ("--input", str(sample), "--num-shards", "3", *flags)
+    planned = plan("bert", any_tokenizer, *corpus)
+    tokenizer = ("--tokenizer", any_tokenizer)
+    run_here("inspect-corpus", *corpus, *tokenizer, "--json", path, "bert")
+    inspected = json.loads(path.read_text())["build"]
+    splits = inspected["splits"].values()
+    near = 0.0 if planned["exact"] else 0.1
+    for name, value in (("rows", planned["counts"]["rows"]), ("bytes", planned["bytes"]["output"])):
+        assert value == pytest.approx(sum(split[name]["value"] for split in splits), rel=near)
+    assert planned["counts"]["shards"] == sum(split["shards"] for split in splits)
+    temporary = inspected["temporary_bytes"]
+    assert planned["bytes"]["temporary"] == pytest.approx(temporary, rel=0.05)
+    assert inspected["processor_seconds"].keys() == planned["processor_seconds"].keys()
+    assert planned["exact"] == ("--validation-share" not in flags)

@@ -1,13 +1,13 @@
-"""`plan` as a user runs it: any size, what would break, and mistakes."""
+"""`plan` as a user runs it: any size, which bounds are exceeded, and mistakes."""
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.planning.costs import billed_shuffle_gb
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import read_manifest_json, run_here
 
@@ -16,8 +16,13 @@ _DATAFLOW = ("--runner", "DataflowRunner", "--sample-bytes", "200kB")
 
 @pytest.fixture(scope="module")
 def large(tokenizer_path: Path) -> dict[str, Any]:
-    flags = ("--corpus-bytes", "50TB", "--workers", "8000", "--memory-per-vcpu", "0.5", *_DATAFLOW)
-    return plan("bert", tokenizer_path, *flags)
+    return plan("bert", tokenizer_path, "--corpus-bytes", "50TB", "--workers", "8000", *_DATAFLOW)
+
+
+def find_bound(numbers: dict[str, Any], name: str) -> dict[str, Any]:
+    [bound] = [bound for bound in numbers["bounds"] if bound["name"] == name]
+    assert bound["is_exceeded"] == (bound["value"] > bound["most"])
+    return dict(bound)
 
 
 def test_a_large_corpus_is_cut_as_the_job_cuts_it(large: dict[str, Any]) -> None:
@@ -27,84 +32,108 @@ def test_a_large_corpus_is_cut_as_the_job_cuts_it(large: dict[str, Any]) -> None
     assert large["counts"]["shards"] == 99_999
     assert large["workers"] == 8000
     assert not large["sample"]["is_of_the_corpus"]
+    assert not large["exact"]
 
 
-def test_what_would_break_has_a_cause_and_a_cure(large: dict[str, Any]) -> None:
-    problems = {problem["what"]: problem for problem in large["problems"]}
+def test_sizes_and_times_fit_together(large: dict[str, Any]) -> None:
+    sizes, seconds = large["bytes"], large["processor_seconds"]
+    assert sizes["most_at_once"] == sizes["output"] + sizes["temporary"]
+    assert min(seconds.values()) > 0
+    assert large["seconds"] >= sum(seconds.values()) / large["workers"]
+    assert large["longest_seconds"]["shard"] == pytest.approx(seconds["build"] / 99_999)
+    # All files are equally large, and so are their ranges but the last.
+    mean = seconds["prepare"] / 750_000
+    assert mean <= large["longest_seconds"]["task"] < 1.1 * mean
 
-    def find(text: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = [one for what, one in problems.items() if text in what]
-        assert len(found) == 1
-        return found[0]
 
-    memory = find("memory of a worker: ")
-    assert memory["is_fatal"]
-    assert memory["what"].endswith("and the limit is 500 MB")
-    assert "more memory" in memory["cure"]
-    assert "several builds" in find("names allow 99,999 shards")["cure"]
-    assert "quota" in find("machines: 2,000, and the limit is 1,000")["cure"]
-    exceeded = [limit["name"] for limit in large["limits"] if limit["value"] > limit["most"]]
-    assert {"memory of a worker", "machines"} <= {*exceeded}
-    # What would break comes first.
-    fatal = [problem["is_fatal"] for problem in large["problems"]]
+def test_fatal_bounds_come_first(large: dict[str, Any]) -> None:
+    fatal = [bound["is_fatal"] for bound in large["bounds"]]
     assert fatal == sorted(fatal, reverse=True)
+    assert find_bound(large, "a shard")["is_exceeded"]
+    assert not any(bound["is_exceeded"] for bound in large["bounds"] if bound["is_fatal"])
 
 
-def test_no_step_is_one_workers_for_long(large: dict[str, Any]) -> None:
-    serial = {
-        step["name"]: step["longest_seconds"] for step in large["steps"] if step["units"] == 1
-    }
-    assert serial.keys() == {"list tasks", "write pool", "decide", "finish"}
-    assert max(serial.values()) < 120
-    joins = {step["name"] for step in large["steps"]} - serial.keys()
-    assert {
-        "join candidates",
-        "join rejects",
-        "list shards",
-        "move shards",
-        "remove temporary files",
-    } < joins
+@pytest.mark.parametrize(
+    ("name", "within", "beyond", "cure"),
+    [
+        ("text built into a shard", "--num-shards 30", "--num-shards 2", "Give --num-shards 3,"),
+        ("largest input file", "--file-bytes 1TB", "--file-bytes 2TB", "Split it"),
+        ("workers, a task each", "--workers 75", "--workers 76", "Give --workers 75,"),
+        ("workers, a shard each", "--num-shards 9 --workers 9", "--num-shards 9 --workers 10",
+         "Give --num-shards 10"),
+        ("time of a shard", "--num-shards 9999", "--num-shards 3", "more --num-shards"),
+    ],
+)  # fmt: skip
+def test_bounds_of_a_job_elsewhere_have_a_cure(
+    name: str, within: str, beyond: str, cure: str, tokenizer_path: Path
+) -> None:
+    size = "2TB" if name == "largest input file" else "5GB"
+    flags = ("--corpus-bytes", size, "--max-seq-length", "64", *_DATAFLOW)
+    inside, outside = (
+        find_bound(plan("bert", tokenizer_path, *flags, *words.split()), name)
+        for words in (within, beyond)
+    )
+    assert not inside["is_exceeded"]
+    assert outside["is_exceeded"]
+    assert cure in outside["cure"]
 
 
-def test_the_duration_is_the_sum_of_the_steps(large: dict[str, Any]) -> None:
-    steps = large["steps"]
-    seconds = large["start_seconds"] + sum(step["seconds"] for step in steps)
-    assert large["duration_seconds"] == pytest.approx(seconds)
-    assert large["billed_hours"] == pytest.approx(8000 * seconds / 3600)
-    longest = max(steps, key=lambda step: step["longest_seconds"])
-    assert large["bottleneck"] == longest["name"]
-    for step in steps:
-        assert step["seconds"] >= step["longest_seconds"]
-        if step["units"] == 1:
-            assert step["seconds"] == pytest.approx(step["longest_seconds"])
+def test_bounds_of_this_machine_have_a_cure(
+    tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.planning.bounds.most_workers", lambda: 3)
+    files = ("--sample-bytes", "200kB", "--output", tmp_path / "new" / "out")
+    within, beyond = (
+        plan("bert", tokenizer_path, "--corpus-bytes", size, "--workers", workers, *files)
+        for size, workers in (("1MB", "3"), ("3PB", "4"))
+    )
+    free = shutil.disk_usage(tmp_path).free
+    for numbers in (within, beyond):
+        disk = find_bound(numbers, "files on disk at once")
+        assert disk["value"] == numbers["bytes"]["most_at_once"]
+        assert disk["most"] == pytest.approx(free, rel=0.2)
+        assert f"{tmp_path} has no room" in disk["cure"]
+        workers = find_bound(numbers, "workers of this machine")
+        assert disk["is_exceeded"] == workers["is_exceeded"] == (numbers is beyond)
+        assert "Give --workers 3" in workers["cure"]
+    elsewhere = plan("bert", tokenizer_path, "--corpus-bytes", "3PB", "--output", "gs://b/out")
+    assert "files on disk at once" not in {bound["name"] for bound in elsewhere["bounds"]}
 
 
-def test_prices_and_speeds_are_options(large: dict[str, Any], any_tokenizer: Path) -> None:
-    dollars = large["dollars"]
-    assert dollars["processors"] == pytest.approx(large["billed_hours"] * 0.056)
-    assert dollars["total"] == pytest.approx(sum(dollars.values()) - dollars["total"])
-    free = [
-        word
-        for name in ("vcpu", "memory", "disk", "shuffle", "write", "read", "storage")
-        for word in (f"--{name}-price", "0")
-    ]
-    numbers = plan("gpt", any_tokenizer, "--corpus-bytes", "1TB", *_DATAFLOW, *free)
-    assert numbers["dollars"]["total"] == 0
+def test_the_number_of_input_files_is_bounded(
+    tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.planning.bounds.MAX_FILES", 10)
+    for number, is_exceeded in ((10, False), (11, True)):
+        flags = ("--corpus-bytes", f"{number}GB", *_DATAFLOW)
+        bound = find_bound(plan("bert", tokenizer_path, *flags), "input files")
+        assert (bound["value"], bound["is_exceeded"]) == (number, is_exceeded)
+        assert bound["cure"] == "Join them, or split the corpus into builds"
 
 
-def test_shuffled_data_are_billed_in_steps() -> None:
-    assert billed_shuffle_gb(100) == 25
-    assert billed_shuffle_gb(250 + 4870) == pytest.approx(62.5 + 2435)
-    assert billed_shuffle_gb(6120) - billed_shuffle_gb(5120) == 1000
+def test_the_graph_of_a_job_elsewhere_is_bounded(
+    tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("--corpus-bytes", "1TB", *_DATAFLOW)
+    bound = find_bound(plan("bert", tokenizer_path, *flags), "graph of the job")
+    assert not bound["is_exceeded"]
+    monkeypatch.setattr("pipeline.planning.bounds.LARGEST_PIPELINE", bound["value"] // 2)
+    monkeypatch.setattr("pipeline.runners.proto_checks.LARGEST_PAYLOAD", 10)
+    numbers = plan("bert", tokenizer_path, *flags)
+    assert find_bound(numbers, "graph of the job")["is_exceeded"]
+    refused = [one for one in numbers["bounds"] if one["name"] == "faults for DataflowRunner"]
+    assert "the DoFn has" in refused[0]["cure"]
 
 
-def test_a_report_has_at_most_100_columns(any_tokenizer: Path, sample: Path) -> None:
+def test_the_table_says_what_would_break(any_tokenizer: Path, sample: Path) -> None:
     flags = ("--tokenizer", any_tokenizer, "--input", sample, "--corpus-bytes", "3PB")
-    lines = run_here("plan", "gpt", *flags, "--workers", "12345").output.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert "gpt examples of 3.00 PB" in lines
-    assert any(line.startswith("breaks ") for line in lines)
-    assert any("list prices in us-central1 of 2025-06-01" in line for line in lines)
+    lines = run_here("plan", "gpt", *flags).output.splitlines()
+    assert lines[0] == "gpt examples of 3.00 PB, 3,000,000 files"
+    assert any(line.startswith("breaks  files on disk at once: ") for line in lines)
+    assert any(line.split()[:2] == ["processor", "hours"] for line in lines)
+    few = run_here("plan", "gpt", *flags[:4]).output
+    assert "No bound is exceeded." in few
+    assert "1 file" in few
 
 
 def test_compressed_files_are_one_task_each(
@@ -124,8 +153,9 @@ def test_compressed_files_are_one_task_each(
     )
     numbers = plan("gpt", any_tokenizer, *flags, "--runner", "DataflowRunner")
     assert numbers["counts"]["tasks"] == numbers["corpus"]["files"] == 20
-    [problem] = [one for one in numbers["problems"] if "read and tokenize" in one["what"]]
-    assert "decompress it" in problem["cure"]
+    bound = find_bound(numbers, "time of a task")
+    assert bound["is_exceeded"]
+    assert "not compressed" in bound["cure"]
     # As much text as there is in the file: its rates are those of a byte as it is stored.
     tokens = plan("gpt", any_tokenizer, "--input", sample)["counts"]["tokens"]
     expected = tokens * 4 * 10**12 / path.stat().st_size
@@ -154,7 +184,6 @@ def test_without_an_input_the_text_of_compressed_formats_is_larger_than_their_fi
         (("--corpus-bytes", "5 XB"), ("--corpus-bytes 5 XB", "not one of the units", "5TB")),
         (("--corpus-bytes", "1TB", "--file-bytes", "1B"), ("files", "larger --file-bytes")),
         (("--corpus-bytes", "1TB", "--sample-bytes", "9"), ("too small", "default")),
-        (("--corpus-bytes", "1TB", "--vcpu-speed", "0"), ("--vcpu-speed 0", "more than 0")),
         (("--corpus-bytes", "1TB", "--document-rule", "whole-file"), ("whole-file", "--input")),
     ],
 )
