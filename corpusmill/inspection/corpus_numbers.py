@@ -311,9 +311,9 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
         "temporary bytes", temporary, "of files during the build, in addition to the shards"
     )
     seconds = build["processor_seconds"]
-    total, prepare = sum(seconds.values()), round(seconds["prepare"])
-    meaning = f"about; {prepare:,} to read, tokenize and shuffle, the rest to build and write"
-    yield _number("processor seconds", round(total), meaning)
+    total, prepare = sum(seconds.values()), seconds["prepare"]
+    meaning = f"about; {prepare:,.1f} s to read, tokenize and shuffle, the rest to build and write"
+    yield Figure("processor time", total, f"{total:,.1f} s", meaning)
 
 
 def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:
