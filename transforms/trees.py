@@ -34,20 +34,6 @@ _SMALL_BYTES = 2**20
 Join = Callable[[int, Sequence[Any], str], Iterable[Any]]
 
 
-def count_blocks(units: int, fan_in: int = FAN_IN) -> list[int]:
-    """Return the number of blocks on each level of a tree.
-
-    Example:
-        750,000 units with a fan-in of 1,000 are joined to 750 blocks, and 9 units with a fan-in of
-        2 to 5, then 3, then 2: [750] and [5, 3, 2].
-    """
-    blocks: list[int] = []
-    while units > fan_in:
-        units = -(-units // fan_in)
-        blocks.append(units)
-    return blocks
-
-
 @dataclass(frozen=True)
 class Tree:
     """How elements are joined.

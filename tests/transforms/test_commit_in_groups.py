@@ -9,7 +9,6 @@ from corpusmill.layout.placement import Layout
 from tests.transforms.test_commit import Folders, check_entries, commit, refused
 from transforms.moves import PlannedReveal
 from transforms.recovery.claim import CLAIM, Claim, take_claim
-from transforms.trees import count_blocks
 
 LAYOUT = Layout(0, 8, 1)
 SHARDS = {
@@ -37,13 +36,6 @@ def commit_all(root: Path, fan_in: int, *stale: str) -> Folders:
 def at_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a data set that one task commits."""
     return commit_all(tmp_path_factory.mktemp("at once"), 1000).files()
-
-
-def test_a_tree_has_as_many_levels_as_its_leaves_need() -> None:
-    assert count_blocks(1000) == []
-    assert count_blocks(1001) == [2]
-    assert count_blocks(9, 2) == [5, 3, 2]
-    assert count_blocks(750_000) == [750]
 
 
 def test_a_tree_of_three_levels_commits_the_same_files(
