@@ -31,7 +31,6 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert, padded": ("bert", ("--padding", "max_length")),
     "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
     "bert in Avro": ("bert", ("--output-format", "avro")),
-    "bert by an older version": ("bert", ("--shard-version", "1")),
     "electra": ("electra", ()),
     "ernie": ("ernie", ()),
     "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
