@@ -141,7 +141,7 @@ def _walk(kind: Any, choices: Choices, subcommand: str) -> Iterator[Option]:
         if is_dataclass(hint) or is_typeddict(hint):
             yield from _walk(hint, choices, subcommand)
             continue
-        default = _default_of(declared[name]) if name in declared else None
+        default = default_of(declared[name]) if name in declared else None
         text = document_fields(kind).get(name, "")
         if parts:
             usual = next(word for word, part in parts.items() if isinstance(default, part))
@@ -167,7 +167,8 @@ def _name_parts(hint: Any) -> dict[str, Any]:
     }
 
 
-def _default_of(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """Return the default of an option; `dataclasses.MISSING` where it must be given."""
     if field.default is not MISSING:
         return field.default
     return field.default_factory() if field.default_factory is not MISSING else MISSING

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Annotated, Any, Literal, NoReturn, TypedDict, get_type_hints, is_typeddict
@@ -16,7 +16,7 @@ from tyro.constructors import (
 )
 
 from corpusmill.commands.command import Choices, Command
-from corpusmill.commands.options import document_fields, summarize
+from corpusmill.commands.options import default_of, document_fields, summarize
 from corpusmill.commands.table import Entry
 from corpusmill.console.usage_errors import explain_mistakes, refuse_command
 
@@ -115,23 +115,22 @@ def declare_options(choices: Choices) -> ConstructorRegistry:
 
     @registry.struct_rule
     def declare(info: StructTypeInfo) -> StructConstructorSpec | None:
-        # The parser wraps what it is given into dataclasses of its own.
+        # Some classes of the parser are dataclasses, too, and it declares these itself.
         if not is_dataclass(info.type) or info.type.__module__.startswith("tyro."):
             return None
         kind, hints = info.type, get_type_hints(info.type, include_extras=True)
-        names = {field.name.removesuffix("_options"): field.name for field in fields(kind)}
-        declared = [
-            StructFieldSpec(
-                name,
-                _type_of(hints[own], choices.get((kind, own))),
-                _default_of(kind, own, info.default),
-                document_fields(kind).get(own) or summarize(hints[own]),
+        declared = {
+            field.name: StructFieldSpec(
+                field.name.removesuffix("_options"),
+                _type_of(hints[field.name], choices.get((kind, field.name))),
+                _default_of(field, info.default),
+                document_fields(kind).get(field.name) or summarize(hints[field.name]),
             )
-            for name, own in names.items()
-        ]
+            for field in fields(kind)
+        }
         return StructConstructorSpec(
-            lambda **values: kind(**{names[name]: value for name, value in values.items()}),
-            tuple(declared),
+            lambda **values: kind(**{name: values[one.name] for name, one in declared.items()}),
+            tuple(declared.values()),
         )
 
     return registry
@@ -151,11 +150,7 @@ def _type_of(hint: Any, choices: tuple[str, ...] | None) -> Any:
     return TypedDict(hint.__name__, options, total=hint.__total__)  # type: ignore[operator]
 
 
-def _default_of(kind: Any, name: str, instance: Any) -> Any:
+def _default_of(field: Field[Any], instance: Any) -> Any:
     """Return the default of an option: that of an instance which is given, or its class's own."""
-    if is_dataclass(instance):
-        return getattr(instance, name)
-    [field] = (field for field in fields(kind) if field.name == name)
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return tyro.MISSING if field.default is MISSING else field.default
+    default = getattr(instance, field.name) if is_dataclass(instance) else default_of(field)
+    return tyro.MISSING if default is MISSING else default

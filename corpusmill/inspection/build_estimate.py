@@ -227,7 +227,7 @@ def compare(pool: Pool, seed: int, corpus: Histogram) -> Scale:
 
 
 def enlarge(pool: Pool, factor: float) -> Scale:
-    """Take a sample for a corpus that is so many times as large, with documents of like lengths.
+    """Scale a sample up to a larger corpus whose documents have the same lengths.
 
     Args:
         pool: the sample.

@@ -56,7 +56,7 @@ class Sample:
 
 
 def read_sample(job: Job, files: Sequence[InputFile], num_bytes: int) -> Sample:
-    """Read and tokenize a sample of about so many bytes.
+    """Read and tokenize a sample of about `num_bytes` bytes.
 
     Args:
         job: of the corpus, or of a part of it.

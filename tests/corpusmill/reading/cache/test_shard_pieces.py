@@ -259,7 +259,7 @@ def test_tiny_shards_stay_in_memory(
     write_dataset(tmp_path / "out", Recipe(output=OutputOptions(output_format)))
     usual = DataSet(tmp_path / "out", cache_folder=tmp_path / "usual")
     sizes = sorted(shard.tokens for shard in usual.shards)
-    # Those of exactly so many tokens are tiny.
+    # A shard that has exactly as many tokens as the limit is tiny.
     monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=sizes[1]))
     data = DataSet(tmp_path / "out", cache_folder=cache_folder)
     samples = np.random.default_rng(1).permutation(len(data))
