@@ -23,7 +23,7 @@ from benchmarks.console import make_parser, print_table
 from benchmarks.measure import measure, median_ratio, take_turns
 from benchmarks.readers.data_sets import make_data_set
 from corpusmill import DataSet, Loader, make_batches
-from corpusmill.reading.load.unpacking_ahead import UnpackingAhead
+from corpusmill.reading.load.batches import UnpackingAhead
 
 BATCH_SIZE = 32
 _WAYS = ("as needed", "ahead", "warm")

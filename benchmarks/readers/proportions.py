@@ -22,8 +22,7 @@ from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Batch, Integers, Rows
-from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset, TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 
 
