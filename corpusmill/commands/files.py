@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from corpusmill.dataset.storage import Folder, UrlFolder, is_url
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 
 
 class DatedFolder(Folder, Protocol):
@@ -67,7 +67,7 @@ def absolute_path(path: str) -> str:
         raise UserError(path, cause, "Write the whole path, or ./~ for a name") from None
 
 
-def check_file(flag: str, path: str) -> None:
+def check_file(name: str, path: str) -> None:
     """Refuse the path of a local file that could not be written at the end.
 
     Raises:
@@ -78,7 +78,7 @@ def check_file(flag: str, path: str) -> None:
     file = Path(absolute_path(path))
     if not file.parent.is_dir() or (file.exists() and not file.is_file()):
         cause = "a file cannot be written there"
-        raise UserError(f"{flag} {path}", cause, "Name a file in an existing folder")
+        raise UserError(option(name, path), cause, "Name a file in an existing folder")
 
 
 def replace_file(path: str, content: bytes) -> None:

@@ -16,7 +16,7 @@ import huggingface_hub
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.input_formats import take_suffixes
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.hub import (
     SCHEME,
     TIMEOUT_SECONDS,
@@ -60,7 +60,7 @@ class _Named(NamedTuple):
         )
 
     def refuse(self, cause: str, cure: str) -> UserError:
-        return UserError(f"--input {self.name}", cause, cure)
+        return UserError(option("input", self.name), cause, cure)
 
 
 def is_hub_path(path: str) -> bool:
@@ -98,7 +98,7 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
     parsed = DataSetName.parse(name)
     if not parsed:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
-        raise UserError(f"--input {name}", "it names no data set of the hub", cure)
+        raise UserError(option("input", name), "it names no data set of the hub", cure)
     named = _Named(name, *parsed)
     with _explain_errors(named):
         files = _list_named(named, suffixes)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from corpusmill.dataset.storage import Folder, UrlFolder
+from corpusmill.errors import option
 from corpusmill.provenance.records import UnreadableTextError
 
 
@@ -39,7 +40,7 @@ class Inputs:
                 yield stream
         if not seen:
             if not self.places:
-                cause = f"{name} is not in the present folder: name another with --input"
+                cause = f"{name} is not in the present folder: name another with {option('input')}"
                 raise UnreadableTextError(cause)
             raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
 

@@ -22,7 +22,7 @@ from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder, UrlFolder, is_url
 from corpusmill.dataset.verify import verify
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 from corpusmill.hub import (
     LOGIN,
     SCHEME,
@@ -365,7 +365,7 @@ def _contents(source: Folder, manifest: Manifest, with_rejects: bool) -> dict[st
         written[SUCCESS] = seal(written[MANIFEST])
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
-        raise UserError(source.url, cause, "Build it with a smaller --num-shards")
+        raise UserError(source.url, cause, f"Build it with a smaller {option('num_shards')}")
     contents = {
         name: Content(root / name, entry.bytes, entry.sha256)
         for name, entry in manifest.entries.items()

@@ -14,7 +14,7 @@ from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENI
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import refuse_special
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
 from pipeline.folders.beam_folder import BeamFolder
@@ -128,11 +128,11 @@ def check_output(
     """
     if not absolute(output).strip("/"):
         cause = "it is the folder that holds everything on this machine"
-        raise UserError(f"--output {output}", cause, "Name a folder in it")
+        raise UserError(option("output", output), cause, "Name a folder in it")
     try:
         claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
-        raise UserError(f"--output {output}", error.cause, error.cure) from None
+        raise UserError(option("output", output), *error.args[1:]) from None
     if is_local(output):
         for name in listed:
             refuse_special(Path(absolute(output), name))
@@ -153,7 +153,7 @@ def check_output(
         raise _in_use(output, names, foreign, claim if resumable else None)
     if foreign:
         raise UserError(
-            f"--output {output} {'--resume' if resume else '--replace'}",
+            f"{option('output', output)} {option('resume' if resume else 'replace')}",
             f"it has a file that is not part of a data set ({foreign[0]})",
             "Move that file away, or give another folder",
         )
@@ -178,25 +178,29 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
     try:
         claim, listed = read_claim(root), BeamFolder(output).list()
     except UserError as error:  # of an object store
-        raise UserError(f"--output {output}", error.cause, error.cure) from None
+        raise UserError(option("output", output), *error.args[1:]) from None
     if claim is None and SUCCESS in listed:
         settle(output)
         return False
     if claim is None:
         cause = "there is no complete data set to which anything could be added"
         raise UserError(
-            f"--output {output} --append", cause, "Leave --append out, or build one first"
+            f"{option('output', output)} {option('append')}",
+            cause,
+            f"Leave {option('append')} out, or build one first",
         )
     is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
     refuse_alive(claim, output, is_ours)
     if resume:
-        _refuse_lost(claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave --resume out")
+        _refuse_lost(
+            claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
+        )
         return claim.ended == COMMITTED and is_complete(output, temp_location)
     seal = read_bytes(join_path(root, SUCCESS)) or b""
     if SUCCESS not in listed or not is_ours or b" " in seal.strip():
         cause = "a run was stopped that wrote into this folder"
-        cure = "Run the command again that was stopped, a build with --resume"
-        raise UserError(f"--output {output} --append", cause, cure)
+        cure = f"Run the command again that was stopped, a build with {option('resume', True)}"
+        raise UserError(f"{option('output', output)} {option('append')}", cause, cure)
     return False
 
 
@@ -263,7 +267,7 @@ def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
     """
     if _is_alive(claim):
         raise UserError(
-            f"--output {output}",
+            option("output", output),
             f"another run (process {claim.process}) writes into this folder",
             "Wait for it, or give another folder",
         )
@@ -272,7 +276,7 @@ def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
     silence = count_silence(claim.temp_folder)
     if silence < _SECONDS_OF_SILENCE:
         raise UserError(
-            f"--output {output}",
+            option("output", output),
             f"the job of another run (process {claim.process} on {claim.host}) writes into this "
             f"folder; its last sign of life is {max(silence, 0):.0f} seconds old",
             f"Wait for it, or give another folder; if it has ended on its engine, wait until "
@@ -281,22 +285,26 @@ def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
 
 
 def _refuse_lost(
-    claim: Claim, output: str, is_ours: bool, over: str = "Start over with --replace"
+    claim: Claim,
+    output: str,
+    is_ours: bool,
+    over: str = f"Start over with {option('replace', True)}",
 ) -> None:
     """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
     if claim.is_damaged:
         raise UserError(
-            "--resume",
+            option("resume"),
             f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
             "stopped run has left its work",
             over,
         )
     if not is_ours:
         raise UserError(
-            "--resume",
+            option("resume"),
             f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
             f"runs into {output}",
-            "If it was started with --temp-location, give the same one; if its folder was moved, "
+            f"If it was started with {option('temp_location')}, give the same one; "
+            "if its folder was moved, "
             f"copied or removed: {over[0].lower()}{over[1:]}",
         )
 
@@ -312,7 +320,7 @@ def _is_alive(claim: Claim) -> bool:
         return False
 
 
-_BOTH = ["add --resume", "add --replace"]
+_BOTH = [f"add {option('resume', True)}", f"add {option('replace', True)}"]
 
 
 def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | None) -> UserError:
@@ -323,10 +331,10 @@ def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | No
         cause = (
             f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
         )
-    cures = ["add --replace"] if claim is None or claim.is_damaged else _BOTH
+    cures = [f"add {option('replace', True)}"] if claim is None or claim.is_damaged else _BOTH
     cure = f"Give another folder, or {', or '.join(cures)}"
     return UserError(
-        f"--output {output}",
+        option("output", output),
         cause or "it has an unfinished data set",
         "Give a new or an empty folder" if foreign else cure,
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.recipe.inputs import absolute, is_local, read_bytes
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import TEMPORARY, remove_folder, write_file
@@ -32,7 +32,7 @@ def make_temporary_folder(output: str, temp_location: str | None, name: str = ""
     """
     name = name or f"{TEMPORARY}{uuid4().hex}"
     folder = join_path(absolute(temp_location or output), name)
-    flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
+    flag = option("temp_location", temp_location) if temp_location else option("output", output)
     above = list(Path(folder).parents) if is_local(folder) else []
     made = [path for path in above if not path.exists()]
     try:
@@ -50,7 +50,7 @@ def make_temporary_folder(output: str, temp_location: str | None, name: str = ""
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
     except UserError as error:
-        raise UserError(flag, error.cause, error.cure) from None
+        raise UserError(flag, *error.args[1:]) from None
     return str(folder)
 
 

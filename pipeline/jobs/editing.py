@@ -10,7 +10,7 @@ import numpy as np
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.commands.drop import Drop
 from pipeline.commands.merge import Merge
 from pipeline.commands.subset import Subset
@@ -150,12 +150,12 @@ def open_sources(
     Raises:
         UserError: the new data set would take the place of one of them, or one cannot be read.
     """
-    output, kind = command.output, type(command).__name__.lower()
+    output = command.output
     if absolute(output).rstrip("/") in {absolute(one).rstrip("/") for one in data_sets}:
         cause = "it is the folder of a data set that is read"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
-        raise UserError(f"--output {output}", cause, cure)
-    places = [*((kind, one) for one in data_sets), ("--output", output)]
+        raise UserError(option("output", output), cause, cure)
+    places = [*(("data_set", one) for one in data_sets), ("output", output)]
     launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
     return launch, [(one, *open_data_set(call.files.open_folder(one))) for one in data_sets]
 

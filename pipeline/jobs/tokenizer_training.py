@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import Files
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.errors import UserError, catch_panics
+from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
@@ -92,7 +92,11 @@ def _count_by_job(
     if _is_small(corpus, launch.engine):
         if command.resume:
             cause = "so small a corpus is counted at once"
-            raise UserError(f"--output {command.output} --resume", cause, "Leave --resume out")
+            raise UserError(
+                f"{option('output', command.output)} {option('resume')}",
+                cause,
+                f"Leave {option('resume')} out",
+            )
         yield None
         return
     from pipeline.jobs.word_counting import (  # noqa: PLC0415  Beam takes a second to import
@@ -154,10 +158,10 @@ def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:
     run, log = command.run, command.log
     if not run.wait:
         cause = "it trains on what the job has counted"
-        raise UserError("train-tokenizer --no-wait", cause, "Leave it out")
-    places = [("--input", path) for path in command.input]
+        raise UserError(f"train-tokenizer {option('wait', False)}", cause, "Leave it out")
+    places = [("input", path) for path in command.input]
     if not run.temp_location:  # temporary files are beside the output
-        places.append(("--output", command.output))
+        places.append(("output", command.output))
     return prepare_launch(run, call.engine_arguments, places, call.console, log)
 
 
@@ -179,10 +183,14 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     output = Path(absolute(command.output))
     if is_local(command.output) and output.exists() and not output.is_file():
         cause = "it is a folder" if output.is_dir() else "it is not a regular file"
-        raise UserError(f"--output {command.output}", cause, "Name a file, such as tokenizer.json")
+        raise UserError(
+            option("output", command.output), cause, "Name a file, such as tokenizer.json"
+        )
     if not command.replace and file_exists(absolute(command.output)):
         raise UserError(
-            f"--output {command.output}", "the file exists", "Name another file, or add --replace"
+            option("output", command.output),
+            "the file exists",
+            f"Name another file, or add {option('replace', True)}",
         )
     if command.save_model is None:
         return
@@ -191,12 +199,12 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     if is_local(folder) and _is_blocked(Path(folder)):
         cause = "a file is in its place"
     elif absolute(command.output) in {folder, *paths.values()}:
-        cause = f"--output {command.output} has the same path"
+        cause = f"{option('output', command.output)} has the same path"
     elif present := [name for name, path in paths.items() if file_exists(path)]:
         cause = "" if command.replace else f"it already has {' and '.join(present)}"
-        cure = "Give another folder, or add --replace"
+        cure = f"Give another folder, or add {option('replace', True)}"
     if cause:
-        raise UserError(f"--save-model {command.save_model}", cause, cure)
+        raise UserError(option("save_model", command.save_model), cause, cure)
 
 
 def _is_blocked(folder: Path) -> bool:
@@ -215,7 +223,8 @@ def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterato
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (
-            f"warning: the vocabulary has {size:,} tokens, fewer than --vocab-size {wanted:,}: "
+            f"warning: the vocabulary has {size:,} tokens, fewer than "
+            f"{option('vocab_size', wanted)}: "
             "the corpus does not give more"
         )
     yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from transforms.storage.file_systems import join_path, scheme_of
 from transforms.storage.files import delete_files, file_exists, open_file, write_file
 from transforms.storage.objects import find_object, is_object_path
@@ -204,7 +204,7 @@ def _refusal(output: str, claim: Claim | None) -> UserError:
     is_known = claim is not None and not claim.is_damaged
     who = f" (process {claim.process} on {claim.host})" if claim and is_known else ""
     return UserError(
-        f"--output {output}",
+        option("output", output),
         f"another run{who} writes into this folder",
         "Wait for it to end, or choose another folder",
     )
