@@ -21,7 +21,7 @@ from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import Layout
 from transforms.checksums import read_blocks, unseal
 from transforms.describe import FileNames, add_checksums, add_results, describe
-from transforms.elements import DOCUMENTS, ROWS, LinesFile, ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.workplace import Workplace
@@ -257,8 +257,8 @@ class Decision:
         if not self._options.joined:
             yield from written
             return
-        yield from (file for file in written if file.part in {ROWS, DOCUMENTS})
-        written = [file for file in written if file.part not in {ROWS, DOCUMENTS}]
+        yield from (file for file in written if file.part in {SPANS, DOCUMENTS})
+        written = [file for file in written if file.part not in {SPANS, DOCUMENTS}]
         names = self._names
 
         def kind(file: WrittenFile) -> tuple[str, str, int]:

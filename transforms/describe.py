@@ -15,7 +15,7 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.checksums import join_checksums
-from transforms.elements import DOCUMENTS, ROWS, ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, ReadRange, WrittenFile
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class FileNames:
         if file.part == DOCUMENTS:
             name = provenance_name("documents", group, number, total)
             return FileEntry(name, file.bytes, file.sha256)
-        if file.part == ROWS:
-            name = provenance_name("rows", begin, number, total)
+        if file.part == SPANS:
+            name = provenance_name("spans", begin, number, total)
             return FileEntry(name, file.bytes, file.sha256)
         if self.joined:
             shard = self.joined[split] + (f"-{source}" if source else "") + suffixes[0]

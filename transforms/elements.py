@@ -106,8 +106,8 @@ class ReadRange(NamedTuple):
     checksum: int
 
 
-# Parts of a shard that tell where its rows come from: the rows, and documents at home there.
-ROWS, DOCUMENTS = -1, -2
+# Parts of a shard that tell where its rows come from: their spans, and documents at home there.
+SPANS, DOCUMENTS = -1, -2
 
 
 class WrittenFile(NamedTuple):
@@ -116,7 +116,7 @@ class WrittenFile(NamedTuple):
     Attributes:
         shard: number of the shard; the shards of validation follow those of train.
         part: which of the shard's files this is, in the order of the format's suffixes; 0 is the
-            shard itself, the others are its companions. ROWS and DOCUMENTS are its provenance.
+            shard itself, the others are its companions. SPANS and DOCUMENTS are its provenance.
         path: temporary file.
         rows: number of examples; 0 for a companion.
         tokens: sum of the examples' lengths; 0 for a companion.

@@ -1,6 +1,6 @@
 """The entry of a manifest about the provenance of rows, and the names of its files.
 
-    provenance/rows-train-00000-of-00032.parquet         of what the rows of a shard are made
+    provenance/spans-train-00000-of-00032.parquet        of what the rows of a shard are made
     provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
 
 `corpusmill.provenance` writes and reads them.
@@ -21,7 +21,7 @@ from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
 VERSION = 1
-Kind = Literal["rows", "documents"]
+Kind = Literal["spans", "documents"]
 Ids = npt.NDArray[np.uint64]
 _SUFFIX = ".parquet"
 _TAG = re.compile(rf"-({ADDED_TAG})(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}\.parquet\Z")

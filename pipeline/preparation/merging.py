@@ -6,7 +6,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.provenance.digests import find_shared
-from corpusmill.provenance.spans import Ids
+from corpusmill.provenance.documents import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.preparation.appending import compare, why_alone
 
