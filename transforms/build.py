@@ -40,8 +40,8 @@ from transforms.work_log import run_once
 
 SHARDS = "shards"
 
-# Size of the rows that are sorted in memory; a shard of the default size fits.
-SORT_BYTES = 288 * 2**20
+# Size of the rows that are sorted in memory; a shard of the default size fits, with its spans.
+SORT_BYTES = 336 * 2**20
 # Size of the files of a shard that does not fit. A slice of 256 of such a file is worth a read.
 SORT_FILE_BYTES = 96 * 2**20
 

@@ -154,8 +154,9 @@ class SpansWriter:
         self._waiting, self._lines = [], 0
 
     def _open(self, group: pa.RecordBatch | pa.Table) -> pq.ParquetWriter:
-        documents = len(np.unique(group.column("document").to_numpy()))
-        listed = ["document"] if documents * _LINES_A_DOCUMENT <= group.num_rows else []
+        documents = np.sort(group.column("document").to_numpy())
+        changes = np.count_nonzero(documents[1:] != documents[:-1])
+        listed = ["document"] if changes * _LINES_A_DOCUMENT < group.num_rows else []
         deltas = [name for name in ("row", "document") if name not in listed]
         return pq.ParquetWriter(
             self._sink,
