@@ -117,7 +117,8 @@ def main() -> None:
     parser.add_argument("--bpe", type=Path, help="likewise, for gpt")
     arguments = parser.parse_args()
     headings = (
-        "", "bytes", "of spans", "of documents", "share", "seconds without", "with", "added", "bars",
+        "", "bytes", "of spans", "of documents", "share",
+        "seconds without", "with", "added", "bars",
     )  # fmt: skip
     print_table(headings, list_cells(arguments), str(arguments.text))
 
