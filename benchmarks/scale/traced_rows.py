@@ -29,12 +29,13 @@ from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.layout.placement import Layout
+from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.provenance.documents import DocumentsWriter
-from corpusmill.provenance.rows import RowsWriter
+from corpusmill.provenance.spans import SpansWriter
 from corpusmill.reading.data_set import DataSet
 
 _PASSES, _ROWS_PER_PASS, _DOCUMENT_BYTES, _DOCUMENT_TOKENS = 10, 5, 5000, 1000
-_TOKENS, _DOCUMENTS_ADDED = 64, 20_000
+_TOKENS, _DOCUMENTS_ADDED, _ROWS_ADDED = 64, 20_000, 8192
 # Ranks and rows of a rank in a step; seconds for a row or a document, and for a step,
 # and MiB.
 _RANKS, _BATCH_SIZE = 8, 256
@@ -100,13 +101,14 @@ def _write_shard(
         documents_writer.add(batch)
         documents_writer.close()
     rows = 0
-    with (folder / provenance_name("rows", "train", shard, total)).open("wb") as sink:
-        # As a build adds them: in the order of documents and passes, not in that of the shard.
-        rows_writer = RowsWriter(sink, layout.seed, by_key=True)
-        for part in _rows_of(layout, shard, documents, homes, has_random):
-            rows_writer.add(part)
+    parts = _rows_of(layout, shard, documents, homes, has_random)
+    keyed = [add_keys(part, layout.seed) for part in parts]
+    with (folder / provenance_name("spans", "train", shard, total)).open("wb") as sink:
+        writer = SpansWriter(sink)
+        for part in sort_rows(keyed, _ROWS_ADDED):
+            writer.add(part)
             rows += part.num_rows
-        rows_writer.close()
+        writer.close()
     return rows
 
 

@@ -18,8 +18,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.provenance.inputs import Inputs
-from corpusmill.provenance.read_again import CHANGED, find_again
+from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile

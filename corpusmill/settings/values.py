@@ -110,7 +110,10 @@ def _describe_kind(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(str, get_args(kind)))}"
     if get_origin(kind) is tuple:
-        return f"a list of {'whole numbers' if int in get_args(kind) else 'texts'}"
+        element = get_args(kind)[0]
+        if get_origin(element) is Literal:
+            return f"some of {', '.join(get_args(element))}"
+        return f"a list of {'whole numbers' if element is int else 'texts'}"
     return _IN_WORDS.get(kind, str(getattr(kind, "__name__", kind)))
 
 

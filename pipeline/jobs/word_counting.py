@@ -214,7 +214,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"a sample: {sampled:,} of {documents:,} documents"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
     if trained < distinct:
-        limits = f"{option('max_distinct_words')} and {option('max_distinct_bytes')}"
+        limits = "--max-distinct-words and --max-distinct-bytes"
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"

@@ -136,7 +136,7 @@ def test_only_shards_with_such_rows_are_written_again(
     changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
     shards = {name for name in changed if name.startswith("train")}
     assert shards == touched != {shard.file for shard in growing.manifest().splits["train"].shards}
-    assert {name for name in changed if name.startswith("rows")} == {f"rows-{n}" for n in touched}
+    assert {name for name in changed if name.startswith("spans")} == {f"spans-{n}" for n in touched}
     assert len(changed) == 2 * len(touched) + 1
 
 

@@ -151,7 +151,7 @@ def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"pipeline.preparation.{first_file}", fill)
+    monkeypatch.setattr(f"pipeline.folders.{first_file}", fill)
     output = tmp_path / "new" / "out"
     build([sample], tokenizer_path, output, refused=["No space left on device"])
     assert leftovers(tmp_path) in ([], ["new"])

@@ -66,9 +66,9 @@ def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",
         *(f"provenance/{kind}-train-0000{number}-of-00003.parquet"
-          for kind in ("rows", "documents") for number in range(3)),
+          for kind in ("spans", "documents") for number in range(3)),
         *(f"provenance/{kind}-validation-00000-of-00001.parquet"
-          for kind in ("rows", "documents")),
+          for kind in ("spans", "documents")),
     }  # fmt: skip
     assert len(set(reference.values())) == len(reference)
 

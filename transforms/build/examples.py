@@ -26,10 +26,10 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.provenance.rows import ORIGIN_SCHEMA
 from transforms.build.provenance import ProvenanceOptions, ShardProvenance
+from transforms.coders import NamedOutputs
 from transforms.corpus.pool import map_pool
-from transforms.elements import NamedOutputs, Segment, WrittenFile
+from transforms.elements import Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once
@@ -39,8 +39,8 @@ from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 
 SHARDS = "shards"
 
-# Size of the rows that are sorted in memory; a shard of the default size fits.
-SORT_BYTES = 288 * 2**20
+# Size of the rows that are sorted in memory; a shard of the default size fits, with its spans.
+SORT_BYTES = 336 * 2**20
 # Size of the files of a shard that does not fit. A slice of 256 of such a file is worth a read.
 SORT_FILE_BYTES = 96 * 2**20
 
@@ -80,22 +80,15 @@ class ShardDoFn(beam.DoFn):
     def __init__(self, options: ShardOptions) -> None:
         self._options, self._shared = options, Shared()
         self._objective, self._layout = options.objective, options.layout
-        # Where the rows that are built are those of the shard, their keys tell where they stand,
-        # and spans need not be sorted with them.
-        self._sorts_spans = (
-            self._objective.combines_rows
-            or bool(self._layout.firsts)
-            or options.output.bin_size is not None
-        )
 
     def setup(self) -> None:
-        """Open the journal, and make the buffers that all shards use."""
+        """Open the journal, and make the buffer that all shards use."""
         self._journal = Journal(self._options.place)
         columns = self._objective.built_columns
-        if not self._sorts_spans:
+        # Objectives that combine rows combine their spans with them.
+        if not (self._options.provenance or self._objective.combines_rows):
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
         self._rows = RowBuffer(keyed_schema(columns))
-        self._origins = None if self._sorts_spans else RowBuffer(ORIGIN_SCHEMA)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -115,7 +108,7 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard, self._origins)
+        provenance = ShardProvenance(self._options.provenance, shard)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
@@ -123,7 +116,6 @@ class ShardDoFn(beam.DoFn):
                 planned = self._count_planned(shard, given)
                 for batch in examples:
                     rows.add(batch, self._passed / planned)
-                provenance.end_group()
                 pa.default_memory_pool().release_unused()
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
@@ -151,10 +143,7 @@ class ShardDoFn(beam.DoFn):
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
-                if not self._sorts_spans:
-                    provenance.add_rows(0, examples)
-                    examples = examples.select(self._rows.schema.names[1:])
-                yield add_keys(examples, seed)
+                yield add_keys(examples.select(self._rows.schema.names[1:]), seed)
 
     def _count_planned(self, shard: int, segments: Iterable[Segment]) -> int:
         """Return how many passes over documents make the shard."""
@@ -196,8 +185,7 @@ class ShardDoFn(beam.DoFn):
             ]
             written = write_shard(self._objective, output, sinks, examples)
             for group in written:
-                if self._sorts_spans:
-                    provenance.add_rows(group.bin, group.rows)
+                provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
                 rows[group.bin] += group.rows.num_rows

@@ -7,12 +7,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.placement import Layout
 from corpusmill.provenance.documents import DocumentsWriter
-from corpusmill.provenance.rows import RowsWriter
-from transforms.elements import DOCUMENTS, ROWS, WrittenFile
+from corpusmill.provenance.spans import SpansWriter
+from transforms.elements import DOCUMENTS, SPANS, WrittenFile
 from transforms.storage.files import create_file, new_path
 
 
@@ -34,21 +33,17 @@ class ProvenanceOptions:
 
 
 class ShardProvenance:
-    """The provenance of one shard: its rows in a file for each bin, and its documents in another.
+    """The provenance of a shard: the spans of its rows, a file for each bin, and its documents.
 
     Args:
         options: how it is written; None writes nothing.
         shard: number of the shard.
-        unsorted: a buffer for rows that are added in any order, and are those of the shard in the
-            order of their keys; None if they are added as they stand in the shard.
     """
 
-    def __init__(
-        self, options: ProvenanceOptions | None, shard: int, unsorted: RowBuffer | None = None
-    ) -> None:
-        self._options, self._shard, self._unsorted = options, shard, unsorted
+    def __init__(self, options: ProvenanceOptions | None, shard: int) -> None:
+        self._options, self._shard = options, shard
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
-        self._rows, self._documents = list[RowsWriter](), list[DocumentsWriter]()
+        self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
 
     def __enter__(self) -> Self:
         if options := self._options:
@@ -61,9 +56,7 @@ class ShardProvenance:
 
     def _open_all(self, options: ProvenanceOptions) -> None:
         for number in range(options.bins):
-            sink = self._open(options.temp_folder, ROWS, number)
-            by_key, seed = self._unsorted is not None, options.layout.seed
-            self._rows.append(RowsWriter(sink, seed, by_key, self._unsorted))
+            self._spans.append(SpansWriter(self._open(options.temp_folder, SPANS, number)))
         sink = self._open(options.temp_folder, DOCUMENTS, 0)
         self._documents.append(DocumentsWriter(sink, options.keep_fields))
 
@@ -74,8 +67,8 @@ class ShardProvenance:
         self._files.close()
 
     @property
-    def _writers(self) -> Sequence[RowsWriter | DocumentsWriter]:
-        return [*self._rows, *self._documents]
+    def _writers(self) -> Sequence[SpansWriter | DocumentsWriter]:
+        return [*self._spans, *self._documents]
 
     def _open(self, folder: str, part: int, number: int) -> HashingWriter:
         path = new_path(folder, f"provenance-{self._shard}", ".parquet")
@@ -89,14 +82,9 @@ class ShardProvenance:
             writer.add(documents)
 
     def add_rows(self, number: int, rows: pa.RecordBatch) -> None:
-        """Add the next rows of a bin, with their identity."""
-        if self._rows:
-            self._rows[number].add(rows)
-
-    def end_group(self) -> None:
-        """Write the rows that wait."""
-        for writer in self._rows:
-            writer.end_group()
+        """Add the next rows of a bin, with their identity and spans."""
+        if self._spans:
+            self._spans[number].add(rows)
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:

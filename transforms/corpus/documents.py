@@ -36,8 +36,9 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from transforms.coders import NamedOutputs
 from transforms.corpus.read import REJECTS
-from transforms.elements import NamedOutputs, PlannedRange, cut_ranges
+from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.files import find_files, open_file
 
 DOCUMENTS = "documents"

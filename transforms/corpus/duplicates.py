@@ -32,9 +32,10 @@ from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
+from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
-from transforms.elements import NamedOutputs, Segment, Task
+from transforms.elements import Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once

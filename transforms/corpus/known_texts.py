@@ -38,6 +38,7 @@ from corpusmill.corpus.filters.known_texts import (
 )
 from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.digests import read_digests
+from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import (
     DOCUMENT_BYTES,
     HASHES,
@@ -49,11 +50,16 @@ from transforms.corpus.duplicates import (
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
 from transforms.corpus.screening import Screening
-from transforms.elements import LinesFile, NamedOutputs, Segment, Task
+from transforms.elements import LinesFile, Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
-from transforms.shuffle.segments import BUFFER_BYTES, GatherShards, KeyedSegment, merge_segments
+from transforms.shuffle.segments import (
+    BUFFER_BYTES,
+    GatherShards,
+    KeyedSegment,
+    merge_segments,
+)
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import new_path, read_file, write_file

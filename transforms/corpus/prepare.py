@@ -15,6 +15,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.corpus.filters.dropping import Step
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.coders import NamedOutputs
 from transforms.corpus.known_texts import load_known
 from transforms.corpus.plan import read_task
 from transforms.corpus.pool import CANDIDATES, CandidateFile
@@ -24,7 +25,6 @@ from transforms.corpus.tokenize import Tokenizing, tokenize_batch
 from transforms.elements import (
     Candidates,
     LinesFile,
-    NamedOutputs,
     PlannedRange,
     ReadRange,
     Segment,
