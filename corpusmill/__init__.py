@@ -11,6 +11,7 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     drop                documents removed from a data set, with every row that holds their text
     subset              a data set of some documents of another one
     merge               data sets joined to one
+    BertOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options    what `build` builds
 
 What a trainer needs, and what `build` returns:
 
@@ -26,7 +27,7 @@ What a trainer needs, and what `build` returns:
     collator_for        a model's arguments from rows
     Batches             batches of any order and size: of samples, an order, and
     FixedBatches, LengthBatches     batches of one size, or of samples of similar length
-    padding_share       how much of the batches of an epoch is padding
+    padding_share       how much of the batches of an epoch is padding; PaddingShare counts it
     TokenWindows        windows of a stream of tokens, of any length and stride
     EpochBatchSampler   the batches of a MapDataset, for DataLoader
     document_attention  a mask that keeps the attention of packed rows within a document
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
     from corpusmill.job import merge as merge
     from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
+    from corpusmill.objectives.bert import BertOptions as BertOptions
+    from corpusmill.objectives.electra import ElectraOptions as ElectraOptions
+    from corpusmill.objectives.ernie import ErnieOptions as ErnieOptions
+    from corpusmill.objectives.gpt import GptOptions as GptOptions
+    from corpusmill.objectives.t5 import T5Options as T5Options
     from corpusmill.publishing.push import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
     from corpusmill.reading.data_set import DataSet as DataSet
@@ -65,6 +71,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.order.mixture import mix as mix
     from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
+    from corpusmill.reading.padding_share import PaddingShare as PaddingShare
     from corpusmill.reading.padding_share import padding_share as padding_share
     from corpusmill.reading.token_windows import TokenWindows as TokenWindows
     from corpusmill.reading.torch.dataset import EpochBatchSampler as EpochBatchSampler
@@ -83,6 +90,11 @@ else:
             "corpusmill.dataset.verify": "verify",
             "corpusmill.errors": "UserError",
             "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
+            "corpusmill.objectives.bert": "BertOptions",
+            "corpusmill.objectives.electra": "ElectraOptions",
+            "corpusmill.objectives.ernie": "ErnieOptions",
+            "corpusmill.objectives.gpt": "GptOptions",
+            "corpusmill.objectives.t5": "T5Options",
             "corpusmill.publishing.push": "push",
             "corpusmill.reading.collate.collators": "collator_for",
             "corpusmill.reading.data_set": "DataSet Dataset",
@@ -94,7 +106,7 @@ else:
             "corpusmill.reading.order.mixture": "mix",
             "corpusmill.reading.order.schedule": "FixedBatches",
             "corpusmill.reading.order.stages": "Stage",
-            "corpusmill.reading.padding_share": "padding_share",
+            "corpusmill.reading.padding_share": "PaddingShare padding_share",
             "corpusmill.reading.token_windows": "TokenWindows",
             "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
             "corpusmill.reading.torch.document_attention": "document_attention",

@@ -22,8 +22,9 @@ _REFERENCE = CHECKOUT / "docs" / "reference" / "python"
 # The public surface. Programs of others break when a name leaves it; a new name is added here, too.
 NAMES = {
     "corpusmill": """
-        Batches DataSet Dataset EpochBatchSampler FixedBatches LengthBatches Loader MapDataset
-        Reject Stage StreamingDataset TensorLoader TokenWindows UserError build collator_for
+        Batches BertOptions DataSet Dataset ElectraOptions EpochBatchSampler ErnieOptions
+        FixedBatches GptOptions LengthBatches Loader MapDataset PaddingShare Reject Stage
+        StreamingDataset T5Options TensorLoader TokenWindows UserError build collator_for
         curriculum document_attention drop inspect_corpus make_batches merge mix padding_share
         push read_rejects subset train_tokenizer verify
     """,
