@@ -33,8 +33,6 @@ from benchmarks.measure import ended_children_seconds, median_ratio, take_turns
 
 _BEAM = "import apache_beam"
 _BUILD = "bert, 10.8 MB"
-# Times of `import apache_beam` that a build may take.
-_BAR = 2.8
 
 
 class Run(NamedTuple):
@@ -117,9 +115,8 @@ def main() -> None:
     calls = list_calls(arguments)
     take_turns(calls, 1)  # compiles kernels, and reads files for the first time
     runs = take_turns(calls, arguments.rounds)
-    headings = ("", "seconds", "of processor", "times Beam's import", "of processor")
-    title = f"bars: a build in {_BAR} times `{_BEAM}`; all else in 0.5 seconds"
-    print_table(headings, list_cells(runs), title)
+    headings = ("", "seconds", "processor seconds", "times Beam's import", "by processor time")
+    print_table(headings, list_cells(runs))
 
 
 if __name__ == "__main__":

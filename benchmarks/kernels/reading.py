@@ -153,7 +153,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         written = write_cases(Path(folder), arguments.bytes)
         cases = [case for case in written if arguments.only in case.name]
-        headings = ("MB/s of one core", "read", "bare", "ratio")
+        headings = ("MB/s", "corpusmill", "bare loop", "times bare loop")
         print_table(headings, measure(cases, arguments.rounds))
 
 

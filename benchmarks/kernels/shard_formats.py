@@ -216,7 +216,7 @@ def main() -> None:
             rows += measure_formats(bert, batch, arguments.rounds)
             rows += measure_arrow(bert, batch, arguments.rounds)
             rows += measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]))
-        print_table((f"length {length}", "written/s", "read/s", "bytes per example"), rows)
+        print_table((f"{length} tokens", "written/s", "read/s", "bytes/example"), rows)
 
 
 if __name__ == "__main__":
