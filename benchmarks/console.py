@@ -45,7 +45,7 @@ def print_table(headings: Iterable[str], rows: Iterable[Iterable[str]], title: s
     first, *others = headings
     lines = [[first or title, *others], *map(list, rows)]
     for line in lines:
-        line += [""] * (len(lines[0]) - len(line))
+        line.extend([""] * (len(lines[0]) - len(line)))
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
     for line in lines:

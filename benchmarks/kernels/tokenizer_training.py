@@ -2,7 +2,8 @@
 
     python -m benchmarks.kernels.tokenizer_training [wiki.train.tokens] [--model wordpiece]
 
-Without a file the text is synthetic, of `--bytes` bytes. Each way is a process of its own that reads the lines of the file, repeated `--times` times:
+Without a file the text is synthetic, of `--bytes` bytes. Each way is a process of its own that
+reads the lines of the file, repeated `--times` times:
 
 - `command` is `corpusmill train-tokenizer` with `--workers`, from its start to its end; without
   `--times` only.
