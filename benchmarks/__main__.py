@@ -38,7 +38,7 @@ TABLES: Mapping[str, str] = {
     "readers": "readers --data-sets bert gpt --examples 30000 --rounds 2",
     "order": "readers.shuffle_quality",
 }
-_TABLE = "(?<=<!-- table: {} -->\n).*?(?=<!-- end -->)"
+_TABLE = "(<!-- table: {} -->\n).*?(<!-- end -->)"
 
 
 def run(command: str) -> str:
@@ -51,14 +51,14 @@ def run(command: str) -> str:
 
 
 def describe_machine() -> str:
-    """Describe processor, memory and the versions on which figures depend."""
+    """Describe processor, memory, the versions on which figures depend, and what else ran."""
     named = re.search("model name\\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     processor = named[1] if named else platform.machine()
     memory = round(psutil.virtual_memory().total / 2**30)
     versions = ", ".join(f"{name} {version(name)}" for name in ("apache-beam", "pyarrow", "numba"))
     return (
         f"{os.cpu_count()} cores of {processor}, {memory} GiB, "
-        f"Python {platform.python_version()}, {versions}"
+        f"Python {platform.python_version()}, {versions}; load average {os.getloadavg()[1]:.0f}"
     )
 
 
@@ -72,7 +72,8 @@ def fill(page: str, name: str, tables: str, note: str) -> str:
         note: stands below them.
     """
     content = f"\n{tables}\n\n*{note}*\n"
-    return re.sub(_TABLE.format(name), lambda _: content, page, flags=re.DOTALL)
+    marked = re.compile(_TABLE.format(name), re.DOTALL)
+    return marked.sub(lambda marks: f"{marks[1]}{content}{marks[2]}", page)
 
 
 def measure(name: str) -> None:
