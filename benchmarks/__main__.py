@@ -26,7 +26,7 @@ from benchmarks.console import report
 PAGE = CHECKOUT / "docs" / "explanation" / "figures.md"
 TABLES: Mapping[str, str] = {
     "sizes": "job.sizes --rounds 2",
-    "objectives": "job.objectives --times 10 --rounds 2",
+    "objectives": "job.objectives --times 10 --rounds 1",
     "start": "job.start",
     "append": "job.appending",
     "provenance": "job.provenance",
@@ -79,7 +79,7 @@ def fill(page: str, name: str, tables: str, note: str) -> str:
 def measure(name: str) -> None:
     """Measure one table and write it into the page."""
     tables, day = run(TABLES[name]), datetime.now(UTC).date()
-    note = f"`python -m benchmarks {name}` ({TABLES[name]}), {day}: {describe_machine()}."
+    note = f"`python -m benchmarks {name}`, {day}: {describe_machine()}."
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(fill(page, name, tables, note), encoding="utf-8")
 

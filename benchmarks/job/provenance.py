@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from benchmarks.builds import (
     FOLDER,
@@ -30,51 +29,29 @@ from benchmarks.measure import Measurement, median_ratio, take_turns
 WAYS: Mapping[str, tuple[str, ...]] = {
     "bert": ("bert",),
     "bert, 128 tokens": ("bert", "--max-seq-length", "128"),
-    "bert, 128 tokens, dynamic": ("bert", "--max-seq-length", "128", "--mask", "dynamic"),
     "electra": ("electra",),
     "ernie": ("ernie",),
     "gpt, stream": ("gpt",),
-    "gpt, stream, megatron": ("gpt", "--output-format", "megatron"),
     "gpt, pack": ("gpt", "--mode", "pack"),
     "t5": ("t5",),
 }
 
 
-class Sizes(NamedTuple):
-    """The bytes of a data set.
-
-    Attributes:
-        rows: of the files that tell of what rows are made.
-        documents: of the files that list documents.
-        others: of all files that are not provenance.
-    """
-
-    rows: int
-    documents: int
-    others: int
-
-    @property
-    def share(self) -> float:
-        """The bytes of provenance for each byte of the data set."""
-        return (self.rows + self.documents) / self.others
-
-
-def measure_sizes(folder: Path) -> Sizes:
-    """Return the bytes of a data set."""
+def measure_sizes(folder: Path) -> tuple[int, int]:
+    """Return the bytes of the files of provenance, and of all others."""
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-    provenance = folder / "provenance"
-    rows = sum(size for path, size in sizes.items() if path.match("provenance/rows-*"))
-    others = sum(size for path, size in sizes.items() if path.parent != provenance)
-    return Sizes(rows, sum(sizes.values()) - rows - others, others)
+    kept = sum(size for path, size in sizes.items() if path.parent == folder / "provenance")
+    return kept, sum(sizes.values()) - kept
 
 
 def measure_way(
     arguments: argparse.Namespace, flags: Sequence[str]
-) -> tuple[Sizes, Mapping[bool, list[Measurement]]]:
+) -> tuple[tuple[int, int], Mapping[bool, list[Measurement]]]:
     """Build a data set with provenance and without, in turn.
 
     Returns:
-        Its bytes, and the measurements of builds by whether they have provenance.
+        Its bytes as by `measure_sizes`, and the measurements of builds by whether they have
+        provenance.
     """
     objective, *others = flags
     given = arguments.bpe if objective == "gpt" else arguments.wordpiece
@@ -95,19 +72,17 @@ def list_cells(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each data set."""
     for name, flags in WAYS.items():
         if arguments.only in name:
-            sizes, runs = measure_way(arguments, flags)
-            seconds = {
-                kept: [run.processor_seconds for run in runs[kept]] for kept in (True, False)
-            }
-            added = median_ratio(seconds[True], seconds[False]) - 1
+            (kept, others), runs = measure_way(arguments, flags)
+            without, seconds = (
+                [run.processor_seconds for run in runs[has]] for has in (False, True)
+            )
+            added = median_ratio(seconds, without) - 1
             yield (
                 name,
-                f"{sizes.others:,}",
-                f"{sizes.rows:,}",
-                f"{sizes.documents:,}",
-                f"{sizes.share:.2%}",
-                f"{median(seconds[False]):.1f}",
-                f"{median(seconds[True]):.1f}",
+                f"{others:,}",
+                f"{kept / others:.2%}",
+                f"{median(without):.1f}",
+                f"{median(seconds):.1f}",
                 f"{added:+.1%}",
             )
 
@@ -122,7 +97,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.text = arguments.text or make_corpus(arguments.folder, WIKITEXT_2_BYTES)
     headings = (
-        "", "bytes", "of rows", "of documents", "share", "seconds without", "with", "added",
+        "", "bytes of the data set", "provenance", "processor seconds without", "with", "added",
     )  # fmt: skip
     print_table(headings, list_cells(arguments))
 

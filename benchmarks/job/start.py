@@ -3,9 +3,9 @@
     python -m benchmarks.job.start [--input wiki.train.tokens]
 
 Each row is a process of its own, from its start to its end. Ratios are medians of the rounds, of
-the wall time and of the processor time; when other programs run, the latter differ less. Beam also
-imports packages that it only uses if they are installed, such as pandas and the clients of clouds:
-run this in an environment that has what `pip install corpusmill-job` installs, and no more.
+the processor time, which other programs affect less. Beam also imports packages that it only uses
+if they are installed, such as pandas and the clients of clouds: run this in an environment that has
+what `pip install corpusmill-job` installs, and no more.
 """
 
 import argparse
@@ -98,13 +98,12 @@ def list_cells(runs: Mapping[str, Sequence[Run]]) -> Iterator[tuple[str, ...]]:
             name,
             f"{median(run.seconds for run in own):.2f}",
             f"{median(run.processor_seconds for run in own):.2f}",
-            f"{_ratio(own, beam, 'seconds'):.2f}",
-            f"{_ratio(own, beam, 'processor_seconds'):.2f}",
+            f"{_ratio(own, beam):.2f}",
         )
 
 
-def _ratio(runs: Sequence[Run], others: Sequence[Run], name: str) -> float:
-    return median_ratio(*([getattr(run, name) for run in each] for each in (runs, others)))
+def _ratio(runs: Sequence[Run], others: Sequence[Run]) -> float:
+    return median_ratio(*([run.processor_seconds for run in each] for each in (runs, others)))
 
 
 def main() -> None:
@@ -115,7 +114,7 @@ def main() -> None:
     calls = list_calls(arguments)
     take_turns(calls, 1)  # compiles kernels, and reads files for the first time
     runs = take_turns(calls, arguments.rounds)
-    headings = ("", "seconds", "processor seconds", "times Beam's import", "by processor time")
+    headings = ("", "seconds", "processor seconds", "times Beam's import")
     print_table(headings, list_cells(runs))
 
 

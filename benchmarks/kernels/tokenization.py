@@ -126,7 +126,7 @@ def compare(name: str, batches: list[Batch], file: TokenizerFile) -> list[str]:
         tiktoken_rate = f"{count_bytes(head) / MEGABYTE / seconds:.1f}"
     first, again = (total / MEGABYTE / seconds for seconds in (first_seconds, again_seconds))
     rates = [f"{rate:.1f}" for rate in (first, again, first / plain)]
-    return [name, f"{total / MEGABYTE:.0f}", f"{plain:.1f}", tiktoken_rate, *rates]
+    return [name, f"{plain:.1f}", tiktoken_rate, *rates]
 
 
 def train_tokenizers(path: Path) -> Iterator[tuple[str, TokenizerFile]]:
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--tokenizer")
     arguments = parser.parse_args()
     headings = (
-        "MB/s", "MB", "Hugging Face tokenizers", "tiktoken", "corpusmill, first", "again",
+        "MB/s", "Hugging Face tokenizers", "tiktoken", "corpusmill, first", "again",
         "first, times Hugging Face",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
