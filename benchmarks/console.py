@@ -48,6 +48,7 @@ def print_table(headings: Iterable[str], rows: Iterable[Iterable[str]], title: s
         line.extend([""] * (len(lines[0]) - len(line)))
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    print()  # ends a table before this one
     for line in lines:
         name, *cells = line
         padded = [f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)]

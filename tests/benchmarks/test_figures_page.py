@@ -24,6 +24,7 @@ def test_one_table_is_filled_and_the_others_stay(old: str) -> None:
 def test_a_table_is_printed_in_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("", "seconds", "MB/s"), [["a build", "12.5", "8.0"], ["not installed"]], "how")
     assert capsys.readouterr().out.splitlines() == [
+        "",
         "| how           | seconds | MB/s |",
         "| ------------- | ------: | ---: |",
         "| a build       |    12.5 |  8.0 |",
