@@ -76,11 +76,8 @@ def list_calls(arguments: argparse.Namespace) -> Mapping[str, Callable[[], Run]]
         _BEAM: ("-c", _BEAM),
         "--help": (*job, "--help"),
         "bert --help": (*job, "bert", "--help"),
-        "inspect-corpus --help": (*job, "inspect-corpus", "--help"),
         "an unknown option": (*bert, *known, "--sed", "1"),
         "no such input": (*bert, "--input", "none", "--tokenizer", str(tokenizer)),
-        "no such tokenizer": (*bert, "--input", str(SAMPLE), "--tokenizer", "none.json"),
-        "an output that is in use": (*job, "bert", *known, "--output", str(data_set)),
         "inspect": (*job, "inspect", str(data_set)),
         "verify": (*job, "verify", str(data_set)),
     }

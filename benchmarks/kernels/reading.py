@@ -10,7 +10,6 @@ are from medians of processor time, which counts every thread that a library sta
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -103,10 +102,6 @@ def write_cases(folder: Path, num_bytes: int) -> Iterator[Case]:
     write_corpus(path, num_bytes, 0)
     latin = path.read_text("utf-8")
     yield Case("text", path, text_options, bare_lines)
-    whole = replace(text_options, sentence_rule="document")
-    yield Case("text, a sentence per document", path, whole, bare_lines)
-    whole = replace(whole, document_rule="whole-file")
-    yield Case("text, a document per file", path, whole, bare_lines)
     half = latin[: len(latin) // 2]
     cyrillic = half[: half.rfind("\n")].translate(_CYRILLIC)
     (folder / "cyrillic.txt").write_text(cyrillic, "utf-8")

@@ -140,7 +140,6 @@ def compare_orders(sizes: tuple[int, ...], epochs: int) -> Iterator[list[str]]:
     orders["window 16,384, 64 lanes"] = Order(sizes, window=2**14, lanes=64)
     large = (sum(sizes) // 4,) * 4
     orders["window 16,384, 4 large shards"] = Order(large, window=2**14, slices=SLICES)
-    orders["window of all"] = Order(sizes, window=sum(sizes))
     for name, order in orders.items():
         yield measure(name, read_order(order), epochs)
     yield measure("random permutation", permute(sum(sizes)), epochs)
