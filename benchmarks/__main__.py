@@ -35,7 +35,7 @@ TABLES: Mapping[str, str] = {
     "text": "kernels.reading",
     "tables": "kernels.corpus_formats",
     "shards": "kernels.shard_formats --length 512",
-    "readers": "readers --data-sets bert gpt --examples 30000 --rounds 2",
+    "readers": "readers --data-sets bert --examples 30000 --rounds 1",
     "order": "readers.shuffle_quality",
 }
 _TABLE = "(<!-- table: {} -->\n).*?(<!-- end -->)"
