@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.order.mixture import mix as mix
     from corpusmill.reading.order.stages import Stage as Stage
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
-    from corpusmill.reading.torch.loader import TensorLoader as TensorLoader
+    from corpusmill.reading.torch.dataset import TensorLoader as TensorLoader
     from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
 
     __version__: str
@@ -61,7 +61,7 @@ _MODULES = {
     "MapDataset": "corpusmill.reading.torch.dataset",
     "Stage": "corpusmill.reading.order.stages",
     "StreamingDataset": "corpusmill.reading.torch.streaming",
-    "TensorLoader": "corpusmill.reading.torch.loader",
+    "TensorLoader": "corpusmill.reading.torch.dataset",
     "build": "corpusmill.job",
     "collator_for": "corpusmill.reading.collate.collators",
     "curriculum": "corpusmill.reading.order.curriculum",

@@ -20,12 +20,12 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.testing import small_tokenizer
+from pipeline.assembly import assemble_job
+from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import build_dataset
 from pipeline.options import CorpusOptions, RunOptions
-from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.inputs import list_inputs
-from pipeline.preparation.recipe import Recipe
-from pipeline.preparation.run_folder import RunFolder
+from pipeline.recipe.inputs import list_inputs
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine
 
 PICTURE = Path(__file__).parent / "explanation" / "graph.svg"

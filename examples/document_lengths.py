@@ -18,8 +18,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from corpusmill.corpus.options import DocumentOptions
-from transforms.documents import DOCUMENTS, ReadDocuments, TokenizeDocuments
-from transforms.read import REJECTS
+from transforms.corpus.documents import DOCUMENTS, ReadDocuments, TokenizeDocuments
+from transforms.corpus.read import REJECTS
 
 
 class CountLengths(beam.DoFn):

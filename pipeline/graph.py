@@ -5,9 +5,9 @@
                   spill)
 
 With --drop-duplicates each task first gets a list of the documents that it leaves out
-(`transforms.duplicates`); with --append it gets another one, of those that the data set holds
-(`transforms.known_texts`). The corpus is tokenized once; documents travel to the shards as token
-ids, and a shard builds all of its examples itself.
+(`transforms.corpus.duplicates`); with --append it gets another one, of those that the data set
+holds (`transforms.corpus.known_texts`). The corpus is tokenized once; documents travel to the
+shards as token ids, and a shard builds all of its examples itself.
 """
 
 from dataclasses import dataclass, replace
@@ -21,24 +21,22 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
-from transforms.build import SHARDS, BuildShards, ShardOptions
-from transforms.candidates import CANDIDATES
-from transforms.commit import CommitDataset
-from transforms.decide import CommitOptions, Decision
-from transforms.duplicates import TASKS, Comparison, FindDuplicates
+from transforms.build.examples import SHARDS, BuildShards, ShardOptions
+from transforms.build.provenance import ProvenanceOptions
+from transforms.commit.commit import CommitDataset
+from transforms.commit.contents import CommitOptions, Decision
+from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, StoredPassages
+from transforms.corpus.known_texts import FindKnown, Held, Search
+from transforms.corpus.plan import Plan, PlanTasks
+from transforms.corpus.pool import CANDIDATES, POOL, PoolOptions, WritePool
+from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.corpus.read import READ_RANGES, REJECTS
+from transforms.corpus.screening import Screening
+from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import Task
-from transforms.known_texts import FindKnown, Held, Search
-from transforms.overlaps import StoredPassages
-from transforms.plan import Plan, PlanTasks
-from transforms.pool import POOL, PoolOptions, WritePool
-from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
-from transforms.provenance import ProvenanceOptions
-from transforms.read import READ_RANGES, REJECTS
 from transforms.recovery.workplace import Workplace
-from transforms.screening import Screening
-from transforms.shuffle import GatherShards, Routes
+from transforms.shuffle.segments import GatherShards, Routes
 from transforms.tally import COUNTS, SKETCHES, Count
-from transforms.tokenize import Tokenizing
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.dataset.corpus_entry import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
+from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.gigatoken_engine import Engine
 

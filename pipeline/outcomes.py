@@ -23,7 +23,7 @@ from corpusmill.console.process import CANCELLED, FAILURE, before_exit
 from corpusmill.console.terminal import drop_unread_output
 from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from pipeline.preparation.beam_files import BeamFiles
+from pipeline.folders.beam_folder import BeamFiles
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from transforms.storage.file_systems import beam_file_systems, set_beam_options
 

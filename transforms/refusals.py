@@ -94,7 +94,7 @@ def refuse_known(counts: Mapping[str, int]) -> None:
 
     Args:
         counts: how many documents were read, and how many of them are known
-            (`transforms.known_texts`).
+            (`transforms.corpus.known_texts`).
 
     Raises:
         UserError: there are known ones.

@@ -56,7 +56,7 @@ def sums(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def text_batch(*documents: str) -> pa.RecordBatch:
-    r"""Return documents as `transforms.documents.ReadDocuments` does.
+    r"""Return documents as `transforms.corpus.documents.ReadDocuments` does.
 
     Args:
         documents: each with a sentence on each line. Their ids count from 0.

@@ -16,7 +16,6 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.dataset.accounting import split_distributions
-from corpusmill.dataset.distributions import as_mapping, from_mapping
 from corpusmill.dataset.file_checks import (
     Problem,
     Task,
@@ -25,12 +24,13 @@ from corpusmill.dataset.file_checks import (
     list_tasks,
 )
 from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.manifest_entries import as_mapping, from_mapping
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import Totals
 from corpusmill.errors import UserError
-from transforms.coders import NamedOutputs
-from transforms.collected import read_collected
+from transforms.elements import NamedOutputs
+from transforms.shuffle.trees import read_collected
 from transforms.tally import COUNTS, Count, Tally
 
 PROBLEMS = "problems"

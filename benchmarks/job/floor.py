@@ -25,7 +25,7 @@ from benchmarks.builds import read_local
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
@@ -37,7 +37,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.commands.builds import make_commands
-from pipeline.preparation.build_options import Build
+from pipeline.recipe.recipe import Build
 
 _encoded: list[pa.RecordBatch] = []
 

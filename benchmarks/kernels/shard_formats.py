@@ -24,13 +24,12 @@ from benchmarks.console import make_parser, print_table
 from benchmarks.measure import time_call
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.formats.avro.shards import schema_of
+from corpusmill.formats.avro import schema_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord.features import features_of
-from corpusmill.formats.tfrecord.records import masked_checksum
+from corpusmill.formats.tfrecord.shards import features_of, masked_checksum
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 _VOCABULARY = 30522
 _SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))

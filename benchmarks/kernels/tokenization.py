@@ -32,12 +32,12 @@ from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
-from corpusmill.tokenization.compiled.byte_level_patterns import GPT2, byte_alphabet
+from corpusmill.corpus.text.documents import read_text
+from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from corpusmill.tokenization.training.byte_level_bpe import (
+from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
     train_byte_level_bpe,
 )

@@ -33,13 +33,14 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure
-from corpusmill.tokenization.training.byte_level_bpe import (
+from corpusmill.tokenization.training.counted_words import count_text
+from corpusmill.tokenization.training.merges import (
     ALPHABET,
     ByteLevelBpeOptions,
+    train_merges,
     write_bytes,
+    write_symbols,
 )
-from corpusmill.tokenization.training.counted_words import count_text
-from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS

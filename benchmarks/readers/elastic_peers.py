@@ -18,7 +18,7 @@ from corpusmill.reading.load.batches import Batches, Collator
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches
 from corpusmill.reading.rows import Batch, Integers, Rows, Values
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader
 
 SHARDS = 24
 _SEED = 1

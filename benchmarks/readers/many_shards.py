@@ -34,8 +34,8 @@ from benchmarks.console import make_parser, print_table
 from benchmarks.measure import measure
 from corpusmill import DataSet, Loader, make_batches
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest import Manifest, Shard, Split, shard_name
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.testing.datasets import SmallBuild, write_dataset

@@ -10,8 +10,7 @@ from benchmarks.readers.peers import Reader, TensorBatch
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.torch.dataset import MapDataset
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import MapDataset, TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 
 

@@ -28,8 +28,7 @@ from benchmarks.console import make_parser, print_table
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
-from corpusmill.reading.order.parts import SLICES
-from corpusmill.reading.order.schedule import FixedBatches, Position
+from corpusmill.reading.order.schedule import SLICES, FixedBatches, Position
 from corpusmill.reading.rows import Integers, Values
 
 _NEAR, _BLOCK = 32, 1024

@@ -32,8 +32,8 @@ from benchmarks.measure import Measurement, measure
 from benchmarks.scale import extreme_corpora as corpora
 from benchmarks.synthetic.corpus import write_corpus
 from corpusmill.corpus.options import DocumentOptions
-from pipeline.preparation.inputs import choose_format, list_inputs
-from pipeline.preparation.probe import read_probe
+from pipeline.recipe.inputs import choose_format, list_inputs
+from pipeline.recipe.probe import read_probe
 
 _BERT = ("bert", "--duplicates", "2")
 _GPT = ("gpt", "--mode", "pack", "--max-seq-length", "512")

@@ -26,8 +26,8 @@ from benchmarks.builds import FOLDER, SAMPLE, build, make_tokenizer, remove
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import Measurement, measure, take_turns
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode, seal
-from corpusmill.dataset.provenance import provenance_name
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.provenance.documents import GROUP_DOCUMENTS, DocumentsWriter, documents_schema

@@ -24,8 +24,8 @@ from benchmarks.measure import measure, take_turns
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Split
+from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode, seal
-from corpusmill.dataset.provenance import provenance_name
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.layout.placement import Layout

@@ -3,12 +3,22 @@
     [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
 
 This is also Arrow's layout of a list column, so that converting between the two copies nothing.
+
+Rows of any layout as flat numbers and offsets, and back.
+
+    [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
+
+and a column with one number per row has the offsets 0, 1, 2, ...
 """
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.columns import INTEGERS, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.errors import UserError
 
 # Offsets of Arrow's lists have 32 bits.
 MOST_VALUES = 2**31 - 1
@@ -309,3 +319,218 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     tokens = matrix_of(input_ids) != pad_id
     num_pads = tokens[:, ::-1].argmax(axis=1)
     return np.where(tokens.any(axis=1), tokens.shape[1] - num_pads, 0)
+
+
+# How many numbers are encoded at a time: the result stays in the processor's cache, and the cost of
+# calls does not matter.
+_CHUNK_NUMBERS = 2**18
+
+
+def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of a column.
+
+    Args:
+        array: numbers, lists or lists of fixed size, without nulls.
+
+    Returns:
+        values: integers[total], not writable.
+        offsets: int64[rows + 1]; in a sliced column they do not begin at 0.
+    """
+    if pa.types.is_fixed_size_list(array.type):
+        values = array.flatten().to_numpy(zero_copy_only=True)
+        return values, np.arange(len(array) + 1, dtype=np.int64) * array.type.list_size
+    if pa.types.is_list(array.type):
+        values, offsets = from_arrow(array)
+        return values, offsets.astype(np.int64)
+    return array.to_numpy(zero_copy_only=True), np.arange(len(array) + 1, dtype=np.int64)
+
+
+def restore(
+    columns: Sequence[Column], rows: Sequence[tuple[np.ndarray, np.ndarray]], padded: bool
+) -> pa.RecordBatch:
+    """Return a batch in the schema of the columns, from numbers that were read.
+
+    Args:
+        columns: the table of columns.
+        rows: for each column, values int64[total] and offsets int64[rows + 1] from 0.
+        padded: whether lists have a fixed size.
+
+    Raises:
+        ValueError: a row has too many or too few numbers, or a number exceeds the column's type.
+    """
+    schema = arrow_schema(columns, padded)
+    arrays = [
+        _restore_column(column, values, offsets, padded)
+        for column, (values, offsets) in zip(columns, rows, strict=True)
+    ]
+    return to_batch(arrays, schema)
+
+
+def _restore_column(
+    column: Column, values: np.ndarray, offsets: np.ndarray, padded: bool
+) -> pa.Array | np.ndarray:
+    narrow = values.astype(column.dtype)
+    wrong = values[narrow != values]
+    if len(wrong):
+        raise ValueError(f"{column.name} holds {wrong[0]}, which does not fit {column.dtype}")
+    lengths = np.diff(offsets)
+    fixed = (column.width if padded else -1) if column.width else 1
+    if fixed >= 0 and (lengths != fixed).any():
+        length = lengths[lengths != fixed][0]
+        raise ValueError(f"{column.name} has {length} numbers in a row instead of {fixed}")
+    if not column.width:
+        return narrow
+    if padded:
+        return pa.FixedSizeListArray.from_arrays(narrow, column.width)
+    return to_arrow(narrow, offsets)
+
+
+def chunk_rows(columns: Sequence[Column]) -> int:
+    """Return how many rows are encoded at a time, which depends only on the columns."""
+    return max(1, _CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
+
+
+def cut_chunks(
+    columns: Sequence[tuple[np.ndarray, np.ndarray]], rows: int
+) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+    """Cut flattened columns after every `rows` rows.
+
+    Args:
+        columns: of each, values any[total] and offsets int64[rows + 1].
+        rows: of a chunk; the last one may have fewer.
+    """
+    for start in range(0, len(columns[0][1]) - 1, rows):
+        yield [(values, offsets[start : start + rows + 1]) for values, offsets in columns]
+
+
+def check_numbers(columns: Sequence[Column], output_format: str) -> None:
+    """Check that all columns hold integers of up to 64 bits with a sign, as TFRecord and Avro do.
+
+    Raises:
+        UserError: a column holds other values.
+    """
+    for column in columns:
+        if column.dtype not in INTEGERS:
+            cause = f"the column {column.name} has the type {column.dtype}, which the format lacks"
+            raise UserError(f"--output-format {output_format}", cause, "Choose parquet")
+
+
+# The system gives memory when it is first written, so that a large array costs little before it is
+# filled; one that grows is copied instead, and leaves holes that are too small for others.
+_RESERVED_BYTES = 2**28
+# What a column takes before that, as the system gives large arrays 2 MiB at a time: the columns of
+# short shards would take 50 MiB of a worker together, as measured.
+_FIRST_BYTES = 2**19
+
+
+class RowBuffer:
+    """Collects rows whose columns are numbers or lists of numbers, without nulls.
+
+    A batch is copied when it comes, while the processor's cache still holds it. Memory that a
+    process touches for the first time is slow, so that what rows took is kept for others.
+
+    Args:
+        schema: of all batches.
+        reserved_bytes: the size that a column has before it grows. Many buffers at a time need a
+            small one, as some systems count what is reserved.
+
+    Attributes:
+        schema: likewise.
+    """
+
+    def __init__(self, schema: pa.Schema, reserved_bytes: int = _RESERVED_BYTES) -> None:
+        self.schema = schema
+        self._columns = [_column_of(field.type, reserved_bytes) for field in schema]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the rows."""
+        return sum(column.nbytes for column in self._columns)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows.
+
+        Raises:
+            ValueError: a column has nulls.
+        """
+        if any(array.null_count for array in batch.columns):
+            raise ValueError("batch must not have nulls")
+        for column, array in zip(self._columns, batch.columns, strict=True):
+            column.add(array)
+
+    def rows(self) -> pa.RecordBatch:
+        """All rows, which are valid until the buffer is cleared and others are added."""
+        arrays: list[np.ndarray | pa.Array] = [column.array() for column in self._columns]
+        return to_batch(arrays, self.schema)
+
+    def clear(self) -> None:
+        """Remove all rows, and keep their memory."""
+        for column in self._columns:
+            column.clear()
+
+
+class _Numbers:
+    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
+        self._reserved, first = reserved_bytes // dtype.itemsize, _FIRST_BYTES // dtype.itemsize
+        self._values, self.size = np.empty(min(first, self._reserved), dtype), 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self._values.itemsize
+
+    def add(self, array: pa.Array) -> None:
+        self.append(array.to_numpy(zero_copy_only=True))
+
+    def append(self, values: np.ndarray) -> None:
+        size = self.size + len(values)
+        if size > len(self._values):
+            most = max(size, self._reserved, 2 * len(self._values))
+            larger = np.empty(most, self._values.dtype)
+            larger[: self.size] = self._values[: self.size]
+            self._values = larger
+        self._values[self.size : size] = values
+        self.size = size
+
+    def array(self) -> pa.Array:
+        return pa.array(self._values[: self.size])
+
+    def clear(self) -> None:
+        self.size = 0
+
+
+class _Lists:
+    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
+        self._values = _Numbers(dtype, reserved_bytes)
+        self._ends = _Numbers(np.dtype(np.int32), reserved_bytes)
+        self.clear()
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + self._ends.nbytes
+
+    def add(self, array: pa.Array) -> None:
+        values, offsets = from_arrow(array)
+        if self._values.size + int(offsets[-1] - offsets[0]) > MOST_VALUES:
+            raise ValueError("rows must not have more than 2**31 - 1 values")
+        self._ends.append(offsets[1:] + np.int32(self._values.size - offsets[0]))
+        self._values.append(values[offsets[0] : offsets[-1]])
+
+    def array(self) -> pa.Array:
+        return to_arrow(self._values.array(), self._ends.array().to_numpy())
+
+    def clear(self) -> None:
+        self._values.clear()
+        self._ends.clear()
+        self._ends.append(np.zeros(1, np.int32))
+
+
+def _column_of(kind: pa.DataType, reserved_bytes: int) -> _Numbers | _Lists:
+    if pa.types.is_list(kind):
+        return _Lists(_dtype_of(kind.value_type), reserved_bytes)
+    return _Numbers(_dtype_of(kind), reserved_bytes)
+
+
+def _dtype_of(kind: pa.DataType) -> np.dtype:
+    # `DataType.to_pandas_dtype` needs pandas, which need not be installed.
+    dtype: np.dtype = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
+    return dtype

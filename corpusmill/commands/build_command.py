@@ -10,7 +10,7 @@ from corpusmill.commands.flags import list_flags
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
-from corpusmill.dataset.provenance import Generation
+from corpusmill.dataset.manifest_entries import Generation
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES

@@ -13,8 +13,7 @@ from corpusmill.console.terminal_report import print_inspection
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError
-from corpusmill.inspection.decoded_examples import DecodedExample
-from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
+from corpusmill.inspection.decoded_examples import DecodedExample, DrawnExample, draw_examples
 from corpusmill.inspection.figures import summarize
 
 _ON_PAGE, _FEWEST_ON_PAGE = 200, 20

@@ -11,8 +11,7 @@ import numpy as np
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.trace import Trace
-from corpusmill.console.following import follow
-from corpusmill.console.traces import print_documents, print_rows
+from corpusmill.console.traces import follow, print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.provenance.following import pass_on
@@ -22,9 +21,8 @@ from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.schedule import FixedBatches
-from corpusmill.reading.stored_rows import stored_rows
 from corpusmill.reading.token_windows import TokenWindows
-from corpusmill.reading.tracing import Reading, Run, Step, run_of
+from corpusmill.reading.tracing import Reading, Run, Step, run_of, stored_rows
 
 # The most rows of chosen documents that are in memory at a time.
 _ROWS_AT_ONCE = 2**16
@@ -109,7 +107,7 @@ def _read_state(path: str) -> Any:
     except ValueError:
         pass
     try:
-        from corpusmill.reading.torch.states import load_state  # noqa: PLC0415  needs torch
+        from corpusmill.reading.torch.dataset import load_state  # noqa: PLC0415  needs torch
     except ModuleNotFoundError:
         raise UserError(flag, "it is not JSON", "Install torch to read its files") from None
     return load_state(path)

@@ -1,19 +1,185 @@
 """Reports as one self-contained HTML page: figures, plots and examples, legible without scripts."""
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from itertools import accumulate, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
-from corpusmill.console.example_browser import browse
 from corpusmill.console.origin import Origin
 from corpusmill.console.plots import FRAME, Plot, plot_corpus, plot_report
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import printable
 from corpusmill.inspection.corpus_figures import source_figures
 from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
-from corpusmill.inspection.drawn_examples import DrawnExample
+from corpusmill.inspection.decoded_examples import (
+    DecodedExample,
+    DrawnExample,
+    Piece,
+    Segment,
+    name_segments,
+)
 from corpusmill.inspection.figures import Report, SplitReport
+
+# Of the text of all examples, and of the markup around a predicted word.
+_MOST_BYTES = 1_300_000
+_MARKUP_BYTES = {"plain": 1, "masked": 27, "replaced": 36, "kept": 25}
+_REST = Piece("... (the rest is left out)", joined=False, kind="plain", shown="")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A value that examples may have.
+
+    Attributes:
+        name: an identifier, unique on the page.
+        text: what a reader chooses.
+        number: how many examples have it.
+    """
+
+    name: str
+    text: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A quantity by which examples are chosen.
+
+    Attributes:
+        name: an identifier, unique on the page.
+        title: the quantity.
+        choices: its values; two or more.
+    """
+
+    name: str
+    title: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """An example as it is shown.
+
+    Attributes:
+        example: with as many tokens as fit.
+        place: where it is in the data set.
+        names: of its segments.
+        choices: names of the choices that apply to it.
+    """
+
+    example: DecodedExample
+    place: str
+    names: tuple[str, ...]
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Examples and filters.
+
+    Attributes:
+        cards: the examples.
+        filters: by split, by length and by each class, as far as examples differ.
+        has_predictions: whether there are tokens to predict.
+    """
+
+    cards: tuple[Card, ...]
+    filters: tuple[Filter, ...]
+    has_predictions: bool
+
+
+def browse(examples: Sequence[DrawnExample]) -> Browser:
+    """The browser of some examples.
+
+    Args:
+        examples: of any number; the more there are, the less of a long one is shown.
+    """
+    lengths = [drawn.example.length for drawn in examples]
+    splits = [drawn.split for drawn in examples]
+    quantities = [
+        _Quantity("split", splits, splits),
+        _Quantity("tokens", group_lengths(lengths), lengths),
+    ]
+    for title in dict.fromkeys(title for drawn in examples for title in drawn.example.classes):
+        values = [drawn.example.classes.get(title, "none") for drawn in examples]
+        quantities.append(_Quantity(title, values, values))
+    quantities = [quantity for quantity in quantities if len(set(quantity.values)) > 1]
+    filters = [quantity.to_filter(f"f{number}") for number, quantity in enumerate(quantities)]
+    budget = _MOST_BYTES // max(1, len(examples))
+    cards = []
+    for place, drawn in enumerate(examples):
+        names = [
+            choice.name
+            for quantity, one in zip(quantities, filters, strict=True)
+            for choice in one.choices
+            if choice.text == quantity.values[place]
+        ]
+        row = f"{drawn.shard}, row {drawn.row:,}"
+        titles = tuple(name_segments(drawn.example))
+        cards.append(Card(shorten(drawn.example, budget), row, titles, tuple(names)))
+    has_predictions = any(drawn.example.predictions is not None for drawn in examples)
+    return Browser(tuple(cards), tuple(filters), has_predictions)
+
+
+class _Quantity(NamedTuple):
+    """A quantity of all examples: its title, the values as text, and what they are sorted by."""
+
+    title: str
+    values: Sequence[str]
+    order: Sequence[Any]
+
+    def to_filter(self, name: str) -> Filter:
+        """The filter with all values."""
+        counts = Counter(self.values)
+        pairs = sorted(zip(self.order, self.values, strict=True))
+        texts = dict.fromkeys(text for _, text in pairs)
+        choices = (Choice(f"{name}-{i}", text, counts[text]) for i, text in enumerate(texts))
+        return Filter(name, self.title, tuple(choices))
+
+
+def group_lengths(lengths: Sequence[int]) -> list[str]:
+    """The range that each length belongs to, of at most four with similar numbers of examples.
+
+    Example:
+        [3, 9, 9, 9] gives ["3 to 8", "9", "9", "9"].
+    """
+    ordered = sorted(lengths)
+    firsts = sorted({ordered[len(ordered) * part // 4] for part in range(4) if ordered})
+    lasts = [*(first - 1 for first in firsts[1:]), *ordered[-1:]]
+    names = [
+        f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        for first, last in zip(firsts, lasts, strict=True)
+    ]
+    return [names[bisect_right(firsts, length) - 1] for length in lengths]
+
+
+def shorten(example: DecodedExample, most: int) -> DecodedExample:
+    """The first tokens of an example.
+
+    Args:
+        example: of any length.
+        most: bytes that its text and markup may take.
+    """
+    segments: list[Segment] = []
+    for segment in example.segments:
+        kept = 0
+        for piece in segment:
+            most -= _MARKUP_BYTES[piece.kind] + _size(piece.text)
+            most -= _size(piece.shown) if piece.kind == "replaced" else 0
+            if most < 0:
+                break
+            kept += 1
+        segments.append(segment if kept == len(segment) else (*segment[:kept], _REST))
+    return replace(example, segments=tuple(segments))
+
+
+def _size(text: str) -> int:
+    return len(escape(text).encode())
+
 
 # A list of more files is in the manifest; the page stays below 2 MB.
 _MOST_SOURCES, _MOST_SOURCE_BYTES = 1000, 150_000

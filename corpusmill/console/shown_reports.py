@@ -21,7 +21,7 @@ from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
-from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
+from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, SplitReport, summarize
 from corpusmill.inspection.findings import Finding
 

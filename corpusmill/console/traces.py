@@ -1,12 +1,35 @@
 """Traces in the terminal: rows with their documents, and documents with their rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 
+from corpusmill.console.terminal import Terminal
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan
+
+Item = TypeVar("Item")
+
+
+def follow(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """Yield items, and show on a terminal how many there were; afterwards the line is gone.
+
+    Args:
+        items: the items.
+        total: their number.
+        what: what is done with them, in a word or two.
+    """
+    console = Terminal(stderr=True, force_jupyter=False)
+    if not console.is_terminal:
+        yield from items
+        return
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  slow
+
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield from progress.track(items, total, description=what)
+
 
 # Characters of a text that are shown; JSON has all of it.
 _SHOWN = 300

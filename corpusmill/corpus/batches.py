@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.document_facts import text_facts
+from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.errors import UserError
 
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
@@ -157,7 +157,7 @@ class DocumentBatch:
 
     Attributes:
         documents: rows of TEXT_SCHEMA in the order of the file; there may be none. Further columns
-            tell more of them (`corpusmill.arrays.document_facts`).
+            tell more of them (`corpusmill.arrays.text_hashes`).
         rejects: lines, rows, members or blocks that were refused.
         counts: what was read since the batch before.
         more_rejects: those beyond the first `TOLD_REJECTS` of a reason in the range.

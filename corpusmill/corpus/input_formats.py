@@ -6,7 +6,7 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from corpusmill.corpus.archives.tar import read_tar
+from corpusmill.corpus.archives import read_tar
 from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
 from corpusmill.corpus.file_range import FileRange
@@ -19,7 +19,7 @@ from corpusmill.corpus.tables.arrow import ArrowTable
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
 from corpusmill.corpus.tables.table import Table, TableStream
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.errors import UserError
 
 
@@ -69,13 +69,13 @@ def _open_avro(stream: TableStream, size: int, options: DocumentOptions) -> Tabl
 
 
 def _read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
-    from corpusmill.corpus.archives.wet import read_wet  # noqa: PLC0415  imports warcio
+    from corpusmill.corpus.archives import read_wet  # noqa: PLC0415  imports warcio
 
     return read_wet(stream, part)
 
 
 def _check_wet(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    from corpusmill.corpus.archives.wet import check_wet  # noqa: PLC0415  imports warcio
+    from corpusmill.corpus.archives import check_wet  # noqa: PLC0415  imports warcio
 
     check_wet(stream, file, options)
 

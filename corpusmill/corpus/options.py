@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
-from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
+from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.errors import UserError, check_option
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.

@@ -4,10 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from corpusmill.dataset.distributions import Counts, as_mapping, from_mapping
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
-from corpusmill.dataset.provenance import Generation, Provenance, list_provenance
-from corpusmill.dataset.removal import Removal
+from corpusmill.dataset.manifest_entries import (
+    Counts,
+    Generation,
+    Provenance,
+    Removal,
+    as_mapping,
+    from_mapping,
+    list_provenance,
+)
 
 _KEPT_FOLDERS = ("rejects/", "provenance/")
 

@@ -7,11 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from corpusmill.dataset.corpus_entry import Source
 from corpusmill.dataset.editing import list_units
 from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Split
-from corpusmill.dataset.provenance import Generation, Provenance
-from corpusmill.dataset.removal import removal_name
+from corpusmill.dataset.manifest_entries import Generation, Provenance, Source, removal_name
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import SPLIT_NAMES
 

@@ -24,16 +24,14 @@ import numpy as np
 from msgspec import Meta, Struct, convert
 
 from corpusmill.arrays.columns import Column
-from corpusmill.dataset.corpus_entry import CorpusEntry, Number, SourceName
-from corpusmill.dataset.provenance import Provenance
-from corpusmill.dataset.removal import Removal
+from corpusmill.dataset.manifest_entries import CorpusEntry, Number, Provenance, Removal, SourceName
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import ShardFormat
 from corpusmill.formats.shard_formats import FORMATS, part_names
-from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
+    SpecialTokens,
     TokenizerFile,
     TokenizerOptions,
     token_dtype,

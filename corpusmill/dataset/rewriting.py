@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import tokens_of
-from corpusmill.dataset.distributions import Counts, add_all, recount
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import Counts, add_all, recount
 from corpusmill.dataset.shards import open_groups, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.formats.shard_format import Group, ShardWriter, Sinks

@@ -13,9 +13,9 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import Hashes, hash_rows
-from corpusmill.dataset.distributions import Counts
 from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError

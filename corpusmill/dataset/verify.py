@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from corpusmill.dataset.accounting import Expected, find_imbalances, name_of_source
-from corpusmill.dataset.distributions import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.file_checks import (
     Checked,
     Problem,
@@ -21,6 +20,7 @@ from corpusmill.dataset.file_checks import (
 )
 from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
+from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError

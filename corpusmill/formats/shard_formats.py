@@ -17,9 +17,9 @@ FORMATS: Plugins[ShardFormat] = Plugins(
     {
         "parquet": "corpusmill.formats.parquet.shards:ParquetFormat",
         "tfrecord": "corpusmill.formats.tfrecord.shards:TFRecordFormat",
-        "avro": "corpusmill.formats.avro.shards:AvroFormat",
-        "megatron": "corpusmill.formats.megatron:MegatronFormat",
-        "nanogpt": "corpusmill.formats.nanogpt:NanogptFormat",
+        "avro": "corpusmill.formats.avro:AvroFormat",
+        "megatron": "corpusmill.formats.token_files:MegatronFormat",
+        "nanogpt": "corpusmill.formats.token_files:NanogptFormat",
         "ernie-text": "corpusmill.formats.ernie_text:ErnieTextFormat",
     },
     _adapt,

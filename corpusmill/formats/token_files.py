@@ -1,6 +1,31 @@
-"""Files of token ids without separators, as Megatron-LM and nanoGPT map them into memory."""
+r"""Files of token ids without separators, as Megatron-LM and nanoGPT map them into memory.
 
-from collections.abc import Iterator
+Megatron-LM's indexed data sets: all tokens in .bin, and where documents begin in .idx.
+
+Source: megatron/core/datasets/indexed_dataset.py of NVIDIA/Megatron-LM. All numbers are
+little-endian:
+
+    .bin   the tokens of all sequences, without separators
+    .idx   "MMIDIDX\0\0", uint64 version 1, uint8 code of the tokens' type, uint64 sequences,
+           uint64 documents + 1, int32 tokens[sequences], int64 byte of .bin[sequences],
+           int64 first sequence[documents + 1]
+
+A row is a document, and a document is one sequence, as tools/preprocess_data.py writes it with
+--append-eod. The flag --data-path takes the file's name without its suffix.
+
+nanoGPT's token files: train.bin and val.bin, uint16 tokens without separators.
+
+Source: data/openwebtext/prepare.py of karpathy/nanoGPT, which maps the file into memory and cuts
+examples at random places. The file does not say where documents end, and a text may contain the
+end-of-text token. So a companion file says it: .lengths, the number of tokens of each document,
+int32. All numbers are little-endian. The concatenation of two files of a kind is a file of that
+kind.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import BinaryIO
 
 import numpy as np
@@ -8,10 +33,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
+from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 # The most tokens of a batch that is read, unless a single row has more.
 _BATCH_TOKENS = 2**22
@@ -111,3 +136,201 @@ def check_end(source: BinaryIO, suffix: str) -> None:
     """
     if source.read(1):
         raise ValueError(f"its {suffix} is longer than its rows")
+
+
+_MAGIC, _VERSION = b"MMIDIDX\0\0", 1
+_HEADER = struct.Struct("<9sQBQQ")
+
+# The types of tokens that Megatron-LM itself writes: code and NumPy name.
+_NARROW, _WIDE = (8, "<u2"), (4, "<i4")
+
+# The blends of several sources, and Megatron-LM's names of our splits.
+_BLEND, _BLEND_BY_SPLIT = "blend.txt", "blend.json"
+_SPLITS = {"train": "train", "validation": "valid"}
+
+
+def _token_type(column: Column) -> tuple[int, str]:
+    return _NARROW if np.dtype(column.dtype).itemsize <= 2 else _WIDE
+
+
+class MegatronFormat(TokenFileFormat):
+    """The tokens of a shard and their index."""
+
+    name = "megatron"
+    file_suffixes = (".bin", ".idx")
+    companion_names = (_BLEND, _BLEND_BY_SPLIT)
+
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
+        """Open a writer, which writes tokens as they come and the index at the end."""
+        return _MegatronWriter(sinks, columns)
+
+    def read(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the documents, and check every byte of the index."""
+        tokens, index = sources
+        code, dtype = _token_type(columns[0])
+        rows = _read_header(index, code)
+        size, pointer = np.dtype(dtype).itemsize, 0
+        for begin in range(0, rows, batch_rows):
+            count = min(batch_rows, rows - begin)
+            lengths = _read_index(index, 4 * begin, count, "<i4").astype(np.int64)
+            pointers = _read_index(index, 4 * rows + 8 * begin, count, "<i8")
+            documents = _read_index(index, 12 * rows + 8 * begin, count, "<i8")
+            ends = pointer + size * np.cumsum(lengths)
+            if (pointers != ends - size * lengths).any():
+                raise ValueError("a pointer of its index is not the sum of the lengths before it")
+            if (documents != np.arange(begin, begin + count)).any():
+                raise ValueError("a document of its index is not one sequence")
+            pointer = int(ends[-1])
+            yield from read_tokens(tokens, lengths, dtype, columns[0], longest)
+        if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
+            raise ValueError("its index does not end with the number of its sequences")
+        check_end(index, ".idx")
+        check_end(tokens, ".bin")
+
+    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+        """Weigh each shard by its tokens, for --data-args-path and --per-split-data-args-path."""
+        blends = {
+            _SPLITS[split]: [
+                (str(number), PurePosixPath(file).stem) for file, number in files.items()
+            ]
+            for split, files in tokens.items()
+        }
+        lines = "".join(f"{weight} {prefix}\n" for weight, prefix in blends.get("train", ()))
+        # Megatron-LM takes no list that is empty, and looks for each of its splits.
+        by_split = {
+            split: [word for pair in blends.get(split, ()) for word in pair] or None
+            for split in ("train", "valid", "test")
+        }
+        content = json.dumps(by_split, indent=1) + "\n"
+        return {_BLEND: lines.encode(), _BLEND_BY_SPLIT: content.encode()}
+
+    def explain_loading(
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
+    ) -> Iterator[str]:
+        """Load by Megatron-LM's flag."""
+        yield "Megatron-LM takes the names of shards without their endings, from any folder:"
+        prefix = PurePosixPath(files[0]).stem
+        yield from ("", "```sh", f"--data-path path/to/{prefix} ...", "```", "")
+        yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
+        yield ""
+
+
+class _MegatronWriter:
+    def __init__(self, sinks: Sinks, columns: Columns) -> None:
+        self._tokens, self._index = sinks
+        self._column, (self._code, self._dtype) = columns[0].name, _token_type(columns[0])
+        self._lengths = [np.zeros(0, "<i4")]
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        # Only a row's length is kept, 4 bytes.
+        lengths = write_tokens(self._tokens, rows.column(self._column), self._dtype)
+        self._lengths.append(lengths.astype("<i4"))
+
+    def close(self) -> None:
+        lengths = np.concatenate(self._lengths)
+        rows = len(lengths)
+        pointers = np.zeros(rows, "<i8")
+        np.cumsum(lengths[:-1], out=pointers[1:])
+        pointers *= np.dtype(self._dtype).itemsize
+        self._index.write(_HEADER.pack(_MAGIC, _VERSION, self._code, rows, rows + 1))
+        for numbers in (lengths, pointers, np.arange(rows + 1, dtype="<i8")):
+            self._index.write(numbers.tobytes())
+
+
+def _read_index(index: BinaryIO, place: int, count: int, dtype: str) -> npt.NDArray[np.integer]:
+    """Read numbers from a place after the header."""
+    index.seek(_HEADER.size + place)
+    return read_array(index, count, dtype)
+
+
+def _read_header(index: BinaryIO, code: int) -> int:
+    """Return the number of sequences."""
+    content = index.read(_HEADER.size)
+    if len(content) < _HEADER.size:
+        raise ValueError("its .idx is too short for a header")
+    magic, version, actual_code, rows, documents = _HEADER.unpack(content)
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise ValueError("its .idx is not an index of Megatron-LM, version 1")
+    if actual_code != code:
+        raise ValueError(f"its .idx says that tokens have the type {actual_code}, not {code}")
+    if documents != rows + 1:
+        raise ValueError(f"its .idx has {documents - 1:,} documents for {rows:,} sequences")
+    return int(rows)
+
+
+_TOKEN, _LENGTH = "<u2", "<i4"
+
+
+class NanogptFormat(TokenFileFormat):
+    """One file of 16-bit tokens per split."""
+
+    name = "nanogpt"
+    file_suffixes = (".bin", ".lengths")
+    joined = {"train": "train", "validation": "val"}  # noqa: RUF012 - never changed
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:
+        """Refuse rows that are not a stream of 16-bit tokens.
+
+        Raises:
+            UserError: likewise, or the vocabulary has more than 65,536 tokens.
+        """
+        super().check(columns, options)
+        if np.dtype(columns[0].dtype).itemsize > 2:
+            raise UserError(
+                "--output-format nanogpt",
+                "its tokens have 16 bits, and the vocabulary has more than 65,536",
+                "Use a smaller tokenizer, or another format",
+            )
+
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
+        """Open a writer, which writes to both sinks at once."""
+        return _NanogptWriter(sinks, columns)
+
+    def read(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the documents."""
+        tokens, companion = sources
+        size = np.dtype(_LENGTH).itemsize
+        while content := companion.read(batch_rows * size):
+            if len(content) % size:
+                raise ValueError("its .lengths ends within a number")
+            lengths = np.frombuffer(content, _LENGTH).astype(np.int64)
+            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest)
+        check_end(tokens, ".bin")
+
+    def explain_loading(
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
+    ) -> Iterator[str]:
+        """Load by NumPy, as nanoGPT does."""
+        lengths = PurePosixPath(files[0]).with_suffix(".lengths")
+        yield from ("nanoGPT reads this folder as `data/<dataset>`.", "", "```python")
+        yield from ("import numpy as np", "")
+        yield f'tokens = np.memmap("{files[0]}", dtype=np.uint16, mode="r")'
+        yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
+        yield from ("```", "")
+
+
+class _NanogptWriter:
+    def __init__(self, sinks: Sinks, columns: Columns) -> None:
+        self._tokens, self._lengths = sinks
+        self._column = columns[0].name
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        lengths = write_tokens(self._tokens, rows.column(self._column), _TOKEN)
+        self._lengths.write(lengths.astype(_LENGTH).tobytes())
+
+    def close(self) -> None:
+        pass

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusmill.dataset.accounting import count_copied_tokens, count_dropped
-from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import CorpusEntry
 
 
 @dataclass(frozen=True)

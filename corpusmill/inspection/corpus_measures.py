@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.text.line_kernels import count_words
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 from corpusmill.tokenization.words.word_marks import ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")

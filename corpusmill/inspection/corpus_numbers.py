@@ -42,8 +42,8 @@ import msgspec
 
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
-from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import Manifest, Split
+from corpusmill.dataset.manifest_entries import CorpusEntry
 from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (

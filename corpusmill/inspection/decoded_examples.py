@@ -1,20 +1,26 @@
 """Examples decoded to words, for people to look at."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.ragged import row_lengths
-from corpusmill.errors import catch_panics, printable
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import damaged_file, read_shard
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import catch_panics, in_one_line, printable
 from corpusmill.objectives.masking.words import LATER_IN_WORD
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 # Of a row that is one stretch of text.
 _MOST_SPELLED = 1024
@@ -235,3 +241,85 @@ def _speller(tokenizer_json: str, apart: frozenset[int]) -> Callable[[int], tupl
         return printable(token), False
 
     return spell
+
+
+@dataclass(frozen=True)
+class DrawnExample:
+    """An example, and where it stands.
+
+    Attributes:
+        split: name of its split.
+        shard: name of its shard.
+        row: its number in the shard, from 0.
+        example: what it says.
+    """
+
+    split: str
+    shard: str
+    row: int
+    example: DecodedExample
+
+
+def draw_examples(
+    folder: Folder, manifest: Manifest, tokenizer_json: str, split: str, number: int
+) -> list[DrawnExample]:
+    """Draw examples of a split, each example with the same probability.
+
+    The shards are drawn, in proportion to their rows, by the seed of the data set, so that the same
+    data set shows the same examples. Of each drawn shard the first rows are taken: they stand in
+    random order, and no format needs to read further than these.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        tokenizer_json: content of the data set's tokenizer.
+        split: name of the split.
+        number: how many examples; all of them if there are fewer.
+
+    Raises:
+        UserError: a shard is damaged.
+    """
+    shards = manifest.splits[split].shards
+    ends = np.cumsum([shard.rows for shard in shards])
+    total = int(ends[-1])
+    draws = _draw(total, min(number, total), manifest.seed)
+    homes = np.searchsorted(ends, draws, side="right").tolist()
+    rows = {
+        home: iter(_read_first(folder, manifest, tokenizer_json, shards[home].file, count))
+        for home, count in Counter(homes).items()
+    }
+    taken = Counter[int]()
+    drawn = []
+    for home in homes:
+        if (example := next(rows[home], None)) is not None:
+            drawn.append(DrawnExample(split, shards[home].file, taken[home], example))
+            taken[home] += 1
+    return drawn
+
+
+def _draw(total: int, number: int, seed: int) -> npt.NDArray[np.int64]:
+    """Draw different numbers below a total, of which fewer are the first ones of more."""
+    generator, drawn = np.random.default_rng(seed), np.zeros(0, np.int64)
+    while len(drawn) < number:
+        more = (generator.random(number) * total).astype(np.int64)
+        drawn = np.concatenate([drawn, more])
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+    return drawn[:number]
+
+
+def _read_first(
+    folder: Folder, manifest: Manifest, tokenizer_json: str, shard: str, number: int
+) -> list[DecodedExample]:
+    """Decode the first rows of a shard."""
+    special = manifest.tokenizer.special
+    decoded = list[DecodedExample]()
+    try:
+        for batch in read_shard(folder, manifest, shard, number):
+            some = batch.slice(0, number - len(decoded))
+            decoded += decode_examples(some, manifest.columns, tokenizer_json, special)
+            if len(decoded) == number:
+                break
+    except Exception as error:  # rows that are not what the manifest says fail in many ways
+        cause = f"its rows cannot be shown ({in_one_line(error)})"
+        raise damaged_file(folder, shard, cause) from error
+    return decoded

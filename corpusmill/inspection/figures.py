@@ -11,7 +11,7 @@ from corpusmill.dataset.accounting import NO_LOSS, Loss, count_reasons, measure_
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules, share_figure
 from corpusmill.inspection.findings import Finding, find
-from corpusmill.objectives.examples.token_stream import count_examples
+from corpusmill.objectives.examples.windows import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
 _SEGMENTS = ("first_segment_length", "second_segment_length")

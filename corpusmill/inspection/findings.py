@@ -1,4 +1,4 @@
-"""What makes a data set exact but of little use: each with the cause, and the option that cures it.
+"""Findings: what makes a data set of little use, judged by its figures.
 
 Findings follow from the manifest alone: from its counts, its distributions, the roles of its
 columns and its rules, never from the name of an objective. A data set without findings may still be
@@ -6,15 +6,248 @@ bad; one with findings almost always is.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
+from typing import Any, NamedTuple
 
 from corpusmill.arrays.columns import Role, column_of
-from corpusmill.dataset.distributions import weigh
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.accounting import count_copied_tokens, count_copies, measure_rejects
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.inspection.facts import FEWEST_ROWS, Facts
-from corpusmill.inspection.input_findings import check_cut_documents, check_rejects
-from corpusmill.inspection.usual_values import USUAL, Finding, percent
+from corpusmill.dataset.manifest_entries import weigh
+
+
+class Range(NamedTuple):
+    """The values of a quantity that are not reported.
+
+    Attributes:
+        low: the smallest one.
+        high: the largest one.
+        shown: the range in words.
+        reason: why it ends there.
+    """
+
+    low: float
+    high: float
+    shown: str
+    reason: str
+
+
+_ANY = float("inf")
+USUAL = {
+    "coverage": Range(
+        0.6, 1, "80 % and more", "WikiText has 82 to 97 %, with lines longer than rows 50 %"
+    ),
+    "sentences per document": Range(
+        2, _ANY, "2 and more", "a document of one sentence has no second segment of its own"
+    ),
+    "balance": Range(
+        0.25, 0.75, "45 to 70 %", "drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %"
+    ),
+    "long sentences": Range(
+        0, 0.05, "up to 5 %", "real sentences have 10 to 60 tokens, and rows 128 to 512"
+    ),
+    "padding": Range(
+        0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
+    ),
+    "capped": Range(
+        0.25, 1, "a quarter and more", "the article's own 20 predictions of 512 tokens are 26 %"
+    ),
+    "unknown": Range(
+        0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
+    ),
+    "tokens per byte": Range(
+        0,
+        0.45,
+        "0.1 to 0.4",
+        "English has 0.22 and Chinese 0.33; a vocabulary of another language spells letters",
+    ),
+    "copies": Range(
+        0, 0.1, "up to 3 %", "books and WikiText have 0 to 2 %, in passages of 32 tokens"
+    ),
+    "equal rows": Range(
+        0, 0.3, "up to 15 %", "ten passes over the short sections of WikiText give 14 % in pairs"
+    ),
+    "largest file": Range(
+        0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
+    ),
+    "validation rows": Range(
+        100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
+    ),
+    "rejects": Range(
+        0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
+    ),
+    "cut documents": Range(
+        0, 0.01, "up to 1 %", "16 MB are the text of ten thick books; hardly a document has more"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that makes a data set of little use.
+
+    Attributes:
+        name: of the quantity.
+        what: what was found, a sentence without its end.
+        value: the quantity; a share is between 0 and 1.
+        usual: the range in which it usually lies, in words.
+        cause: why it is so, most likely; a sentence without its end.
+        cure: what to do; likewise.
+    """
+
+    name: str
+    what: str
+    value: float
+    usual: str
+    cause: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.what} (usually {self.usual}). {self.cause}. {self.cure}."
+
+
+def percent(share: float) -> str:
+    """Return a share as it stands in findings: 0.123 gives "12.3 %"."""
+    return f"{100 * share:.1f} %"
+
+
+# With fewer rows a share may be far from its expectation by chance.
+FEWEST_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What findings are made from.
+
+    Attributes:
+        manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+    """
+
+    manifest: Manifest
+
+    def count(self, name: str) -> int:
+        """The count of this name; 0 where there is none."""
+        return self.manifest.counts.get(name, 0)
+
+    @cached_property
+    def distributions(self) -> dict[str, Counter[int]]:
+        """The distributions of all splits together."""
+        sums: dict[str, Counter[int]] = {}
+        for split in self.manifest.splits.values():
+            for name, counts in split.distributions.items():
+                sums.setdefault(name, Counter()).update(counts)
+        return sums
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the objective."""
+        return self.manifest.objective.options
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The options of the corpus."""
+        return self.manifest.corpus.options
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all documents."""
+        return self.count("tokenize.tokens")
+
+    @property
+    def sentences(self) -> int:
+        """Sentences with tokens."""
+        kept = self.count("read.sentences") - self.count("filter.dropped_sentences")
+        return kept - self.count("tokenize.empty_sentences")
+
+    @property
+    def sentences_per_document(self) -> float:
+        """Their mean number."""
+        return self.sentences / max(1, self.count("tokenize.documents"))
+
+    @property
+    def trimmed_share(self) -> float:
+        """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
+        tokens = count_copied_tokens(self.manifest.counts) * self.repeats
+        return self.count("build.trimmed_tokens") / max(1, tokens)
+
+    @property
+    def passes(self) -> float:
+        """How many times each document was built, on average over all sources."""
+        documents = max(1, self.count("tokenize.documents"))
+        return self.repeats * count_copies(self.manifest.counts) / documents
+
+    def equal_share(self, stage: str, name: str) -> float:
+        """Share of the rows or passages that are equal to an earlier one.
+
+        0 where it was not counted, or for so few that chance decides.
+        """
+        total = self.count(f"{stage}.{name}")
+        distinct = self.manifest.counts.get(f"{stage}.distinct_{name}", total)
+        return 1 - distinct / total if total >= FEWEST_ROWS else 0.0
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document was built."""
+        return max(1, self.manifest.objective.repeats)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a row has two segments."""
+        return column_of(self.manifest.columns, Role.SEGMENTS) is not None
+
+    @property
+    def lacks_pairs(self) -> bool:
+        """Whether rows of two segments are made of documents of one sentence."""
+        reads_sentences = self.rules.get("sentence_rule") != "document"
+        return reads_sentences and self.has_pairs and 0 < self.sentences_per_document < 2
+
+    def explain_sentences(self) -> tuple[str, str]:
+        """Why sentences are too long or documents have too few of them, and what cures it."""
+        rules = self.rules
+        is_text = rules.get("input_format", "text") in {"auto", "text"}
+        rule = rules.get("document_rule")
+        ends_at_blanks = is_text and rule in {None, "wikitext", "blank-lines"}
+        if rules.get("sentence_rule") == "split":
+            cause = "Sentences are split, but the documents are short"
+            if ends_at_blanks:
+                return cause, "Add --document-rule whole-file if a file is one text"
+            return cause, "Join the records of one text, or choose examples without pairs"
+        cause = "Each line is taken for a sentence, but a line of running text is a paragraph"
+        cure = "Add --sentence-rule split --language en, or the code of the text's language"
+        if ends_at_blanks and self.lacks_pairs:
+            cause += f", and an empty line ends a document (--document-rule {rule})"
+            cure += ", and --document-rule whole-file if a file is one text"
+        return cause, cure
+
+
+def check_rejects(facts: Facts) -> Iterator[Finding]:
+    """Find rejects that are much of the records, of the bytes or of the files."""
+    loss = measure_rejects(facts.manifest.counts, len(facts.manifest.corpus.files))
+    usual = USUAL["rejects"]
+    if loss.share > usual.high:
+        what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
+        cause = "They are damaged, or not of the format or the encoding that was read"
+        if loss.unit == "bytes":
+            cause = "Lines or texts above --max-line-bytes, or damaged files or blocks, have them"
+        cure = "Look into rejects/rejects.jsonl, and choose --input-format or repair the input"
+        yield Finding("rejects", what, loss.share, usual.shown, cause, cure)
+
+
+def check_cut_documents(facts: Facts) -> Iterator[Finding]:
+    """Find documents that were cut, unless someone has chosen where."""
+    limit, usual = DocumentOptions.max_document_bytes, USUAL["cut documents"]
+    cut, size = facts.count("read.cut_documents"), facts.count("tokenize.text_bytes")
+    # Each piece follows one that has about as much text as the limit allows.
+    share = min(1.0, cut * limit / max(1, size))
+    if share > usual.high and facts.rules.get("max_document_bytes", limit) == limit:
+        what = f"About {percent(share)} of the text is in documents that were cut"
+        cause = f"Above --max-document-bytes {limit}, {cut:,} pieces became documents of their own"
+        cure = "Give a --document-rule that finds where documents end, or a larger limit"
+        yield Finding("cut documents", what, share, usual.shown, cause, cure)
+
 
 __all__ = ["USUAL", "Finding", "find"]
 

@@ -8,7 +8,7 @@ its own tokenizer only, and Google's program draws from all ids), and a sentence
 left out before pairs are made.
 
 Google's own programs differ from the article, and `pairs` "google" builds what they do: other
-chunks and random segments (`corpusmill.objectives.examples.google_pairs`), special tokens counted
+chunks and random segments (`corpusmill.objectives.examples.sentence_pairs`), special tokens counted
 with a row's tokens when predictions are, and words and n-grams that continue after a [SEP].
 """
 
@@ -27,7 +27,7 @@ from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
 from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
-from corpusmill.objectives.examples.packed_rows import pack_pieces_closely
+from corpusmill.objectives.examples.packing import pack_pieces_closely
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
 from corpusmill.objectives.objective import Repeat

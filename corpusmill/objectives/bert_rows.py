@@ -23,18 +23,17 @@ from corpusmill.objectives.columns import (
 )
 from corpusmill.objectives.documents import Documents, measure_sentences, unpack_documents
 from corpusmill.objectives.examples import full_sentences
-from corpusmill.objectives.examples import next_sentence_pairs as pairing
-from corpusmill.objectives.examples.google_pairs import draw_google_pairs
-from corpusmill.objectives.examples.packed_rows import mark_pieces
+from corpusmill.objectives.examples import sentence_pairs as pairing
+from corpusmill.objectives.examples.packing import mark_pieces
 from corpusmill.objectives.examples.pair_rows import (
     NUM_SPECIAL,
     assemble_pairs,
     locate_segments,
 )
-from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
+from corpusmill.objectives.examples.sentence_pairs import draw_google_pairs, draw_ordered_pairs
 from corpusmill.objectives.examples.spans import locate_stretches, single_spans, span_lists
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences", "packed"]

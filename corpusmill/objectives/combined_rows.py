@@ -1,15 +1,194 @@
-"""Rows of several documents, which `pack` combines and masks: full sentences, packed rows."""
+"""Rows of several documents, which `pack` combines and masks: full sentences, packed rows.
+
+The ends of documents joined into full examples, in bounded memory: RoBERTa's FULL-SENTENCES.
+
+Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document
+continues with sentences of another one, after an extra [SEP]. Rows are pieces of documents
+(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are complete
+examples; the last pieces of documents are joined in that order, and one that does not fit continues
+in the next example, at the start of a sentence.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.columns import SPANS
-from corpusmill.objectives.examples.sentence_joins import join_rows
+from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL, assemble_rows
+from corpusmill.objectives.examples.spans import cut_lists
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
+
+# Columns of the spans that `plan_joins` returns.
+ROW, SPAN_START, SPAN_LENGTH = range(3)
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Examples made of rows.
+
+    Attributes:
+        first_rows: the row that each example begins with; all differ.
+        input_ids: integers[tokens].
+        offsets: int64[examples + 1].
+        documents: int64[examples], the pieces of documents in an example; a [SEP] follows each.
+        pieces: int64[examples], the rows whose last sentence is in the example; at least one.
+        spans: the column SPANS of the examples; None if the rows do not have it.
+    """
+
+    first_rows: pa.RecordBatch
+    input_ids: np.ndarray
+    offsets: np.ndarray
+    documents: np.ndarray
+    pieces: np.ndarray
+    spans: pa.ListArray | None
+
+
+def join_rows(
+    batches: Iterable[pa.RecordBatch], max_seq_length: int, cls_id: int, sep_id: int
+) -> Iterator[JoinedRows]:
+    """Join the rows of batches into examples, which do not depend on how rows are batched.
+
+    Args:
+        batches: rows in their final order, with the columns `input_ids` (a piece between [CLS] and
+            [SEP]) and `sentence_lengths` (empty for full pieces), and any others, such as SPANS.
+            Only the rows of one incomplete example are kept from batch to batch.
+        max_seq_length: the longest example, with special tokens.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+    """
+    waiting: list[pa.RecordBatch] = []
+    skipped = 0
+    for batch in batches:
+        rows = pa.concat_batches([*waiting, batch])
+        joined, waiting_rows, skipped = _join(rows, max_seq_length, skipped, False, cls_id, sep_id)
+        waiting = [ragged.take_rows(rows, waiting_rows)]
+        if len(joined.pieces):
+            yield joined
+    if waiting and waiting[0].num_rows:
+        yield _join(waiting[0], max_seq_length, skipped, True, cls_id, sep_id)[0]
+
+
+def _join(
+    rows: pa.RecordBatch, max_seq_length: int, skipped: int, is_last: bool, cls_id: int, sep_id: int
+) -> tuple[JoinedRows, np.ndarray, int]:
+    row_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
+    sentence_lengths, sentence_ends = ragged.from_arrow(rows.column("sentence_lengths"))
+    spans, span_offsets, pieces, skipped = plan_joins(
+        offsets, sentence_lengths, sentence_ends, max_seq_length, skipped
+    )
+    waiting = spans[span_offsets[-2] :, ROW]
+    if not is_last:
+        span_offsets, pieces = span_offsets[:-1], pieces[:-1]
+    input_ids, joined_offsets = assemble_rows(spans[:, 1:], span_offsets, row_ids, cls_id, sep_id)
+    first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
+    documents = np.diff(span_offsets)
+    origins: pa.ListArray | None = None
+    if SPANS.name in rows.schema.names:
+        begins = spans[:, SPAN_START]
+        cuts = np.stack([begins, begins + spans[:, SPAN_LENGTH]], axis=1)
+        origins = cut_lists(rows.column(SPANS.name), offsets[:-1] + 1, cuts, span_offsets)
+    joined = JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces, origins)
+    return joined, waiting, skipped
+
+
+@njit
+def take_sentences(
+    sentence_lengths: np.ndarray, sentence: int, end: int, room: int
+) -> tuple[int, int]:
+    """Return how many tokens of whole sentences fit, and the next sentence."""
+    length = 0
+    while sentence < end and length + sentence_lengths[sentence] <= room:
+        length += sentence_lengths[sentence]
+        sentence += 1
+    return length, sentence
+
+
+@njit
+def plan_joins(
+    offsets: np.ndarray,
+    sentence_lengths: np.ndarray,
+    sentence_ends: np.ndarray,
+    max_seq_length: int,
+    skipped: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Plan which spans of which rows make up each example.
+
+    Full rows are complete examples. The others are collected in one open example, which ends when a
+    sentence no longer fits.
+
+    Args:
+        offsets: integers[rows + 1] into the rows' ids, with [CLS] and [SEP].
+        sentence_lengths: uint16[sentences]; each sentence fits into an example.
+        sentence_ends: integers[rows + 1] into them; full rows have none.
+        max_seq_length: the longest example, with special tokens.
+        skipped: the sentences of row 0 that an earlier example contains.
+
+    Returns:
+        spans: int64[spans, 3]: ROW, SPAN_START and SPAN_LENGTH in the rows' ids, without special
+            tokens.
+        span_offsets: int64[examples + 1] into the spans. The last example is the open one, which
+            can be empty: its rows are put before the next batch, if there is one.
+        pieces: int64[examples], the rows whose last sentence is in the example.
+        skipped: the sentences of the open example's first row that an earlier example contains.
+
+    Example:
+        two rows of one sentence of 2 tokens each and max_seq_length 7 give the spans
+        [[0, 1, 2], [1, 5, 2]], which are one example [CLS] a a [SEP] b b [SEP]; its pieces are 2.
+    """
+    rows = len(offsets) - 1
+    spans = np.empty((2 * rows, 3), np.int64)
+    span_offsets = np.zeros(rows + 2, np.int64)
+    pieces = np.zeros(rows + 1, np.int64)
+    open_spans = np.empty((max_seq_length, 3), np.int64)
+    examples = written = waiting = used = ended = 0
+    for row in range(rows):
+        sentence, end = sentence_ends[row], sentence_ends[row + 1]
+        start = offsets[row] + 1
+        if sentence == end:
+            spans[written, ROW], spans[written, SPAN_START] = row, start
+            spans[written, SPAN_LENGTH] = offsets[row + 1] - offsets[row] - NUM_SPECIAL
+            written += 1
+            pieces[examples] = 1
+            examples += 1
+            span_offsets[examples] = written
+            continue
+        earlier = skipped if row == 0 else 0
+        start += int(sentence_lengths[sentence : sentence + earlier].sum())
+        sentence += earlier
+        while sentence < end:
+            room = max_seq_length - NUM_SPECIAL - used - (1 if waiting else 0)
+            length, following = take_sentences(sentence_lengths, sentence, end, room)
+            if length:
+                if waiting == 0:
+                    skipped = sentence - sentence_ends[row]
+                used += length + (1 if waiting else 0)
+                open_spans[waiting, ROW], open_spans[waiting, SPAN_START] = row, start
+                open_spans[waiting, SPAN_LENGTH] = length
+                waiting += 1
+                start += length
+                sentence = following
+            if sentence < end:
+                spans[written : written + waiting] = open_spans[:waiting]
+                written += waiting
+                pieces[examples] = ended
+                examples += 1
+                span_offsets[examples] = written
+                waiting = used = ended = 0
+        ended += 1
+    spans[written : written + waiting] = open_spans[:waiting]
+    pieces[examples] = ended
+    span_offsets[examples + 1] = written + waiting
+    return (
+        spans[: written + waiting],
+        span_offsets[: examples + 2],
+        pieces[: examples + 1],
+        skipped if waiting else 0,
+    )
 
 
 def join_documents(

@@ -28,8 +28,7 @@ from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ELECTRA_PRESETS
-from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import Vocabulary
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 

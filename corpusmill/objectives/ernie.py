@@ -3,7 +3,7 @@
 Source: "ERNIE 中文训练数据预处理" (the article), the README and reader/pretraining.py of
 PaddlePaddle/ERNIE; Sun et al. 2019, arXiv 1904.09223. The original's program that makes its
 sequences was never published; as the article advises, BERT's pairs are used
-(`corpusmill.objectives.examples.next_sentence_pairs`), and `seg_labels` mark where words begin:
+(`corpusmill.objectives.examples.sentence_pairs`), and `seg_labels` mark where words begin:
 
     input_ids    [CLS]  我   喜   欢   [SEP]  茶   [SEP]
     seg_labels    -1    0    0    1     -1    0     -1

@@ -9,11 +9,11 @@ There are three ways from documents to rows, for a model that predicts the next 
     stream    a row is a document and the end-of-text token, so that the rows of a shard in sequence
               are one stream, stored once, from which readers cut examples of any length and stride.
               Source: "Building the Dataset and DataLoader for training a large language model"
-              (`corpusmill.objectives.examples.token_stream`).
+              (`corpusmill.objectives.examples.windows`).
     pack      a row is whole documents, each with its end-of-text token, that together fill
               max_seq_length as well as possible; only longer documents are cut. Source: Ding et al.
               2024, "Fewer Truncations Improve Language Modeling"
-              (`corpusmill.objectives.examples.best_fit_packing`).
+              (`corpusmill.objectives.examples.packing`).
 
 Before they become rows, the middles of some documents may be moved to their ends
 (`corpusmill.objectives.examples.fill_in_the_middle`).
@@ -33,22 +33,21 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.documents import Documents, unpack_documents
-from corpusmill.objectives.examples import fim_cuts, fim_tokens
+from corpusmill.objectives.examples import fill_in_the_middle as fim
 from corpusmill.objectives.examples.fill_in_the_middle import (
     ADDED,
     count_token,
     locate_parts,
     rearrange,
 )
-from corpusmill.objectives.examples.packed_rows import mark_pieces, pack_pieces
+from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.spans import cut_spans, span_lists
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import GPT_PRESETS
-from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.text_cuts import TextCuts
-from corpusmill.tokenization.tokenizer_file import Vocabulary
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 # Longer than any document: a stream's documents are not cut.
 _WHOLE = 2**62
@@ -131,14 +130,14 @@ class GptOptions(ObjectiveOptions):
 
         The manifest keeps them with any `fim_rate`, as windows of a stream may need them.
         """
-        return fim_tokens.FIM_TOKENS
+        return fim.FIM_TOKENS
 
     def bind(self, tokenizer: Vocabulary) -> "Gpt":
         """Return the objective for a tokenizer."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")
         if self.fim_rate:
-            fim_tokens.require_tokens(tokenizer.name, tokenizer.special)
+            fim.require_tokens(tokenizer.name, tokenizer.special)
         return Gpt(self, tokenizer.special, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
@@ -203,7 +202,7 @@ class Gpt(Objective):
         bounds, forms = self._draw_cuts(index, document_offsets, repeat.seed)
         parts, places = locate_parts(index.ids, bounds, forms)
         if options.fim_rate:
-            roles = fim_tokens.find_tokens(self.special)
+            roles = fim.find_tokens(self.special)
             token_ids, document_offsets = rearrange(token_ids, bounds, forms, roles)
         length = _WHOLE if options.mode == "stream" else options.max_seq_length
         input_ids, offsets, owners, indices = cut_windows(
@@ -224,20 +223,20 @@ class Gpt(Objective):
     def text_cuts(self, seed: int) -> TextCuts | None:
         """Return what cuts texts at characters, if middles are moved in this way."""
         options = self.options
-        return fim_cuts.CharacterCuts(seed, options.fim_rate) if options.cuts_texts else None
+        return fim.CharacterCuts(seed, options.fim_rate) if options.cuts_texts else None
 
     def _draw_cuts(
         self, index: Documents, offsets: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return where documents are cut, and their forms, as `rearrange` takes them."""
         if not self.options.fim_rate:
-            return fim_cuts.bounds_of_whole(offsets)
-        keys = fim_cuts.derive_document_keys(seed, index.ids)
-        forms = fim_cuts.draw_forms(keys, self.options.fim_rate, self.options.fim_spm_share)
+            return fim.bounds_of_whole(offsets)
+        keys = fim.derive_document_keys(seed, index.ids)
+        forms = fim.draw_forms(keys, self.options.fim_rate, self.options.fim_spm_share)
         if self.options.cuts_texts:
-            bounds = fim_cuts.bounds_of_pieces(index.offsets, index.sentence_offsets, forms)
+            bounds = fim.bounds_of_pieces(index.offsets, index.sentence_offsets, forms)
         else:
-            bounds = fim_cuts.cut_tokens(offsets, keys)
+            bounds = fim.cut_tokens(offsets, keys)
         return bounds, forms
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
@@ -261,7 +260,7 @@ class Gpt(Objective):
         indices = examples.column("index").to_numpy()
         # What a row shares with the previous one is not counted again.
         begins = offsets[:-1] + np.where(indices > 0, self.options.overlap, 0)
-        _, middle, _ = fim_tokens.find_tokens(self.special)
+        _, middle, _ = fim.find_tokens(self.special)
         moved = count_token(input_ids, begins, offsets[1:], middle)
         moved -= count_token(token_ids, bounds[:1], bounds[1:], middle)  # in the text
         added = ADDED * moved + np.count_nonzero(indices == 0)

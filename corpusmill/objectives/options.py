@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives.denoising.corrupter import Corrupter
-from corpusmill.objectives.masking.masker import Masker
+from corpusmill.objectives.denoising import Corrupter
+from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -33,7 +33,7 @@ class ObjectiveOptions(ABC):
         summary: what its command builds, for the help of the command line.
         presets: sets of options by name.
         collator: what makes its models' arguments of rows, "package.module:function"
-            (`corpusmill.reading.collate.options.MakeCollator`); readers import it.
+            (`corpusmill.reading.collate.padding.MakeCollator`); readers import it.
     """
 
     summary: ClassVar[str]

@@ -4,9 +4,9 @@ Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Un
 Transformer", section 3.1.4, and the program that they published (t5/data/preprocessors.py:
 `span_corruption`). The examples are those of the program: pieces of documents, one of each longer
 than 65,536 tokens, are joined by 128 and cut into rows that fill the input when they are corrupted
-(`corpusmill.objectives.examples.joined_chunks`, `corpusmill.objectives.denoising`).
+(`corpusmill.objectives.examples.windows`, `corpusmill.objectives.denoising`).
 
-With UL2's mixture (`corpusmill.objectives.denoising.mixtures`) each row has a denoiser of its own;
+With UL2's mixture (`corpusmill.objectives.denoising`) each row has a denoiser of its own;
 its program cuts other documents for each denoiser, here the rows of all follow one another.
 
 Equal to the program are the lengths, the noise and its spans, the sentinels and end tokens, and, if
@@ -34,19 +34,25 @@ from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
 from corpusmill.objectives.combined_rows import empty_lists
-from corpusmill.objectives.denoising.corrupter import SpanCorrupter
-from corpusmill.objectives.denoising.denoisers import Denoiser, count_sentinels, fit_tokens
-from corpusmill.objectives.denoising.mixtures import MODES, UL2, MixedDenoiser
-from corpusmill.objectives.denoising.sentinels import find_modes, find_sentinels, sentinel_roles
+from corpusmill.objectives.denoising import (
+    MODES,
+    UL2,
+    Denoiser,
+    MixedDenoiser,
+    SpanCorrupter,
+    count_sentinels,
+    find_modes,
+    find_sentinels,
+    fit_tokens,
+    sentinel_roles,
+)
 from corpusmill.objectives.documents import measure_sentences, unpack_documents
-from corpusmill.objectives.examples.joined_chunks import Chunks, cut_joined, draw_pieces
 from corpusmill.objectives.examples.spans import cut_lists, locate_stretches, single_spans
-from corpusmill.objectives.examples.windows import cut_windows
+from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import T5_PRESETS
-from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import Vocabulary
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 # The tokens of the longest piece of a document, and how many pieces are joined.
 _PIECE_TOKENS, _JOINED = 65_536, 128

@@ -9,8 +9,7 @@ import pyarrow as pa
 from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.corpus.filters.known_texts import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.provenance import list_provenance
-from corpusmill.dataset.removal import removal_name
+from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.documents import DocumentsTable
 from corpusmill.provenance.spans import Ids

@@ -3,7 +3,7 @@
 A Parquet file has the documents of some shards, ascending by id:
 
     document  uint64, the id: number of the file << 40 | place of the document in the file
-    length    uint64, as the fact of that name (`corpusmill.arrays.document_facts`)
+    length    uint64, as the fact of that name (`corpusmill.arrays.text_hashes`)
     tokens    uint32, the number of its tokens
     digest    uint64, likewise
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.document_facts import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
+from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
 
 GROUP_DOCUMENTS = 2**16

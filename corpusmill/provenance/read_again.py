@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.document_facts import digests_of
+from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.file_range import FileRange

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
+from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 
 
@@ -22,7 +22,7 @@ class DocumentRecord:
         length: bytes of its record in its file, after decompression; 1 in tables; 0 if its reader
             does not tell.
         tokens: its number of tokens.
-        digest: of its text (`corpusmill.arrays.document_facts`).
+        digest: of its text (`corpusmill.arrays.text_hashes`).
         fields: the kept fields that it has, by name.
     """
 

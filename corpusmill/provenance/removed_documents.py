@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.removal import removal_name
+from corpusmill.dataset.manifest_entries import removal_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.documents import DocumentsTable
 

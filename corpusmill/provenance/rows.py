@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.arrays.row_buffer import RowBuffer
+from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.provenance.byte_planes import from_bytes, to_bytes
 from corpusmill.provenance.key_ranks import MOST_KEYS, KeyRanks

@@ -13,7 +13,7 @@ from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
-from corpusmill.dataset.provenance import Generation, Kind, list_provenance, provenance_name
+from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits

@@ -6,29 +6,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
+from corpusmill.dataset.shards import open_data_set, read_tokenizer
+from corpusmill.dataset.storage import Folder, UrlFolder, refuse_special
 from corpusmill.dataset.verify import verify
-from corpusmill.errors import UserError
-from corpusmill.reading.cache.leftovers import Leftovers
+from corpusmill.errors import UserError, catch_panics
 from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
-from corpusmill.reading.cache.shard_cache import ShardCache, Stored, default_cache_folder
-from corpusmill.reading.cache.together import unpack_together
-from corpusmill.reading.opening import (
-    check_length,
-    check_present,
-    check_split,
-    find_damaged,
-    open_folder,
+from corpusmill.reading.cache.room import Leftovers
+from corpusmill.reading.cache.shard_cache import (
+    ShardCache,
+    Stored,
+    default_cache_folder,
+    unpack_together,
 )
+from corpusmill.reading.cache.unpacking import DamagedError, damaged, fetch_parts
 from corpusmill.reading.order.order import WINDOW, Order
-from corpusmill.reading.order.parts import SLICES, cut_stretches, find_parts
+from corpusmill.reading.order.schedule import SLICES, cut_stretches, find_parts
 from corpusmill.reading.rows import (
     Integers,
     Part,
@@ -40,8 +40,155 @@ from corpusmill.reading.rows import (
     group,
     integers,
 )
-from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 from corpusmill.reading.traceable import Traceable
+from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
+
+# A list of this many files takes one request to an object store. Of a larger data set each file is
+# looked for when it is needed.
+_MOST_LISTED = 1000
+
+
+def open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
+    """Return the folder at a URL. A path is made absolute, as the program may change folders."""
+    folder = UrlFolder(url, storage_options)
+    local = folder.local_path("")
+    return folder if local is None else UrlFolder(str(local.absolute()))
+
+
+def check_split(folder: Folder, manifest: Manifest, split: str) -> None:
+    """Refuse a split that does not exist or has no rows."""
+    if split not in manifest.splits or not manifest.splits[split].rows:
+        filled = [name for name, entry in manifest.splits.items() if entry.rows]
+        cause = f"{folder.url} has {', '.join(filled) or 'no examples'}"
+        raise UserError(f'split="{split}"', cause, "Give one of these")
+
+
+def check_length(manifest: Manifest, url: str, longest: int, max_length: int) -> None:
+    """Refuse rows that are longer than a model allows."""
+    if longest <= max_length:
+        return
+    cause = f"the longest example of {url} has {longest} tokens"
+    cure = "Use a model with a larger limit, or build with a smaller --max-seq-length"
+    if manifest.columns[0].width == ANY_LENGTH:
+        cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
+    raise UserError(f"max_length={max_length}", cause, cure)
+
+
+def check_present(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> None:
+    """Refuse a data set that lacks a file of a shard, or has one with another size.
+
+    Of more than 1,000 files, none is looked for.
+    """
+    entries = manifest.entries
+    if len(shards) * len(manifest.suffixes) > _MOST_LISTED:
+        return
+    present = folder.list()
+    for shard in shards:
+        for name in manifest.parts(shard.file):
+            if name not in present:
+                raise damaged(folder, name, f"{MANIFEST} lists it, but it is missing")
+            if present[name] != entries[name].bytes:
+                expected = f"{MANIFEST} says {entries[name].bytes:,}"
+                raise damaged(folder, name, f"it has {present[name]:,} bytes, {expected}")
+
+
+def find_damaged(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
+    """Return the shards that are missing or differ from what was written, each with the cause.
+
+    Raises:
+        UserError: all of them are damaged, or a file exists but cannot be read now.
+    """
+    causes = {}
+    for shard in shards:
+        try:
+            fetch_parts(folder, manifest, shard.file)
+        except DamagedError as error:
+            file = error.value.rpartition("/")[2]
+            causes[shard.file] = f"{'' if file == shard.file else f'{file}: '}{error.cause}"
+    if len(causes) == len(shards):
+        first, cause = next(iter(causes.items()))
+        cause = f"all of its {len(shards)} shards are damaged, such as {first} ({cause})"
+        raise UserError(folder.url, cause, "Copy or build the data set again")
+    return causes
+
+
+class Vocabulary(Protocol):
+    """A tokenizer of `transformers` or `tokenizers`, as far as it is compared."""
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the id of each token, including added tokens."""
+
+
+def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | Vocabulary) -> None:
+    """Refuse a tokenizer that gives tokens other ids than those of the data.
+
+    Args:
+        folder: the folder of the data set.
+        manifest: its manifest.
+        tokenizer: a tokenizer.json, a folder with one, or a tokenizer of `transformers` or
+            `tokenizers`. It may have further tokens.
+
+    Raises:
+        UserError: it is not a tokenizer, or does not fit the data.
+    """
+    if isinstance(tokenizer, str | Path):
+        value, content = f"tokenizer={tokenizer}", _read_tokenizer(Path(tokenizer))
+        if hashlib.sha256(content).hexdigest() == manifest.tokenizer.sha256:
+            return
+        vocabulary = _decode_vocabulary(content, value)
+    else:
+        value = f"tokenizer={type(tokenizer).__name__}"
+        if not hasattr(tokenizer, "get_vocab"):
+            cause = "it has no get_vocab(), which is needed for comparing tokenizers"
+            raise UserError(value, cause, "Give a tokenizer of transformers, or a tokenizer.json")
+        vocabulary = tokenizer.get_vocab()
+    own = read_tokenizer(folder, manifest).encode()
+    difference = _compare(_decode_vocabulary(own, f"{folder.url}/{TOKENIZER}"), vocabulary)
+    difference = difference or _compare_special(manifest.tokenizer.special, tokenizer)
+    if difference:
+        cause = f"the data was built with another tokenizer: {difference}"
+        raise UserError(value, cause, f"Give the {TOKENIZER} of {folder.url}")
+
+
+def _read_tokenizer(path: Path) -> bytes:
+    file = path / TOKENIZER if path.is_dir() else path
+    try:
+        refuse_special(file)
+        return file.read_bytes()
+    except OSError as error:
+        cause = f"it cannot be read ({error.strerror})"
+        raise UserError(f"tokenizer={path}", cause, f"Give a {TOKENIZER}") from None
+
+
+def _decode_vocabulary(content: bytes, value: str) -> dict[str, int]:
+    from tokenizers import Tokenizer  # noqa: PLC0415  slow to import, and rarely needed
+
+    try:
+        with catch_panics("the tokenizers library"):
+            vocabulary: dict[str, int] = Tokenizer.from_str(content.decode()).get_vocab()
+    except Exception as error:  # the library raises plain Exception
+        cause = f"it is not a {TOKENIZER} ({error})"
+        raise UserError(value, cause, f"Give the {TOKENIZER} of the data set") from None
+    return vocabulary
+
+
+def _compare(expected: Mapping[str, int], vocabulary: Mapping[str, int]) -> str:
+    """Return a clause on the first token with another id; empty if all ids are as expected."""
+    for token, number in sorted(expected.items(), key=lambda item: item[1]):
+        if vocabulary.get(token) != number:
+            other = f"is {vocabulary[token]} in it" if token in vocabulary else "is not in it"
+            return f"{token!r}, which is {number} in the data, {other}"
+    return ""
+
+
+def _compare_special(special: SpecialTokens, tokenizer: object) -> str:
+    for role in ROLES:
+        name = f"{role}_token_id"
+        expected, number = getattr(special, f"{role}_id"), getattr(tokenizer, name, None)
+        if expected is not None and number is not None and expected != number:
+            return f"its {name} is {number}, that of the data is {expected}"
+    return ""
+
 
 if TYPE_CHECKING:
     from corpusmill.console.shown_reports import DataSetReport

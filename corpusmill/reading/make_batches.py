@@ -4,7 +4,7 @@ from typing import Unpack
 
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
-from corpusmill.reading.collate.options import CollatorOptions
+from corpusmill.reading.collate.padding import CollatorOptions
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches

@@ -1,7 +1,7 @@
 """Windows of a token stream, by number: examples of any length and stride, cut when they are read.
 
 Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset, in
-memory and indexed); `corpusmill.objectives.examples.token_stream` counts and locates the examples.
+memory and indexed); `corpusmill.objectives.examples.windows` counts and locates the examples.
 The stream is stored once, and only what a batch takes is copied.
 
 The middles of texts may be moved when a window is read, anew in each epoch
@@ -18,12 +18,18 @@ from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
-from corpusmill.objectives.examples import token_stream
-from corpusmill.objectives.examples.fill_in_the_middle import rearrange_windows
-from corpusmill.objectives.examples.fim_cuts import derive_window_keys
-from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS, find_tokens
-from corpusmill.reading.cache.shard_cache import Stored
-from corpusmill.reading.cache.together import unpack_together
+from corpusmill.objectives.examples.fill_in_the_middle import (
+    FIM_TOKENS,
+    derive_window_keys,
+    find_tokens,
+    rearrange_windows,
+)
+from corpusmill.objectives.examples.windows import (
+    count_examples,
+    count_shard_examples,
+    locate_in_shards,
+)
+from corpusmill.reading.cache.shard_cache import Stored, unpack_together
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum, check_seed, check_share
@@ -147,7 +153,7 @@ class TokenWindows(Samples):
         if self.across_shards:
             return samples * self.stride
         cut = (self._shard_tokens, self.context_len, self.stride)
-        shards, places = token_stream.locate_in_shards(samples, *cut)
+        shards, places = locate_in_shards(samples, *cut)
         begins: Integers = self._starts[shards] + places
         return begins
 
@@ -181,10 +187,10 @@ class TokenWindows(Samples):
         """Count the windows that begin in each shard, int64[shards]."""
         cut = (self.context_len, self.stride)
         if not self.across_shards:
-            return token_stream.count_shard_examples(self._shard_tokens, *cut)
+            return count_shard_examples(self._shard_tokens, *cut)
         # A window begins before a place if its number is below the place divided by the stride.
         before = -(-self._starts // self.stride)
-        return np.diff(np.minimum(before, token_stream.count_examples(int(self._starts[-1]), *cut)))
+        return np.diff(np.minimum(before, count_examples(int(self._starts[-1]), *cut)))
 
     def _find_fim_tokens(self) -> tuple[int, tuple[int, int, int]]:
         """Return the ids of the end-of-text token and of those that middles need."""

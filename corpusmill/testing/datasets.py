@@ -17,11 +17,18 @@ from corpusmill.corpus.batches import ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.reject_lines import to_line
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.corpus_entry import CorpusEntry, SourceFile
-from corpusmill.dataset.distributions import Counts, add_all, as_mapping, weigh, weigh_segments
+from corpusmill.dataset.manifest_entries import (
+    CorpusEntry,
+    Counts,
+    SourceFile,
+    add_all,
+    as_mapping,
+    weigh,
+    weigh_segments,
+)
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.document_facts import column_or_default, digests_of, tokenized_facts
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.text_hashes import column_or_default, digests_of, tokenized_facts
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
 
@@ -22,7 +22,7 @@ def tokenized_schema(
         token_dtype: NumPy name of the type of a token id.
         keep_fields: names of the fields that are among the facts.
         facts: whether the facts of documents are columns, too
-            (`corpusmill.arrays.document_facts`).
+            (`corpusmill.arrays.text_hashes`).
     """
     token_ids = pa.list_(pa.from_numpy_dtype(token_dtype))
     columns = [pa.field("document", pa.uint64()), pa.field("sentences", pa.list_(token_ids))]

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from corpusmill.errors import PanicError, UserError, catch_panics
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
-from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, encode_spans_by
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.gigatoken_engine import (
     FLAG,
@@ -20,9 +20,8 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
-from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_words
+from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.phrases import join_marks
-from corpusmill.tokenization.words.pieces import find_continuing
 from corpusmill.tokenization.words.word_marks import ids_of, mark
 from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode, load_words
 

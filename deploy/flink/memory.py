@@ -9,8 +9,8 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transforms.build import SORT_BYTES
-from transforms.shuffle import BUFFER_BYTES
+from transforms.build.examples import SORT_BYTES
+from transforms.shuffle.segments import BUFFER_BYTES
 
 _MEGABYTE = 2**20
 _RANGE_BYTES = 64 * _MEGABYTE  # the input of a task on Flink

@@ -20,22 +20,20 @@ from corpusmill.objectives.options import ObjectiveOptions
 from pipeline.calls.given_input import read_input
 from pipeline.calls.keywords import CallOptions, fill_objective, kind_of
 from pipeline.calls.messages import Keywords, in_python
-from pipeline.commands.build_dataset import log_end, run_build
-from pipeline.commands.corpus_inspection import measure_corpus
-from pipeline.commands.dataset_editing import run_drop, run_subset
-from pipeline.commands.dataset_merging import run_merge
 from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.commands.merge import Merge
 from pipeline.commands.subset import Subset
-from pipeline.commands.tokenizer_training import run_training
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
+from pipeline.folders.beam_folder import BeamFiles
+from pipeline.jobs.build import log_end, run_build
+from pipeline.jobs.corpus_inspection import measure_corpus
+from pipeline.jobs.editing import run_drop, run_merge, run_subset
+from pipeline.jobs.tokenizer_training import run_training
 from pipeline.outcomes import use_beam_options
-from pipeline.preparation.beam_files import BeamFiles
-from pipeline.preparation.build_options import Build
-from pipeline.preparation.recipe import prepare
-from pipeline.preparation.records import Records
+from pipeline.recipe.recipe import Build, prepare
+from pipeline.recipe.records import Records
 
 # Log, signals and the workers of an engine belong to the process, so that calls run one at a time.
 # A call within an iterable that another call reads is let through.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from corpusmill.corpus.hub.wikitext import WIKITEXT
+from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError
-from pipeline.preparation.records import Records
+from pipeline.recipe.records import Records
 
 # One word with a slash or a suffix, or a URL.
 _LIKE_A_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,9}")

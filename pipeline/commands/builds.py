@@ -19,7 +19,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
-from pipeline.preparation.build_options import Build, BuildOptions
+from pipeline.recipe.recipe import Build, BuildOptions
 
 _Options = TypeVar("_Options", bound=BuildOptions)
 
@@ -131,5 +131,5 @@ def command_for(objective: str) -> Command:
     Raises:
         UserError: the objective cannot be used.
     """
-    build = "pipeline.commands.build_dataset:build"
+    build = "pipeline.jobs.build:build"
     return Command(make_command(Build, objective), build, apply_preset, FORMAT_NAMES)

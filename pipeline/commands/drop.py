@@ -28,4 +28,4 @@ class Drop:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-COMMAND = Command(Drop, "pipeline.commands.dataset_editing:drop")
+COMMAND = Command(Drop, "pipeline.jobs.editing:drop")

@@ -11,7 +11,7 @@ from pipeline.commands.builds import (
     list_usable,
     load_options,
 )
-from pipeline.preparation.build_options import BuildOptions
+from pipeline.recipe.recipe import BuildOptions
 
 _MOST_SAMPLE_TOKENS = 10**9
 _DefaultObjective = load_options(list_usable()[0])
@@ -49,7 +49,7 @@ class InspectCorpus(BuildOptions):
 
 COMMAND = Command(
     InspectCorpus,
-    "pipeline.commands.corpus_inspection:inspect_corpus",
+    "pipeline.jobs.corpus_inspection:inspect_corpus",
     apply_preset,
     FORMAT_NAMES,
 )

@@ -31,4 +31,4 @@ class Merge:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-COMMAND = Command(Merge, "pipeline.commands.dataset_merging:merge")
+COMMAND = Command(Merge, "pipeline.jobs.editing:merge")

@@ -13,7 +13,7 @@ def _expand(words: list[str]) -> list[str]:
 
 COMMAND = Command(
     PlanOptions,
-    "pipeline.commands.planned_build:plan",
+    "pipeline.planning.planned_build:plan",
     _expand,
     FORMAT_NAMES,
     make_commands(PlanOptions),

@@ -35,4 +35,4 @@ class Rebuild:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-COMMAND = Command(Rebuild, "pipeline.commands.dataset_rebuilding:rebuild")
+COMMAND = Command(Rebuild, "pipeline.jobs.rebuilding:rebuild")

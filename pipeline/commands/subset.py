@@ -31,4 +31,4 @@ class Subset:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-COMMAND = Command(Subset, "pipeline.commands.dataset_editing:subset")
+COMMAND = Command(Subset, "pipeline.jobs.editing:subset")

@@ -3,4 +3,4 @@
 from corpusmill.commands.command import Command
 from corpusmill.commands.verify import Verify
 
-COMMAND = Command(Verify, "pipeline.commands.verification_job:verify")
+COMMAND = Command(Verify, "pipeline.jobs.verification:verify")

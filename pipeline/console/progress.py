@@ -1,24 +1,48 @@
 """Progress, from Beam's counters: a line on a terminal, and records of the log elsewhere."""
 
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from corpusmill.console.terminal import Terminal
-from pipeline.console.notebook import in_notebook, show_line
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
+
+
+def in_notebook() -> bool:
+    """Whether this process runs the cells of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def show_line(text: str) -> Iterator[Callable[[str], None]]:
+    """Show a line under the running cell until the block ends, which may change its text.
+
+    A line that is printed again and again would stay in the notebook once for each time.
+
+    Args:
+        text: the line at first.
+    """
+    display: Any = import_module("IPython.display")
+    handle = display.display({"text/plain": text}, raw=True, display_id=True)
+
+    def update(text: str) -> None:
+        handle.update({"text/plain": text}, raw=True)
+
+    try:
+        yield update
+    finally:
+        update("")
+
 
 # The "bundle" with the units of work that the journal lists as finished, by kind.
 JOURNAL = "journal"

@@ -9,7 +9,7 @@ from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from pipeline.graph import Job
 from pipeline.planning.sample import Sample
-from transforms.build import SORT_BYTES
+from transforms.build.examples import SORT_BYTES
 
 
 def add_work(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from corpusmill.errors import UserError
 from pipeline.options import DatasetOptions
-from pipeline.preparation.build_options import BuildOptions
+from pipeline.recipe.recipe import BuildOptions
 from pipeline.sizes import parse_size
 
 # To list more files, even without their names, takes gigabytes of memory.

@@ -20,35 +20,201 @@ estimated from the sample; "exact" says that the sample is the whole corpus, and
 tokens, rows and the bytes of shards are exact, too. "longest_seconds" are those of the largest
 task, and of a shard, which are one worker's; "seconds" is what all workers take if they are busy
 while there is a task or a shard for them.
+
+English text for the sample of a plan that has no input.
+
+It is Python's own documentation, which every installation of Python has, without its code. That is
+less text than a sample needs, so that further copies have the same words in another order: a copy
+of the text itself would compress far better than a corpus does.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+import json
+import random
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from math import ceil, isfinite
 from pathlib import Path
+from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import apache_beam as beam
 from rich.console import Console
 
+from corpusmill.commands.command import Call
+from corpusmill.console.terminal import Terminal
+from corpusmill.corpus.batches import MAX_FILES, OFFSET_BITS
 from corpusmill.errors import UserError
 from corpusmill.inspection.build_estimate import enlarge, estimate_build
-from pipeline.graph import Job
-from pipeline.planning.bounds import list_bounds
+from pipeline.assembly import assemble_job, choose_range_bytes, choose_routes, cut_tasks
+from pipeline.console.plan_report import print_plan
+from pipeline.folders.run_folder import RunFolder
+from pipeline.graph import Job, build_dataset
+from pipeline.options import MAX_SHARDS
 from pipeline.planning.build_work import add_work
 from pipeline.planning.options import PlannedCorpus, PlanOptions
 from pipeline.planning.sample import Sample, read_sample
-from pipeline.planning.sample_text import write_sample_text
-from pipeline.preparation.assembly import (
-    assemble_job,
-    choose_range_bytes,
-    choose_routes,
-    cut_tasks,
+from pipeline.recipe.inputs import InputFile, absolute
+from pipeline.recipe.recipe import Recipe, prepare
+from pipeline.runners.engine import Engine, Reach
+from pipeline.runners.launch import make_engine
+from pipeline.runners.local.workers import most_workers
+from pipeline.runners.proto_checks import (
+    LARGEST_PIPELINE,
+    WHOLE,
+    describe,
+    find_faults,
+    without_folder,
 )
-from pipeline.preparation.inputs import InputFile
-from pipeline.preparation.recipe import Recipe, prepare
-from pipeline.preparation.run_folder import RunFolder
-from pipeline.runners.engine import Engine
+from transforms.storage.file_systems import scheme_of
+
+# No unit of work should be one worker's for longer, as more workers do not shorten it.
+_MOST_SECONDS = 120
+# Readers unpack a shard at a time.
+_SHARD_BYTES = 10**9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound.
+
+    Attributes:
+        name: what it bounds.
+        value: how much of it the build takes.
+        most: the bound.
+        cure: what to do where the build takes more, as a sentence without its end.
+        is_fatal: whether the build would fail then, in place of taking long.
+        unit: of value and bound; empty for a number of things.
+    """
+
+    name: str
+    value: float
+    most: float
+    cure: str
+    is_fatal: bool = True
+    unit: Literal["", "bytes", "seconds"] = ""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the build takes more than it may."""
+        return self.value > self.most
+
+
+def list_bounds(
+    numbers: Mapping[str, Any], job: Job, engine: Engine, places: Sequence[str]
+) -> list[Bound]:
+    """List the bounds that hold for a build; those come first where it would fail.
+
+    Args:
+        numbers: of the plan (`pipeline.planning.planned_build`).
+        job: the job of the whole corpus.
+        engine: where it would run.
+        places: the folders of temporary files and of the data set; empty for none.
+    """
+    is_here = engine.reach is Reach.HERE
+    bounds = [
+        *_bounds_of_files(numbers, job, engine),
+        *(_bounds_here(numbers, engine, places) if is_here else _bounds_of_graph(job, engine)),
+        *_bounds_of_workers(numbers),
+    ]
+    return sorted(bounds, key=lambda bound: not bound.is_fatal)
+
+
+def _bounds_of_files(numbers: Mapping[str, Any], job: Job, engine: Engine) -> Iterator[Bound]:
+    corpus, shards, cure = numbers["corpus"], job.layout.shards, "Split the corpus into builds"
+    yield Bound("input files", corpus["files"], MAX_FILES, f"Join them, or s{cure[1:]}")
+    largest = corpus["largest_file_bytes"]
+    yield Bound("largest input file", largest, 2**OFFSET_BITS, "Split it", unit="bytes")
+    if job.layout.train_shards == MAX_SHARDS:  # there are no names for more
+        size = numbers["bytes"]["output"] / shards
+        yield Bound("a shard", size, _SHARD_BYTES, cure, False, "bytes")
+    built, most = job.corpus_bytes * job.objective.repeats, engine.largest_shard_bytes
+    if isfinite(most):
+        if built <= most * MAX_SHARDS:
+            cure = f"Give --num-shards {ceil(built / most)}, as a shard is begun anew after a fault"
+        yield Bound("text built into a shard", built / shards, most, cure, unit="bytes")
+
+
+def _bounds_here(
+    numbers: Mapping[str, Any], engine: Engine, places: Sequence[str]
+) -> Iterator[Bound]:
+    most, wanted = most_workers(), engine.options.workers
+    cure = f"Give --workers {most}, or another --runner"
+    yield Bound("workers of this machine", wanted, most, cure, False)
+    if not any(map(scheme_of, places)):
+        path = Path(absolute(next(filter(None, places), ".")))
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        free, most_bytes = shutil.disk_usage(existing).free, numbers["bytes"]["most_at_once"]
+        cure = f"{existing} has no room: give a --temp-location and an --output that have"
+        yield Bound("files on disk at once", most_bytes, free, cure, unit="bytes")
+
+
+def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
+    pipeline = beam.Pipeline()
+    with without_folder(pipeline):
+        build_dataset(pipeline, job)
+        proto = describe(pipeline)
+    cure = "Give fewer --num-shards or sources, or split the corpus into builds"
+    yield Bound("graph of the job", proto.ByteSize(), LARGEST_PIPELINE, cure, unit="bytes")
+    for fault in find_faults(proto):
+        if fault.place != WHOLE:
+            cure = f"It refuses {fault.place}: {fault.what}"
+            yield Bound(f"faults for {engine.name}", 1, 0, cure)
+
+
+def _bounds_of_workers(numbers: Mapping[str, Any]) -> Iterator[Bound]:
+    workers, counts = numbers["workers"], numbers["counts"]
+    tasks, shards, longest = counts["tasks"], counts["shards"], numbers["longest_seconds"]
+    cure = f"Give --workers {tasks}, a smaller --range-bytes, or smaller files"
+    yield Bound("workers, a task each", workers, tasks, cure, False)
+    cure = f"Give --num-shards {workers}, or fewer --workers"
+    yield Bound("workers, a shard each", workers, shards, cure, False)
+    cure = "Give a smaller --range-bytes"
+    if counts["ranges"] == numbers["corpus"]["files"]:
+        cure += ", or files that are smaller, or not compressed, as one worker reads a file"
+    yield Bound("time of a task", longest["task"], _MOST_SECONDS, cure, False, "seconds")
+    cure = "Give more --num-shards"
+    yield Bound("time of a shard", longest["shard"], _MOST_SECONDS, cure, False, "seconds")
+
+
+_HEADING = re.compile(r"[*=\-^~]{3,}")
+
+
+def write_sample_text(path: Path, num_bytes: int, titled: bool = False) -> int:
+    """Write at least so many bytes of text: a paragraph a line, an empty line between documents.
+
+    The same version of Python writes the same text.
+
+    Args:
+        path: the file.
+        num_bytes: how many bytes are wanted.
+        titled: whether each document begins with a title as in WikiText.
+
+    Returns:
+        The size of the file.
+    """
+    documents = [(name, list(_paragraphs(text))) for name, text in sorted(topics.items())]
+    words = [word for _, paragraphs in documents for line in paragraphs for word in line]
+    generator, size = random.Random(0), 0  # noqa: S311  no secret
+    with path.open("w", encoding="utf-8") as file:
+        while size < num_bytes:
+            rest = iter(words)
+            for name, paragraphs in documents:
+                lines = [f" = {name} = ", ""] if titled else []
+                lines += [" ".join(next(rest) for _ in line) for line in paragraphs]
+                size += file.write("\n".join([*lines, "", ""]))
+            generator.shuffle(words)
+    return path.stat().st_size
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield the words of each paragraph that is neither a heading nor code, which is indented."""
+    for paragraph in text.split("\n\n"):
+        if paragraph.strip() and not paragraph.startswith(" ") and not _HEADING.search(paragraph):
+            yield paragraph.split()
 
 
 class TaskCount(NamedTuple):
@@ -269,3 +435,16 @@ def _count_copies(recipe: Recipe) -> tuple[float, float]:
         return 1.0, 1.0
     taken = sum(size * min(1.0, source.repeat) for source, size in sizes.items()) / total
     return taken, sum(size * source.repeat for source, size in sizes.items()) / total
+
+
+def plan(options: PlanOptions, call: Call) -> int:
+    """Plan a build, and print the plan."""
+    engine = make_engine(options.run, call.engine_arguments)
+    # Standard output is for the JSON alone.
+    console = Terminal(stderr=True) if options.json else call.console
+    numbers = plan_build(options, engine, console)
+    if options.json:
+        call.console.print(*json.dumps(numbers, indent=1).split("\n"), sep="\n")
+    else:
+        print_plan(call.console, numbers)
+    return 0

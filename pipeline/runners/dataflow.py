@@ -8,7 +8,7 @@ import os
 import re
 from datetime import UTC, datetime
 
-from corpusmill.corpus.hub.wikitext import WIKITEXT
+from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError
 from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.portable import PortableEngine

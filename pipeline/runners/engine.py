@@ -2,13 +2,17 @@
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from corpusmill.corpus.hub.wikitext import WIKITEXT
+from apache_beam.metrics import monitoring_infos
+from apache_beam.portability.api import metrics_pb2
+
+from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
@@ -20,6 +24,18 @@ from pipeline.runners.failures import (
     raise_explained,
 )
 from transforms.storage.file_systems import scheme_of
+from transforms.tally import NAMESPACE
+
+
+def read_counters(infos: Iterable[metrics_pb2.MonitoringInfo]) -> Counter[str]:
+    """Sum each of the job's counters over all stages."""
+    values: Counter[str] = Counter()
+    for info in infos:
+        namespace, name = monitoring_infos.parse_namespace_and_name(info)
+        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
+            values[name] += monitoring_infos.extract_counter_value(info)
+    return values
+
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -230,7 +246,7 @@ class Engine(ABC):
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        from pipeline.runners.plain_pipelines import plain_pipelines  # noqa: PLC0415  imports Beam
+        from pipeline.runners.proto_checks import plain_pipelines  # noqa: PLC0415  imports Beam
 
         try:
             with plain_pipelines():

@@ -11,7 +11,7 @@ from corpusmill.testing import small_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from examples.document_lengths import MeasureLengths, main
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.documents import TokenizeDocuments
+from transforms.corpus.documents import TokenizeDocuments
 from transforms.testing import local_pipeline, text_batch
 
 

@@ -18,7 +18,7 @@ from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
 from tests.examples.recipes import find_code, read_blocks, run_recipes
@@ -112,7 +112,7 @@ _RECORD = """
 import json
 from pathlib import Path
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader
 read, take = [], DataSet.take
 def recording(self, samples, epochs=None):
     read.extend(samples.tolist())

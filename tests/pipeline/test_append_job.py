@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-import transforms.prepare
+import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
@@ -180,7 +180,7 @@ def test_an_append_that_finds_what_is_there_adds_nothing_and_tokenizes_nothing(
         raise AssertionError("text is tokenized")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.prepare._PrepareTask, "_spill", fail)
+        patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
         growing.append(*halves, refused=parts)
     files = {name: digest for name, digest in growing.files().items() if not name.startswith("_")}
     assert files == {

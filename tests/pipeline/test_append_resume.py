@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import transforms.decide
-import transforms.prepare
+import transforms.commit.contents
+import transforms.corpus.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
@@ -34,7 +34,7 @@ def stop_at_commit(
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.decide, "find_imbalances", fail)
+        patch.setattr(transforms.commit.contents, "find_imbalances", fail)
         outcome = growing.append(text, flags=flags, status=FAILURE)
     assert "without --resume it starts over" in outcome.errors
 
@@ -87,7 +87,7 @@ def test_what_is_finished_is_not_done_again(
         raise AssertionError("work is done again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.prepare._PrepareTask, "_spill", fail)
+        patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
         growing.append(halves[1], flags=("--resume",))
     assert growing.files() == undisturbed[0]
     # The command may be repeated until it succeeds, and does nothing after that.
@@ -121,7 +121,7 @@ def test_a_stopped_build_is_not_resumed_as_an_append(
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.decide, "find_imbalances", fail)
+        patch.setattr(transforms.commit.contents, "find_imbalances", fail)
         growing.build(halves[1], flags=("--replace",), status=FAILURE)
     parts = ("the stopped run does not add to the data set", "Leave --append out")
     growing.append(halves[1], flags=("--resume",), refused=parts)

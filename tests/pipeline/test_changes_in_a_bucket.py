@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import transforms.removal
-import transforms.trees
+import transforms.commit.groups
+import transforms.shuffle.trees
 from corpusmill.dataset.verify import verify
 from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import Bucket
@@ -92,9 +92,9 @@ def test_the_same_comes_of_it_as_on_a_disk(
     for name, file in zip(names, (*halves, tokenizer_path), strict=True):
         write_file(f"{bucket.url}/{name}", file.read_bytes())
     # Many tasks copy and move the files.
-    monkeypatch.setattr(transforms.trees, "FAN_IN", 2)
+    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
     # A job of many tasks would send a thousand requests to remove its temporary files.
-    monkeypatch.setattr(transforms.removal, "list_prefixes", lambda _: iter(()))
+    monkeypatch.setattr(transforms.commit.groups, "list_prefixes", lambda _: iter(()))
     files = [f"{bucket.url}/{name}" for name in names]
     change(bucket.url, files, documents, bucket.beam_arguments)
     described = describe(bucket.url)

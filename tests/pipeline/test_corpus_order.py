@@ -12,7 +12,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order.parts import cut_stretches
+from corpusmill.reading.order.schedule import cut_stretches
 from tests.tools.jobs import TWO_WORKERS, build, digests, rows_of, run_here
 
 FLAGS = ("--order", "corpus", "--validation-share", "0.2", "--num-shards", "4")

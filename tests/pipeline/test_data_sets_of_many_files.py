@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.runners.prism import find_program
 from tests.tools.jobs import build, digests
-from transforms.trees import FAN_IN
+from transforms.shuffle.trees import FAN_IN
 
 SHARDS = ("--num-shards", "400")
 LOOPBACK = "--environment_type=LOOPBACK"

@@ -134,7 +134,7 @@ def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
     def fail(*_: object) -> None:
         raise RuntimeError("an unforeseen thing")
 
-    monkeypatch.setattr("transforms.decide.find_imbalances", fail)
+    monkeypatch.setattr("transforms.commit.contents.find_imbalances", fail)
     parts = ("an unforeseen thing", "The whole trace is in ")
     outcome = build([sample], tokenizer_path, output, status=FAILURE, refused=parts)
     match = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)

@@ -11,7 +11,7 @@ import pytest
 
 from corpusmill.dataset.verify import verify
 from corpusmill.reading.data_set import DataSet
-from pipeline.preparation.temporary_folder import make_temporary_folder
+from pipeline.folders.temporary_folder import make_temporary_folder
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 

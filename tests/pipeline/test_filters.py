@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import transforms.build
-import transforms.duplicates
-import transforms.prepare
+import transforms.build.examples
+import transforms.corpus.duplicates
+import transforms.corpus.prepare
 from corpusmill import plugins
 from corpusmill.commands.build_command import commands_of
 from corpusmill.console.process import FAILURE
 from corpusmill.dataset.shards import read_manifest
-from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.folders.beam_folder import BeamFolder
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import (
     TWO_WORKERS,
@@ -139,12 +139,12 @@ def test_a_run_that_stops_does_not_compare_again(
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.build.ShardDoFn, "_make", fail)
+        patch.setattr(transforms.build.examples.ShardDoFn, "_make", fail)
         build([repeated], tokenizer_path, output, *WITHOUT, status=FAILURE)
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.duplicates._HashTask, "_hash", fail)
-        patch.setattr(transforms.duplicates._FindRepeats, "_find", fail)
-        patch.setattr(transforms.prepare._PrepareTask, "_spill", fail)
+        patch.setattr(transforms.corpus.duplicates._HashTask, "_hash", fail)
+        patch.setattr(transforms.corpus.duplicates._FindRepeats, "_find", fail)
+        patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
         resumed = build([repeated], tokenizer_path, output, *WITHOUT, "--resume")
     assert "1 comparison and 1 pool and 11 scans" in resumed.output
     assert_same_bytes(output, [repeated], tokenizer_path, *WITHOUT)

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
-from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.tools import jobs

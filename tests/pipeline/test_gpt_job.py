@@ -14,7 +14,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
-from corpusmill.objectives.examples.token_stream import count_examples, locate_in_stream
+from corpusmill.objectives.examples.windows import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
 from tests.tools import jobs

@@ -16,16 +16,16 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from pipeline.assembly import assemble_job
+from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
 from pipeline.options import CorpusOptions, RunOptions
-from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.inputs import list_inputs
-from pipeline.preparation.recipe import Recipe
-from pipeline.preparation.run_folder import RunFolder
+from pipeline.recipe.inputs import list_inputs
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
-from transforms.known_texts import Held
-from transforms.plan import write_plan
+from transforms.corpus.known_texts import Held
+from transforms.corpus.plan import write_plan
 
 
 @pytest.fixture(params=["all documents", "without duplicates", "without known ones"])

@@ -11,7 +11,7 @@ from pipeline.runners.failures import JobFailedError, explain_failure
 # As Python ends the traceback of a mistake that a worker found.
 TRACE = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1512, in apache_beam.runners.common.DoFnRunner.process
-  File "/job/transforms/commit.py", line 76, in process
+  File "/job/transforms/commit/commit.py", line 76, in process
     check_rejects(sums, self._options.max_rejects)
 """ + "".join(
     traceback.format_exception_only(

@@ -10,7 +10,7 @@ from corpusmill.console.process import CANCELLED, FAILURE
 from corpusmill.dataset.manifest import SUCCESS
 from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
-from pipeline.runners.flink.watch import FlinkJobError
+from pipeline.runners.flink.job import FlinkJobError
 from tests.tools.jobs import PAIRS, SPREAD, assert_same_bytes, build, digests, run_here
 from transforms.recovery.claim import CLAIM
 
@@ -75,7 +75,7 @@ def test_a_worker_that_ends_before_it_notes_the_end_has_still_finished(
     built: Path, sample: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has written `_SUCCESS`, which no other run could write meanwhile."""
-    monkeypatch.setattr("transforms.commit.end_claim", lambda *_: None)
+    monkeypatch.setattr("transforms.commit.commit.end_claim", lambda *_: None)
     with engines_that_fail(FAULTS[0]):
         build([sample], tokenizer_path, output)
     assert digests(output) == digests(built)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import transforms.removal
-import transforms.trees
-from pipeline.preparation.beam_folder import BeamFolder
+import transforms.commit.groups
+import transforms.shuffle.trees
+from pipeline.folders.beam_folder import BeamFolder
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
 from transforms.storage.files import list_folder, open_file, remove_folder, write_file
@@ -99,10 +99,12 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
 def test_many_tasks_move_and_remove_what_one_task_would(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transforms.trees, "FAN_IN", 2)
+    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
     prefixes = ("spill-", "done-", "shard-")
     few = [f"/{prefix}" for prefix in prefixes]
-    monkeypatch.setattr(transforms.removal, "list_prefixes", lambda path: [path + x for x in few])
+    monkeypatch.setattr(
+        transforms.commit.groups, "list_prefixes", lambda path: [path + x for x in few]
+    )
     left: list[str] = []
 
     def watch(folder: str) -> None:
@@ -110,7 +112,7 @@ def test_many_tasks_move_and_remove_what_one_task_would(
         remove_folder(folder)
 
     # The command removes what the tasks have left.
-    monkeypatch.setattr("pipeline.preparation.run_folder.remove_folder", watch)
+    monkeypatch.setattr("pipeline.folders.run_folder.remove_folder", watch)
     build(filled, "--seed", "2")
     build(filled, "--replace")
     assert describe_folder(f"{filled.url}/out") == reference
@@ -159,7 +161,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
-    monkeypatch.setattr("pipeline.preparation.output._is_alive", lambda _: False)
+    monkeypatch.setattr("pipeline.folders.output._is_alive", lambda _: False)
     build(filled, "--resume")
     assert describe_folder(f"{filled.url}/out") == reference
 
@@ -172,7 +174,7 @@ def test_a_list_that_lags_changes_nothing(
     build(filled, "--seed", "3")
     old = dict.fromkeys(list_folder(filled.url), 1)
     monkeypatch.setattr(
-        "pipeline.preparation.beam_folder.list_folder",
+        "pipeline.folders.beam_folder.list_folder",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     build(filled, "--replace")

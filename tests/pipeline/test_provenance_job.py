@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build
+import transforms.build.examples
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
-from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.provenance import rows
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
@@ -141,7 +141,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "_GROUP_ROWS", 20)
-    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
+    monkeypatch.setattr(transforms.build.examples, "_BUILT_DOCUMENTS", 3)
     given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)

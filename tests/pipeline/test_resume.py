@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import transforms.build
-import transforms.decide
-import transforms.prepare
+import transforms.build.examples
+import transforms.commit.contents
+import transforms.corpus.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
 from tests.tools.jobs import Outcome, build, digests
@@ -55,7 +55,7 @@ class Stopped:
             raise RuntimeError("stopped")
 
         with monkeypatch.context() as patch:
-            patch.setattr(transforms.decide, "find_imbalances", fail)
+            patch.setattr(transforms.commit.contents, "find_imbalances", fail)
             outcome = self.run(status=FAILURE)
         assert "--resume" in outcome.errors
 
@@ -84,8 +84,8 @@ def test_what_is_finished_is_not_done_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped.stop_at_commit(monkeypatch)
-    forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
-    forbid(monkeypatch, transforms.build.ShardDoFn, "_make")
+    forbid(monkeypatch, transforms.corpus.prepare._PrepareTask, "_spill")
+    forbid(monkeypatch, transforms.build.examples.ShardDoFn, "_make")
     outcome = stopped.run("--resume")
     assert "4 shards" in outcome.output
     assert digests(stopped.output) == plain
@@ -242,7 +242,7 @@ def test_the_copy_of_a_stopped_run_leaves_the_work_of_the_original(
     copied.run("--resume", refused=("--resume", str(stopped.temporary), "--replace"))
     copied.run("--replace")
     assert digests(copied.output) == plain
-    forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
+    forbid(monkeypatch, transforms.corpus.prepare._PrepareTask, "_spill")
     stopped.run("--resume")
     assert digests(stopped.output) == plain
 

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import pytest
 
-import transforms.build
-import transforms.prepare
-import transforms.shuffle
+import transforms.build.examples
+import transforms.corpus.prepare
+import transforms.shuffle.segments
 from corpusmill.dataset.verify import verify
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
-from transforms.build import ShardDoFn
+from transforms.build.examples import ShardDoFn
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -61,8 +61,8 @@ def build(corpus: Path, gpt_tokenizer: Path, monkeypatch: pytest.MonkeyPatch) ->
     def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
         case = KINDS[kind]
         if case.two_levels:
-            monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-            monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+            monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
+            monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
         run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
         return digests(output)
@@ -121,7 +121,10 @@ def test_work_that_is_repeated_after_the_commit_is_done(
     def submit_twice(engine: LocalEngine, run: Run) -> Submitted:
         submit(engine, run)
         done.update(digests(output))
-        for owner, name in ((transforms.prepare._PrepareTask, "_spill"), (ShardDoFn, "_make")):
+        for owner, name in (
+            (transforms.corpus.prepare._PrepareTask, "_spill"),
+            (ShardDoFn, "_make"),
+        ):
             monkeypatch.setattr(owner, name, forbid)
         submit(engine, run)
         return Submitted(done=waits)

@@ -16,8 +16,7 @@ from corpusmill.console.process import CANCELLED, FAILURE, INTERRUPTED
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
 from pipeline.runners.engine import Run
-from pipeline.runners.portable import PortableEngine
-from pipeline.runners.watch import JobInterrupt, job_id_of
+from pipeline.runners.portable import JobInterrupt, PortableEngine, job_id_of
 from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine
 from tests.tools.jobs import assert_same_bytes, build
 

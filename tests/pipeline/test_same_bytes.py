@@ -12,9 +12,9 @@ import google_crc32c
 import pytest
 
 import pipeline.runners.local.workers as local_workers
-import transforms.build
-import transforms.shuffle
-import transforms.trees
+import transforms.build.examples
+import transforms.shuffle.segments
+import transforms.shuffle.trees
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
 
@@ -104,19 +104,19 @@ def test_trees_of_several_levels_and_little_memory(
     build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Segments thought to be tiny make several levels of files, if a merge has few of them.
-    monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-    monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
+    monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
     # No task then takes the candidates, the rejects or the files of more than two others.
-    monkeypatch.setattr(transforms.trees, "FAN_IN", 2)
-    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
+    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
     levels = Counter[str]()
-    expand = transforms.trees.JoinInTree.expand
+    expand = transforms.shuffle.trees.JoinInTree.expand
 
-    def count_levels(tree: transforms.trees.JoinInTree, elements: Any) -> Any:
+    def count_levels(tree: transforms.shuffle.trees.JoinInTree, elements: Any) -> Any:
         levels[tree._tree.element.__name__] += 1
         return expand(tree, elements)
 
-    monkeypatch.setattr(transforms.trees.JoinInTree, "expand", count_levels)
+    monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
     assert build_again("--range-bytes", "4444") == reference
     assert levels == {"Candidates": 3, "LinesFile": 4}
 
@@ -153,7 +153,7 @@ def test_the_format_is_as_it_was(
     sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Versions come from tags, and the manifest holds that of the job.
-    monkeypatch.setattr("pipeline.preparation.header.version", lambda _: "0.1.0")
+    monkeypatch.setattr("pipeline.recipe.header.version", lambda _: "0.1.0")
     monkeypatch.chdir(CHECKOUT)
     inputs, tokenizer = [sample.relative_to(CHECKOUT)], tokenizer_path.relative_to(CHECKOUT)
     build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")

@@ -3,7 +3,7 @@
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.console.quantities import (
+from pipeline.console.plan_report import (
     format_duration,
     format_hours,
     format_number,

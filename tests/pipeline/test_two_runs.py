@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.verify import verify
-from pipeline.preparation.assembly import assemble_job
+from pipeline.assembly import assemble_job
 from tests.tools import jobs
 from tests.tools.jobs import build, command_of, digests, leftovers, start, wait_for
 
@@ -104,7 +104,7 @@ def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
         return assemble_job(*arguments, **options)
 
     whole: dict[str, str] = {}
-    monkeypatch.setattr("pipeline.preparation.assembly.assemble_job", assemble)
+    monkeypatch.setattr("pipeline.assembly.assemble_job", assemble)
     flags = ("--temp-location", tmp_path / "temp") if temp_elsewhere else ()
     parts = (f"--output {output}", "meanwhile", "--replace")
     build([sample], tokenizer_path, output, "--seed", "2", *flags, refused=parts)

@@ -22,13 +22,13 @@ from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline.commands.build_dataset import build
 from pipeline.commands.builds import make_command
-from pipeline.commands.corpus_inspection import inspect_corpus
 from pipeline.commands.inspect_corpus import InspectCorpus
+from pipeline.jobs.build import build
+from pipeline.jobs.corpus_inspection import inspect_corpus
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
-from pipeline.preparation import probe
-from pipeline.preparation.build_options import Build
+from pipeline.recipe import probe
+from pipeline.recipe.recipe import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.tools.jobs import digests, read_manifest_json
 from tests.tools.labelled_words import LabelledWordsOptions
@@ -121,7 +121,7 @@ def test_the_memo_changes_no_byte(
     corpus: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_words(corpus, tokenizer_path, tmp_path / "memo", "unicode")
-    monkeypatch.setattr("pipeline.preparation.recipe.prove_tokenizer", lambda *_: False)
+    monkeypatch.setattr("pipeline.recipe.recipe.prove_tokenizer", lambda *_: False)
     build_words(corpus, tokenizer_path, tmp_path / "plain", "unicode")
     assert digests(tmp_path / "memo") == digests(tmp_path / "plain")
 

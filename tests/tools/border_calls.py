@@ -22,7 +22,7 @@ from numba.core.errors import NumbaError
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
-from corpusmill.objectives.examples.best_fit_packing import order_by_length, pack_best_fit
+from corpusmill.objectives.examples.packing import order_by_length, pack_best_fit
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
@@ -36,7 +36,7 @@ from corpusmill.reading.collate.padding import Padding, attention_mask, pad, sca
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Rows
 from corpusmill.reading.token_windows import TOKENS
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, UserError, NumbaError)
 HUGE = [-(2**63), -(2**31), -(2**15), -1, 2**15 - 1, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1]

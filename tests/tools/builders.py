@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.dataset.distributions import recount
+from corpusmill.dataset.manifest_entries import recount
 from corpusmill.layout.placement import assign_splits
 from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 from corpusmill.tokenization.words.word_marks import mark
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))

@@ -2,7 +2,7 @@
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 
 _NAMES = {byte: character for character, byte in byte_alphabet().items()}
 

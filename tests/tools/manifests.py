@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import (
     TOKENIZER,
     Manifest,
@@ -13,8 +12,9 @@ from corpusmill.dataset.manifest import (
     Shard,
     TokenizerEntry,
 )
+from corpusmill.dataset.manifest_entries import CorpusEntry
 from corpusmill.formats.options import OutputOptions
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 INPUT_IDS = Column("input_ids", "int16", "tokens", 64, role=Role.TOKEN_IDS)
 

@@ -17,7 +17,7 @@ from corpusmill.provenance.inputs import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Texts
-from corpusmill.testing.spans import check_spans
+from corpusmill.testing.objectives import check_spans
 
 # One of this many rows is looked up, and of documents by itself, which reads files anew.
 _EVERY = 7

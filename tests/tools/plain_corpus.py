@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.inspection.corpus_measures import Measures, measure_text, measure_tokens
 from corpusmill.tokenization.encoding import EncodedDocuments, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

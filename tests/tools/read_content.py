@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusmill.arrays.document_facts import LENGTH
+from corpusmill.arrays.text_hashes import LENGTH
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus

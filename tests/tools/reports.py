@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.dataset.storage import UrlFolder
-from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
+from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, summarize
 
 HOSTILE_NAME = "[bold]<script>alert(1)</script>.txt"

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.compiled.units import EncodeSpans, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.words.marked_encoding import encode_texts
 

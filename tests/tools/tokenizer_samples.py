@@ -15,7 +15,7 @@ from tokenizers import (
     trainers,
 )
 
-from corpusmill.tokenization.compiled import byte_level_patterns
+from corpusmill.tokenization.compiled import byte_level_pieces
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 
@@ -175,7 +175,7 @@ BYTE_LEVEL = {
         normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     ),
     **{
-        name: byte_level(getattr(byte_level_patterns, name), ignore_merges=True)
+        name: byte_level(getattr(byte_level_pieces, name), ignore_merges=True)
         for name in ("CL100K", "QWEN2", "O200K")
     },
 }

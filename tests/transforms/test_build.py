@@ -21,12 +21,12 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
-from transforms.build import SHARDS, BuildShards, ShardOptions
-from transforms.checksums import ChecksumWriter
+from transforms.build.examples import SHARDS, BuildShards, ShardOptions
+from transforms.corpus.pool import files_of_pool, write_checksums
 from transforms.elements import Segment, WrittenFile
-from transforms.pool import files_of_pool, write_checksums
 from transforms.recovery.workplace import Workplace
-from transforms.spill import Spill
+from transforms.shuffle.spill import Spill
+from transforms.storage.checksums import ChecksumWriter
 from transforms.tally import COUNTS
 from transforms.testing import collect, local_pipeline, sums
 

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.checksums import join_checksums
+from transforms.storage.checksums import join_checksums
 
 _PARTS = st.lists(st.binary(max_size=300), min_size=1, max_size=8)
 

@@ -14,17 +14,17 @@ from apache_beam.runners.runner import PipelineResult
 from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.reject_lines import to_line
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.corpus_entry import SourceFile
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.layout.placement import Layout
 from tests.tools.manifests import small_manifest
-from transforms.checksums import compute_checksum, seal
-from transforms.commit import CommitDataset
-from transforms.decide import CommitOptions, Decision
+from transforms.commit.commit import CommitDataset
+from transforms.commit.contents import CommitOptions, Decision
+from transforms.commit.rename import Move, publish
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
-from transforms.recovery.publish import Move, publish
 from transforms.recovery.workplace import Workplace
+from transforms.storage.checksums import compute_checksum, seal
 from transforms.testing import local_pipeline
 
 LAYOUT = Layout(0, 2, 1)

@@ -13,18 +13,18 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from corpusmill.dataset.manifest_entries import Generation, Provenance
 from corpusmill.dataset.manifest_json import from_json, to_json
-from corpusmill.dataset.provenance import Generation, Provenance
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
-from transforms.commit import _Commit, _Decide, _End, _Finish
-from transforms.decide import Decision
+from transforms.commit.commit import _Commit, _Decide, _End, _Finish
+from transforms.commit.contents import Decision
+from transforms.commit.groups import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.elements import LinesFile
-from transforms.moves import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.recovery.claim import CLAIM, Claim, take_claim
-from transforms.trees import _ListBlock
+from transforms.shuffle.trees import _ListBlock
 
 # The name of a case; whether an earlier data set is replaced or added to; whether the shards of a
 # split are joined; whether groups of files are moved by tasks of their own.

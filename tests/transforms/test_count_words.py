@@ -4,24 +4,26 @@ from pathlib import Path
 
 import pytest
 
-import transforms.count_words
+import transforms.corpus.count_words
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.tokenization.training import word_counters
-from corpusmill.tokenization.training.byte_level_bpe import (
+from corpusmill.tokenization.training.counted_words import WordLimits, count_text
+from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
     make_byte_level_counter,
 )
-from corpusmill.tokenization.training.counted_words import WordLimits, count_text
-from transforms.collected import CollectResult
-from transforms.count_words import (
+from transforms.corpus.count_words import (
     WORDS,
     Counting,
     CountWords,
+    check_counts,
+    load_words,
+    read_result,
 )
-from transforms.counted_files import check_counts, load_words, read_result
-from transforms.plan import PlanTasks, write_plan
-from transforms.ranges import cut_ranges, group_ranges
+from transforms.corpus.plan import PlanTasks, write_plan
+from transforms.elements import cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
+from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
 from transforms.testing import local_pipeline
 
@@ -68,7 +70,7 @@ def test_words_are_those_of_one_counter(
         )
     }
     monkeypatch.setattr(word_counters, "_MOST_WORDS", most_words)
-    monkeypatch.setattr(transforms.count_words, "_ADDED_BYTES", added_bytes)
+    monkeypatch.setattr(transforms.corpus.count_words, "_ADDED_BYTES", added_bytes)
     result, tasks = count(tmp_path, range_bytes, partitions)
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
@@ -80,8 +82,8 @@ def test_what_is_finished_is_not_counted_again(
 ) -> None:
     first, _ = count(tmp_path, 900, 3)
     before = read_result(first)
-    monkeypatch.delattr(transforms.count_words, "count_task")
-    monkeypatch.delattr(transforms.count_words, "add_partition")
+    monkeypatch.delattr(transforms.corpus.count_words, "count_task")
+    monkeypatch.delattr(transforms.corpus.count_words, "add_partition")
     assert read_result(count(tmp_path, 900, 3)[0]) == before
 
 

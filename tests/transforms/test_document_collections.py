@@ -11,13 +11,13 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.documents import (
+from transforms.corpus.documents import (
     DOCUMENTS,
     ReadDocuments,
     RecordBatchCoder,
     TokenizeDocuments,
 )
-from transforms.read import REJECTS
+from transforms.corpus.read import REJECTS
 from transforms.testing import collect, local_pipeline, text_batch
 
 

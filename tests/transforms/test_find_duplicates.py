@@ -6,10 +6,10 @@ import pytest
 
 from corpusmill.corpus.options import DocumentOptions
 from tests.tools.small_comparisons import shrink_comparisons
-from transforms.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
-from transforms.plan import PlanTasks, read_task, write_plan
-from transforms.ranges import cut_ranges, group_ranges
-from transforms.read import TaskReader
+from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
+from transforms.corpus.plan import PlanTasks, read_task, write_plan
+from transforms.corpus.read import TaskReader
+from transforms.elements import cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from apache_beam.utils.shared import Shared
 
-from corpusmill.arrays.document_facts import digests_of
+from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.storage import UrlFolder
@@ -14,14 +14,13 @@ from corpusmill.errors import UserError
 from corpusmill.provenance.documents import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
 from tests.tools.small_comparisons import shrink_comparisons
-from transforms.duplicates import Comparison, FindDuplicates
-from transforms.elements import Task
-from transforms.known_texts import TASKS, FindKnown, Held, Search, load_known
-from transforms.plan import Plan, PlanTasks, read_task, write_plan
-from transforms.ranges import cut_ranges, group_ranges
-from transforms.read import TaskReader
+from transforms.corpus.duplicates import Comparison, FindDuplicates
+from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_known
+from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
+from transforms.corpus.read import TaskReader
+from transforms.corpus.screening import Screening
+from transforms.elements import Task, cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
-from transforms.screening import Screening
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
 

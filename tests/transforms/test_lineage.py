@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from apache_beam.metrics.metric import Lineage
 
-from transforms.lineage import roll_up
-from transforms.plan import PlanTasks, write_plan
-from transforms.ranges import cut_ranges
+from transforms.corpus.plan import PlanTasks, write_plan
+from transforms.elements import cut_ranges
 from transforms.recovery.workplace import Workplace
+from transforms.reports import roll_up
 from transforms.testing import local_pipeline
 
 

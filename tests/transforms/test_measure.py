@@ -11,18 +11,17 @@ from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import measure_corpus, read_documents
-from transforms.candidates import CANDIDATES
-from transforms.elements import LinesFile
-from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
-from transforms.plan import PlanTasks, write_plan
-from transforms.prepare import Preparation
-from transforms.ranges import cut_ranges, group_ranges
-from transforms.read import REJECTS
+from transforms.corpus.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
+from transforms.corpus.plan import PlanTasks, write_plan
+from transforms.corpus.pool import CANDIDATES
+from transforms.corpus.prepare import Preparation
+from transforms.corpus.read import REJECTS
+from transforms.corpus.tokenize import Tokenizing
+from transforms.elements import LinesFile, cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
-from transforms.shuffle import Routes
+from transforms.shuffle.segments import Routes
 from transforms.tally import COUNTS
 from transforms.testing import collect, local_pipeline, sums
-from transforms.tokenize import Tokenizing
 
 
 def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(

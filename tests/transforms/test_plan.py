@@ -4,8 +4,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.plan import Plan, PlanTasks, read_task, write_plan
-from transforms.ranges import FILE_BYTES, PlannedRange, cut_ranges, group_ranges
+from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
+from transforms.elements import FILE_BYTES, PlannedRange, cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.testing import collect, local_pipeline
 

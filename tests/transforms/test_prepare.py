@@ -14,17 +14,17 @@ from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.candidates import CANDIDATES, load_candidates
-from transforms.plan import PlanTasks, write_plan
-from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
-from transforms.ranges import cut_ranges, group_ranges
-from transforms.read import REJECTS
+from transforms.corpus.plan import PlanTasks, write_plan
+from transforms.corpus.pool import CANDIDATES, load_candidates
+from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.corpus.read import REJECTS
+from transforms.corpus.tokenize import Tokenizing
+from transforms.elements import cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
-from transforms.shuffle import Routes
-from transforms.spill import load_segment
+from transforms.shuffle.segments import Routes
+from transforms.shuffle.spill import load_segment
 from transforms.tally import COUNTS
 from transforms.testing import collect, local_pipeline, sums
-from transforms.tokenize import Tokenizing
 
 LAYOUT = Layout(3, 4, 1)
 TEXT = DocumentOptions(input_format="text")

@@ -8,13 +8,13 @@ import pytest
 from corpusmill.corpus.options import DocumentOptions
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
-from transforms.plan import PlanTasks, read_task, write_plan
-from transforms.ranges import cut_ranges, group_ranges
-from transforms.read import TaskReader
+from transforms.corpus.plan import PlanTasks, read_task, write_plan
+from transforms.corpus.read import TaskReader
+from transforms.elements import cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
+from transforms.shuffle.trees import join_rejects
 from transforms.tally import Tally
 from transforms.testing import collect, local_pipeline
-from transforms.trees import join_rejects
 
 
 def read(
@@ -127,7 +127,7 @@ READ = """
 import gzip, io, sys, tempfile
 from pathlib import Path
 from corpusmill.corpus.options import DocumentOptions
-from transforms.read import TaskReader
+from transforms.corpus.read import TaskReader
 from transforms.tally import Tally
 
 folder = Path(tempfile.mkdtemp())

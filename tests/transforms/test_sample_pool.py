@@ -7,14 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import transforms.candidates
+import transforms.corpus.pool
 from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
-from transforms.candidates import CandidateFile
+from transforms.corpus.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
 from transforms.elements import Candidates
-from transforms.pool import POOL, PoolOptions, WritePool, map_pool
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
@@ -140,15 +139,15 @@ def test_a_tree_of_joins_gives_the_same_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Then a join leaves several batches.
-    monkeypatch.setattr(transforms.candidates, "JOINED_BYTES", 200)
+    monkeypatch.setattr(transforms.corpus.pool, "JOINED_BYTES", 200)
     loaded = set[str]()
-    load = transforms.candidates.load_candidates
+    load = transforms.corpus.pool.load_candidates
 
     def watch_load(candidates: Candidates) -> pa.RecordBatch:
         loaded.add(candidates.path)
         return load(candidates)
 
-    monkeypatch.setattr(transforms.candidates, "load_candidates", watch_load)
+    monkeypatch.setattr(transforms.corpus.pool, "load_candidates", watch_load)
     drawn = []
     for folder, fan_in in (("at once", 1000), ("in a tree", 2)):
         (tmp_path / folder).mkdir()

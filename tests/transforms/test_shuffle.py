@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import transforms.shuffle
+import transforms.shuffle.segments
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from transforms.elements import Segment
 from transforms.recovery.workplace import Workplace
-from transforms.shuffle import (
+from transforms.shuffle.segments import (
     GatherShards,
     KeyedSegment,
     Routes,
@@ -24,7 +24,7 @@ from transforms.shuffle import (
     count_groups,
     plan_routes,
 )
-from transforms.spill import Spill, load_segment
+from transforms.shuffle.spill import Spill, load_segment
 from transforms.testing import collect, local_pipeline
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
@@ -191,5 +191,5 @@ def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_ref
     assert routes.groups == 100
     assert routes.count_merges(75_000) == [600]
     assert not plan_routes(Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
-    monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
     assert plan_routes(Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.arrays.row_buffer import RowBuffer
+from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.layout.sorting import KEY
 from tests.tools.builders import from_rows
-from transforms.sort import RowSorter
+from transforms.shuffle.spill import RowSorter
 
 SCHEMA = pa.schema([KEY, *IDENTITY_SCHEMA, pa.field("input_ids", pa.list_(pa.int16()))])
 # Keys over their whole range, some of them equal, so that the rest of the identity decides.

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.layout.sorting import JOINED_BYTES, join_small
-from transforms.spill import Spill, load_segment
+from transforms.shuffle.spill import Spill, load_segment
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
 

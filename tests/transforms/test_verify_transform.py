@@ -13,7 +13,7 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Listed, compare_list, conclude, verify
 from corpusmill.errors import UserError
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries
-from transforms.collected import CollectResult
+from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
 from transforms.testing import local_pipeline
 from transforms.verify import PROBLEMS, CheckFiles, Checking, read_totals

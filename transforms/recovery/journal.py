@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from corpusmill.errors import UserError
-from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.recovery.workplace import Workplace
+from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import list_folder, open_file, write_file
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
 from uuid import uuid4
 
-from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
+from corpusmill.corpus.hub_data_sets import is_hub_path, open_hub_file
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of

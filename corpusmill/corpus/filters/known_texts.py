@@ -4,7 +4,7 @@ New documents are most often few beside those that the data set holds. So the di
 ones are put into a `DigestFilter`, which is small, and only digests of the data set that pass it
 are compared with them. Both sides are rows of `DIGEST_SCHEMA`:
 
-    digest     uint64, as the fact of that name (`corpusmill.arrays.document_facts`)
+    digest     uint64, as the fact of that name (`corpusmill.arrays.text_hashes`)
     documents  uint32, how many documents of a task have it
     task       uint32, the number of the task that reads these documents; HELD for a digest that the
                data set holds
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.distinct import are_among, sort_distinct
-from corpusmill.arrays.document_facts import digests_of
+from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.filters.dropping import Step
 
 # Why a document is dropped.

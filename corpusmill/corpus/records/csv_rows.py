@@ -19,14 +19,14 @@ from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.records.documents import RecordCollector, no_such_field
-from corpusmill.corpus.records.kept_fields import check_columns
-from corpusmill.corpus.text.counted_lines import refuse_lines, reject_line
+from corpusmill.corpus.records.documents import RecordCollector, check_columns, no_such_field
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
     BYTE_ORDER_MARK,
     LineBlock,
     LineReader,
+    refuse_lines,
+    reject_line,
 )
 from corpusmill.errors import UserError
 

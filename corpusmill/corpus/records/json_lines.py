@@ -15,14 +15,14 @@ import pyarrow as pa
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import RecordCollector, no_such_field
-from corpusmill.corpus.records.kept_fields import to_array
-from corpusmill.corpus.text.counted_lines import count_lines, refuse_lines
+from corpusmill.corpus.records.documents import RecordCollector, no_such_field, to_array
 from corpusmill.corpus.text.line_kernels import SENTENCE, find_invalid_utf_8, join_text
 from corpusmill.corpus.text.lines import (
     LineBlock,
     LineReader,
     collect_lines,
+    count_lines,
+    refuse_lines,
 )
 
 # Enough for a first record; a longer one is judged by the run itself.

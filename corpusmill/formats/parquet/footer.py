@@ -1,24 +1,111 @@
 """What a Parquet file says of itself: its columns, and where their pages are.
 
 Source: parquet.thrift of https://github.com/apache/parquet-format
+
+Structures in Thrift's compact protocol, by which Parquet files describe themselves.
+
+Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.corpus.tables.numbers import write_long
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.compact_protocol import Byte, Long, Struct, encode_struct
 from corpusmill.formats.shard_format import Columns
+
+
+class Byte(int):
+    """An integer of 8 bits."""
+
+
+class Long(int):
+    """An integer of 64 bits."""
+
+
+# Plain integers have 32 bits; a structure has its fields by number, in ascending order. A list
+# holds values of one kind, and one without values is a list of structures.
+Value: TypeAlias = "bool | int | bytes | Sequence[Value] | Mapping[int, Value]"
+Struct = Mapping[int, Value]
+
+_TRUE, _FALSE, _BYTE, _INT, _LONG, _BYTES, _LIST, _STRUCT = 1, 2, 3, 5, 6, 8, 9, 12
+_LONGEST_SHORT_LIST = 14
+_MOST = {_BYTE: 2**7, _INT: 2**31, _LONG: 2**63}
+
+
+def encode_struct(fields: Struct) -> bytes:
+    """Encode a structure.
+
+    Args:
+        fields: by number.
+
+    Raises:
+        ValueError: an integer is negative or too large for its type.
+
+    Example:
+        {1: 5, 3: b"a"} gives the bytes 0x15, 10, 0x28, 1, 97, 0.
+    """
+    written, last = bytearray(), 0
+    for number, value in fields.items():
+        written.append(number - last << 4 | _kind_of(value))
+        written += b"" if isinstance(value, bool) else _encode(value)
+        last = number
+    written.append(0)
+    return bytes(written)
+
+
+def _encode(value: Value) -> bytes:
+    """Encode a value that is no truth value, which only fields can be."""
+    if isinstance(value, int):
+        kind = _kind_of(value)
+        if not 0 <= value < _MOST[kind]:
+            raise ValueError(f"{value} does not fit the type of its field")
+        return bytes([value]) if kind == _BYTE else write_long(value)
+    if isinstance(value, bytes):
+        return _encode_size(len(value)) + value
+    if isinstance(value, Mapping):
+        return encode_struct(value)
+    kind, size = _kind_of(value[0]) if value else _STRUCT, len(value)
+    short = bytes([min(size, _LONGEST_SHORT_LIST + 1) << 4 | kind])
+    head = short if size <= _LONGEST_SHORT_LIST else short + _encode_size(size)
+    return head + b"".join(map(_encode, value))
+
+
+def _kind_of(value: Value) -> int:
+    match value:
+        case bool():
+            return _TRUE if value else _FALSE
+        case Byte():
+            return _BYTE
+        case Long():
+            return _LONG
+        case int():
+            return _INT
+        case bytes():
+            return _BYTES
+    return _STRUCT if isinstance(value, Mapping) else _LIST
+
+
+def _encode_size(size: int) -> bytes:
+    """Encode a number without a sign."""
+    written = bytearray()
+    while size > 127:
+        written.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*written, size])
+
 
 MAGIC = b"PAR1"
 _SIZE_BYTES = 4
 _WRITER = b"corpusmill version 2"  # readers parse a name, the word version and a number
 
 _REQUIRED, _REPEATED = 0, 2
-_LIST = 3
+_LIST_TYPE = 3
 _RUNS, _STREAMS = 3, 9
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 # Parquet's types by kind and size of NumPy's; smaller integers are stored in four bytes.
@@ -121,7 +208,7 @@ def _describe_column(column: Column) -> list[Struct]:
     value: Struct = {1: _type_of(column), 3: _REQUIRED, 4: name, **_describe_integer(column)}
     if not lists:
         return [value]
-    outer: Struct = {3: _REQUIRED, 4: lists[0], 5: 1, 6: _LIST, 10: {3: {}}}
+    outer: Struct = {3: _REQUIRED, 4: lists[0], 5: 1, 6: _LIST_TYPE, 10: {3: {}}}
     return [outer, {3: _REPEATED, 4: lists[1], 5: 1}, value]
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import LONGEST_ROW, arrow_schema, most_values
-from corpusmill.corpus.tables.parquet_pages import read_pages
+from corpusmill.corpus.tables.parquet import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions

@@ -8,7 +8,7 @@ DOC-SENTENCES (`complete_doc`): whole sentences of one document, as many as fit.
 First, a document is cut into *pieces*: whole sentences up to the room of an example, with a
 sentence longer than the room cut into several. All pieces of a document except its last are full,
 so that they are complete examples, which can be sorted into any order; the last pieces are joined
-by `corpusmill.objectives.examples.sentence_joins`. The paper goes through all documents in a row,
+by `corpusmill.objectives.combined_rows`. The paper goes through all documents in a row,
 and so begins most of them in the middle of an example; here only the ends of documents share
 examples.
 """

@@ -4,7 +4,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.documents import Documents
-from corpusmill.objectives.examples import next_sentence_pairs as pairing
+from corpusmill.objectives.examples import sentence_pairs as pairing
 from corpusmill.objectives.examples import spans
 
 # The special tokens of a row.

@@ -4,11 +4,35 @@ Source: "BPE vocabulary and data loading pipeline for training a large model fro
 (`_tokenize_and_chunk_document_stream`): windows of chunk_size tokens begin every chunk_size -
 overlap tokens until the document is covered; the last one may be short. With a large length each
 document stays whole, and with an overlap of 0 it is cut into pieces.
+
+Chunks of joined documents: T5's way from documents of any length to rows of one length.
+
+Source: `select_random_chunk`, `reduce_concat_tokens` and `split_tokens` in t5/data/preprocessors.py
+of Raffel et al. 2020. Of a long document one piece is drawn; 128 pieces are joined, with nothing
+between them, and cut into chunks of equal length, of which only the last one of the 128 can be
+shorter.
+
+Counting and locating the examples of a token stream without reading it.
+
+Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset):
+example i of a stream of tokens is `context_len` tokens from place i * stride, and its targets are
+the tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
+
+A data set of documents that end with the end-of-text token is such a stream: the `input_ids` of its
+shards in sequence. The manifest holds the number of tokens of each shard, so that nothing is read
+to number the examples. Either the whole split is one stream, as in the source, and an example may
+begin in one shard and end in the next; or each shard is a stream of its own, which leaves out up to
+context_len + stride tokens per shard and needs one shard at a time.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.randomness import derive_key, draw, to_below
 
 
 @njit
@@ -103,3 +127,203 @@ def cut_windows(
             row += 1
             offsets[row], owners[row - 1], indices[row - 1] = place, document, index
     return input_ids, offsets, owners, indices
+
+
+class Chunks(NamedTuple):
+    """Chunks of joined rows, which together hold all of their tokens.
+
+    Attributes:
+        bounds: int64[chunks, 2], where each begins and ends among the tokens.
+        keys: uint64[chunks], random numbers, one for each chunk's draws.
+        kinds: int64[chunks], the kind of each chunk.
+        rows: int64[chunks], the row in which each begins.
+        overlapped: int64[chunks], the rows of which each holds some tokens.
+        ended: int64[chunks], the rows whose last token it holds.
+    """
+
+    bounds: np.ndarray
+    keys: np.ndarray
+    kinds: np.ndarray
+    rows: np.ndarray
+    overlapped: np.ndarray
+    ended: np.ndarray
+
+
+@njit
+def cut_joined(
+    offsets: np.ndarray, keys: np.ndarray, joined: int, lengths: np.ndarray, purpose: int
+) -> Chunks:
+    """Join rows, and cut them into chunks.
+
+    Args:
+        offsets: int64[rows + 1] into the tokens; no row is empty.
+        keys: uint64[rows], a random number for each row.
+        joined: how many rows are joined; then the next ones begin a chunk.
+        lengths: int64[kinds], the length of chunks of each kind, at least 1. The kind of a chunk is
+            drawn; all are equally likely.
+        purpose: of the keys of chunks.
+
+    Example:
+        rows of 3 and 4 tokens, joined by two and cut into chunks of 5, give the bounds [0, 5] and
+        [5, 7], rows [0, 1], overlapped [2, 1] and ended [1, 1].
+    """
+    num_rows = len(offsets) - 1
+    most = (offsets[num_rows] - offsets[0]) // lengths.min() + -(-num_rows // joined)
+    bounds, chunk_keys = np.empty((most, 2), np.int64), np.empty(most, np.uint64)
+    kinds, rows = np.empty(most, np.int64), np.empty(most, np.int64)
+    overlapped, ended = np.empty(most, np.int64), np.empty(most, np.int64)
+    chunk = 0
+    for first in range(0, num_rows, joined):
+        stop = min(first + joined, num_rows)
+        row, number, begin = first, 0, offsets[first]
+        while begin < offsets[stop]:
+            key = np.uint64(derive_key(0, keys[row], number, purpose))
+            kind = to_below(draw(key, 0), len(lengths))
+            end = min(begin + lengths[kind], offsets[stop])
+            rows[chunk], kinds[chunk], chunk_keys[chunk] = row, kind, key
+            bounds[chunk, 0], bounds[chunk, 1] = begin, end
+            last = row
+            while last < stop and offsets[last + 1] <= end:
+                last += 1
+            ended[chunk] = last - row
+            overlapped[chunk] = last - row + (1 if last < stop and offsets[last] < end else 0)
+            number = number + 1 if last == row else 0
+            row, begin = last, end
+            chunk += 1
+    return Chunks(
+        bounds[:chunk],
+        chunk_keys[:chunk],
+        kinds[:chunk],
+        rows[:chunk],
+        overlapped[:chunk],
+        ended[:chunk],
+    )
+
+
+@njit
+def draw_pieces(owners: np.ndarray, indices: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Draw one piece of each document.
+
+    Args:
+        owners: int64[pieces], the document of each piece, ascending.
+        indices: integers[pieces], the place of each piece in its document.
+        keys: uint64[documents], one for each document's draw.
+
+    Returns:
+        int64[documents with pieces], the drawn pieces.
+    """
+    drawn, number, begin = np.empty(len(owners), np.int64), 0, 0
+    for piece in range(len(owners)):
+        if piece + 1 == len(owners) or owners[piece + 1] != owners[piece]:
+            count = indices[piece] + 1
+            drawn[number] = begin + to_below(draw(keys[owners[piece]], 0), count)
+            number, begin = number + 1, piece + 1
+    return drawn[:number]
+
+
+class Stretch(NamedTuple):
+    """Consecutive tokens in one shard.
+
+    Attributes:
+        shard: the shard's number.
+        begin: the first token.
+        end: the one after the last token.
+    """
+
+    shard: int
+    begin: int
+    end: int
+
+
+def count_examples(tokens: int, context_len: int, stride: int) -> int:
+    """Return the number of examples in a stream of tokens.
+
+    Args:
+        tokens: the tokens of the stream.
+        context_len: the tokens of an example's input, at least 1; its targets end one token later.
+        stride: the tokens from the beginning of an example to that of the next, at least 1.
+
+    Example:
+        10 tokens have 2 examples of context_len 4 with stride 4: inputs from 0 and 4, targets from
+        1 and 5.
+    """
+    return max(0, (tokens - context_len - 1) // stride + 1)
+
+
+def locate_in_stream(
+    example: int, shard_tokens: Sequence[int], context_len: int, stride: int
+) -> tuple[Stretch, ...]:
+    """Locate the context_len + 1 tokens of an example, if a split's shards are one stream.
+
+    The input is all of these tokens except the last one, the targets all except the first one.
+
+    Args:
+        example: 0 to `count_examples(sum(shard_tokens), context_len, stride)` - 1.
+        shard_tokens: the tokens of each shard.
+        context_len: as in `count_examples`.
+        stride: as in `count_examples`.
+
+    Raises:
+        IndexError: the example does not exist.
+
+    Example:
+        example 1 of shards with 6 and 9 tokens, context_len 4 and stride 4, is the tokens 4 and 5
+        of shard 0 and 0 to 2 of shard 1.
+    """
+    starts = np.cumsum([0, *shard_tokens], dtype=np.int64)
+    count = count_examples(int(starts[-1]), context_len, stride)
+    if not 0 <= example < count:
+        raise IndexError(f"example {example} does not exist: the stream has {count}")
+    begin = example * stride
+    end = begin + context_len + 1
+    first = int(np.searchsorted(starts, begin, side="right")) - 1
+    last = int(np.searchsorted(starts, end, side="left"))
+    stretches = []
+    for shard in range(first, last):
+        start, stop = int(starts[shard]), int(starts[shard + 1])
+        if start < stop:
+            stretches.append(Stretch(shard, max(begin, start) - start, min(end, stop) - start))
+    return tuple(stretches)
+
+
+def count_shard_examples(
+    shard_tokens: Sequence[int], context_len: int, stride: int
+) -> npt.NDArray[np.int64]:
+    """Return the number of examples in each shard, if each is a stream of its own.
+
+    Returns:
+        int64[shards].
+    """
+    counts = [count_examples(tokens, context_len, stride) for tokens in shard_tokens]
+    return np.array(counts, np.int64)
+
+
+def locate_in_shards(
+    examples: npt.NDArray[np.int64], shard_tokens: Sequence[int], context_len: int, stride: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Locate the beginnings of examples, if each shard is a stream of its own.
+
+    Args:
+        examples: int64[n], numbered consecutively through all shards.
+        shard_tokens: the tokens of each shard.
+        context_len: as in `count_examples`.
+        stride: as in `count_examples`.
+
+    Returns:
+        shards: int64[n].
+        begins: int64[n], the first token's place in its shard.
+
+    Raises:
+        IndexError: an example does not exist.
+
+    Example:
+        shards with 6 and 9 tokens have the examples 0 and 1, 2 with context_len 4 and stride 4;
+        example 2 begins at token 4 of shard 1.
+    """
+    ends = np.cumsum(count_shard_examples(shard_tokens, context_len, stride))
+    count = int(ends[-1]) if len(ends) else 0
+    if ((examples < 0) | (examples >= count)).any():
+        raise IndexError(f"there are {count} examples, numbered from 0")
+    shards = np.searchsorted(ends, examples, side="right")
+    firsts = np.concatenate([[0], ends[:-1]])
+    return shards, (examples - firsts[shards]) * stride

@@ -23,7 +23,7 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.errors import UserError
-from corpusmill.objectives.masking.masker import check_rows
+from corpusmill.objectives.masking.masked_lm import check_rows
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 
 CHOICE_PROB = 0.15

@@ -16,14 +16,19 @@ mapped its files can still read them.
 
 import os
 import shutil
+import sys
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from typing import Any
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self, TextIO
 
 from filelock import FileLock, Timeout
 
@@ -31,11 +36,8 @@ from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.reading.cache.intact_files import note_comparison, were_compared
-from corpusmill.reading.cache.leftovers import Leftovers
-from corpusmill.reading.cache.notice import Notice
-from corpusmill.reading.cache.pieces import Piece
-from corpusmill.reading.cache.room import LAYOUT, Pressure, measure_places, remove_place
+from corpusmill.reading.cache.pieces import Piece, note_comparison, were_compared
+from corpusmill.reading.cache.room import LAYOUT, Leftovers, Pressure, measure_places, remove_place
 from corpusmill.reading.cache.unpacking import (
     DamagedError,
     always,
@@ -47,6 +49,76 @@ from corpusmill.reading.cache.unpacking import (
     unpack_piece,
 )
 from corpusmill.reading.rows import Values
+
+# Seconds until something is said, and between two lines of progress on a terminal.
+_NOTICE_SECONDS, _LINE_SECONDS = 10.0, 1.0
+
+# Of shards that are unpacked at a time, one shows its progress.
+_TERMINAL = Lock()
+
+
+class Notice:
+    """Warns once if a piece takes long, and then shows the progress on a terminal.
+
+    Args:
+        piece: the rows that are unpacked.
+        batch_rows: rows that are unpacked at a time.
+        stream: the terminal; None for standard error. Nothing is shown elsewhere.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self,
+        piece: Piece,
+        batch_rows: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._piece, self._batch_rows = piece, batch_rows
+        self._stream = stream or sys.stderr
+        self._clock, self._begin, self._done, self._shown = clock, clock(), 0, 0.0
+        self._has_terminal = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._has_terminal:
+            self._has_terminal = False
+            self._stream.write("\n")
+            _TERMINAL.release()
+
+    def count_batch(self) -> bool:
+        """Note that one more batch is unpacked, and return true: the next one is wanted."""
+        seconds = self._clock() - self._begin
+        if seconds >= (self._shown + _LINE_SECONDS if self._shown else _NOTICE_SECONDS):
+            self._show(seconds)
+        self._done = min(self._done + self._batch_rows, self._piece.rows)
+        return True
+
+    def _show(self, seconds: float) -> None:
+        share = f"{self._done / max(1, self._piece.rows):.0%} of {self._piece.rows:,} rows"
+        if not self._shown:
+            warnings.warn(
+                f"{self._piece.shard.file}: rows are unpacked before the first is read, {share} in "
+                f"{seconds:.0f} s. This happens once. Shards of fewer rows, by a larger "
+                "--num-shards, are read sooner.",
+                stacklevel=2,
+            )
+            self._has_terminal = self._is_terminal() and _TERMINAL.acquire(blocking=False)
+        self._shown = seconds
+        if self._has_terminal:
+            self._stream.write(f"\r{self._piece.shard.file}: unpacked {share} in {seconds:.0f} s")
+            self._stream.flush()
+
+    def _is_terminal(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
 
 # A piece has a dozen mappings, and a process may have 65,530. An order that reads from more pieces
 # than this at a time maps them again and again, and is far slower.
@@ -344,3 +416,26 @@ def _lock(place: Path, is_patient: bool = True) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+# Shards that are unpacked at a time; each takes a few dozen megabytes of memory.
+_THREADS = 4
+
+
+def unpack_together(stored: Collection[Stored]) -> None:
+    """Unpack shards that are read together, several at a time.
+
+    Most of the work is done without the GIL. A single shard is left to `ShardCache.columns`.
+
+    Raises:
+        UserError: a shard is damaged or missing, or there is no room for it.
+    """
+    missing = [(cache, shard) for cache, shard in stored if not cache.is_unpacked(shard)]
+    if len(missing) < 2:
+        return
+    together: dict[ShardCache, list[int]] = {}
+    for cache, shard in stored:
+        together.setdefault(cache, []).append(shard)
+    with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
+        for _ in threads.map(lambda one: one[0].columns(one[1], together[one[0]]), missing):
+            pass

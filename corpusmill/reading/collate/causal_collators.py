@@ -13,15 +13,18 @@ import numpy as np
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
-from corpusmill.reading.collate.options import (
+from corpusmill.reading.collate.padding import (
     CollatorOptions,
     Layout,
+    Padding,
     Predicted,
+    attention_mask,
+    check_layout,
     check_suits,
+    lay_out,
+    pad,
     refuse_others,
 )
-from corpusmill.reading.collate.packed_layout import check_layout, lay_out
-from corpusmill.reading.collate.padding import Padding, attention_mask, pad
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Batch, Rows

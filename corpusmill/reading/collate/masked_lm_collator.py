@@ -1,22 +1,204 @@
-"""Batches for masked language models: rows that were masked when they were built, or are now."""
+"""Batches for masked language models: rows that were masked when they were built, or are now.
+
+Masks that are drawn when rows are loaded, anew in each epoch.
+
+The masks of an example depend only on its own tokens and on (seed, epoch, number of the sample):
+not on the batch, the worker, the rank, or what was read before. The kernels are those of builds.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from corpusmill.arrays.columns import Column, Role, column_of
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.ragged import longest_row
+from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.errors import UserError
-from corpusmill.objectives.masking.masker import Masker
-from corpusmill.reading.collate.load_masking import DynamicMasking
-from corpusmill.reading.collate.options import CollatorOptions, check_suits, refuse_others
-from corpusmill.reading.collate.packed_masked_lm_collator import PackedMaskedLmCollator
-from corpusmill.reading.collate.padding import Padding, attention_mask, pad, scatter_labels
-from corpusmill.reading.collate.sources import options_of, sources_of, starts_of
+from corpusmill.objectives.columns import prediction_columns
+from corpusmill.objectives.masking.masked_lm import Masker
+from corpusmill.reading.collate.collators import options_of, sources_of, split_by_maker, starts_of
+from corpusmill.reading.collate.padding import (
+    CollatorOptions,
+    Layout,
+    Padding,
+    attention_mask,
+    check_layout,
+    check_suits,
+    lay_out,
+    pad,
+    refuse_others,
+    scatter_labels,
+)
 from corpusmill.reading.data_set import Samples
+from corpusmill.reading.keywords import check_seed
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Rows
+from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, Values, gather_lists
+
+
+@njit
+def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+    """Return the keys by which samples are masked in their epochs.
+
+    Args:
+        seed: the seed of the masks, 0 to 2**64 - 1.
+        samples: int64[rows], the numbers of the samples.
+        epochs: int64[rows], the epoch in which each is read.
+
+    Returns:
+        uint64[rows].
+    """
+    if len(epochs) != len(samples):
+        raise ValueError("epochs must be as many as samples")
+    keys = np.empty(len(samples), np.uint64)
+    for i in range(len(samples)):
+        keys[i] = derive_key(seed, samples[i], epochs[i], LOADED_MASK)
+    return keys
+
+
+@dataclass(frozen=True)
+class DynamicMasking:
+    """Masks the rows of one or several data sets as they are loaded.
+
+    Attributes:
+        maskers: the masker of each data set.
+        columns: the columns of the rows before they are masked.
+        seed: the seed of the masks.
+        starts: the number of each data set's first sample.
+    """
+
+    maskers: tuple[Masker, ...]
+    columns: tuple[Column, ...]
+    seed: int = 0
+    starts: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        """Check the seed.
+
+        Raises:
+            UserError: the seed is out of range.
+        """
+        check_seed(self.seed)
+
+    @cached_property
+    def masked_columns(self) -> tuple[Column, ...]:
+        """The columns of masked rows, with predictions and without words."""
+        tokens = self.columns[0]
+        kept = tuple(column for column in self.columns if column.role is not Role.WORDS)
+        return kept + prediction_columns(tokens.dtype, tokens.width, tokens.width)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return masked rows; the given ones are not changed.
+
+        Raises:
+            ValueError: columns differ in their number of rows, or offsets do not fit their values.
+        """
+        for column in rows.columns.values():
+            if isinstance(column, Lists) and len(column.offsets) != len(rows) + 1:
+                raise ValueError("columns must have a row for each sample")
+        split = split_by_maker(self.maskers, self.starts, rows.samples)
+        parts = [(places, self._mask(masker, rows, places)) for masker, places in split]
+        names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
+        columns: dict[str, Values] = dict(rows.columns)
+        for i, name in enumerate(names):
+            lists = [Part(masked[i], np.arange(len(places)), places) for places, masked in parts]
+            columns[name] = lists[0].values if len(lists) == 1 else gather_lists(lists, len(rows))
+        if words := column_of(self.columns, Role.WORDS):
+            del columns[words.name]
+        return Rows(columns, rows.samples, rows.epochs)
+
+    def _mask(self, masker: Masker, rows: Rows, places: Integers) -> tuple[Lists, Lists, Lists]:
+        """Return the masked tokens of some rows, the predicted positions, and the original ids."""
+        ids = _take_lists(rows.lists(self.columns[0].name), places)
+        words = column_of(self.columns, Role.WORDS) if masker.whole_words else None
+        seg_labels = np.empty(0, np.int8)
+        if words:
+            seg_labels = _take_lists(rows.lists(words.name), places).values
+        keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
+        positions, labels, ends = masker.mask(ids.values, seg_labels, ids.offsets, keys)
+        return ids, Lists(positions, ends), Lists(labels, ends)
+
+
+def _take_lists(lists: Lists, rows: Integers) -> Lists:
+    """Return a copy of some lists, with offsets from 0."""
+    if longest_row(lists.offsets, len(lists.values)) < 0:
+        raise ValueError("offsets must ascend, and not exceed the number of values")
+    return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows))
+
+
+@dataclass(frozen=True)
+class PackedMaskedLmCollator(Collator):
+    """Masked rows of several documents that must not attend to one another: `--segments packed`.
+
+    There is no attention_mask. FlashAttention takes the four arguments that say where pieces begin;
+    other implementations ignore them, and ModernBERT does not recognize pieces by its position_ids.
+    Give these models `corpusmill.reading.torch.document_attention`.
+
+    Attributes:
+        padding: the width of batches.
+        columns: the columns of the rows; their roles determine the arrays of a batch.
+        masking: how rows are masked; None if they are masked already, or stay unmasked.
+        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
+            puts all of them into one row, which is only padded to a multiple.
+
+    Example:
+        a row of the pieces [2, 5, 4, 3] and [2, 4, 3], with 6 at position 2 and 7 at position 5,
+        gives input_ids [[2, 5, 4, 3, 2, 4, 3]], position_ids [[0, 1, 2, 3, 0, 1, 2]], labels
+        [[-100, -100, 6, -100, -100, 7, -100]], cu_seq_lens_q and cu_seq_lens_k [0, 4, 7],
+        max_length_q and max_length_k 4. The types are those of `PackedCollator`.
+    """
+
+    padding: Padding
+    columns: tuple[Column, ...]
+    masking: DynamicMasking | None = None
+    layout: Layout = "rows"
+
+    def __post_init__(self) -> None:
+        """Check the layout.
+
+        Raises:
+            UserError: the layout is unknown, or contradicts the padding.
+        """
+        check_layout(self.layout, self.padding)
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Mask rows that were stored unmasked."""
+        return rows if self.masking is None else self.masking(rows)
+
+    def __call__(self, rows: Rows) -> Batch:
+        """Return the arrays of one batch, with labels for masked rows.
+
+        Raises:
+            UserError: a row is longer than the padding's max_length.
+            ValueError: the pieces of a row do not lead from its beginning to its end.
+        """
+        columns = self.columns if self.masking is None else self.masking.masked_columns
+        names = {column.role: column.name for column in columns}
+        tokens, boundaries = names[Role.TOKEN_IDS], names[Role.BOUNDARIES]
+        packed = lay_out(rows, tokens, boundaries, self.padding, self.layout)
+        batch = {tokens: packed.input_ids, "position_ids": packed.position_ids}
+        if Role.POSITIONS in names:
+            positions = rows.lists(names[Role.POSITIONS])
+            originals = rows.lists(names[Role.PREDICTED_IDS])
+            labels = _label(positions, originals, packed.begins)
+            batch["labels"] = labels.reshape(packed.input_ids.shape)
+        return batch | packed.lengths
+
+
+def _label(positions: Lists, originals: Lists, begins: Integers) -> Integers:
+    """Return the labels of all places, int64[1, places], of rows that begin at `begins`."""
+    if not np.array_equal(positions.lengths, originals.lengths):
+        raise ValueError("labels must be as many in each row as positions")
+    values, ids = (
+        lists.values[lists.offsets[0] : lists.offsets[-1]] for lists in (positions, originals)
+    )
+    places = values + np.repeat(begins[:-1], positions.lengths)
+    offsets = np.array([0, len(places)])
+    labels: Integers = scatter_labels(places, offsets, ids, offsets, int(begins[-1]))
+    return labels
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,16 @@ import numpy as np
 
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
 from corpusmill.errors import UserError
-from corpusmill.objectives.denoising.corrupter import Corrupter
-from corpusmill.reading.collate.load_masking import derive_mask_keys
-from corpusmill.reading.collate.options import CollatorOptions, refuse_others
-from corpusmill.reading.collate.padding import Padding, attention_mask, pad
-from corpusmill.reading.collate.sources import options_of, sources_of, split_by_maker, starts_of
+from corpusmill.objectives.denoising import Corrupter
+from corpusmill.reading.collate.collators import options_of, sources_of, split_by_maker, starts_of
+from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
+from corpusmill.reading.collate.padding import (
+    CollatorOptions,
+    Padding,
+    attention_mask,
+    pad,
+    refuse_others,
+)
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.keywords import check_seed
 from corpusmill.reading.load.batches import Collator

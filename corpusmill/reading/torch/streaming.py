@@ -11,8 +11,13 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.load.progress import Progress, Resumable
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.torch.dataset import WorkerError, raised_in_worker
-from corpusmill.reading.torch.tensors import TensorBatch, find_rank, to_tensors
+from corpusmill.reading.torch.dataset import (
+    TensorBatch,
+    WorkerError,
+    find_rank,
+    raised_in_worker,
+    to_tensors,
+)
 
 _MOST_WORKERS = 1024
 

@@ -2,30 +2,430 @@
 
 Only tokenizers whose steps are all known are compiled; a text with a character of unknown class, or
 perhaps an added token, is left to the tokenizer itself. Text is never normalized here.
+
+Byte-level BPE in compiled loops: the bytes of each piece of a text merged to ids.
+
+Merging is that of Sennrich et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all
+neighbours that can be joined, those of the lowest rank first, the leftmost of them first. Merging
+begins with characters, or their first bytes, where that is known to give the same
+(`corpusmill.tokenization.compiled.byte_level_characters`); pieces that are tokens are not merged
+(`corpusmill.tokenization.compiled.byte_level_tokens`).
+
+Characters, and first bytes of them, with which the merging of byte-level BPE may begin.
+
+Let the merges come in order: one that makes a token always has a lower rank than those that join
+this token to others. Then merging goes through the ranks from the lowest to the highest. Let the
+bytes of a character be merged to one token, and let no other merge take away a token on its left or
+right edge before that: each merge that has the character's first token, at some moment, as its
+right part has a higher rank than the merge that joins this token within the character, and each
+that has its last one as its left part has none that is lower. (If the ranks are equal, so are the
+pairs, of which the leftmost comes first.) Then, whatever stands beside the character, its bytes are
+merged to its token, and before any pair is joined of which that token is a part.
+
+The same holds for any other bytes that always stand together, such as all bytes of a character but
+the last one. In Thai, merges join the last byte of a character with the first two of the next one,
+which are the same for most characters: merging can begin with these two as one token.
 """
 
-from functools import partial
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from corpusmill.tokenization.compiled import byte_level_kernels as kernels
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
-from corpusmill.tokenization.compiled.byte_level_characters import (
-    begin_with_characters,
-    byte_tokens,
-    join_tokens,
-    read_pairs,
-)
-from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2, byte_alphabet
-from corpusmill.tokenization.compiled.byte_level_tokens import (
+from corpusmill.tokenization.compiled.byte_level_pieces import (
+    CL100K,
+    GPT2,
     LONGEST_TOKEN,
+    MOST_PAIRS,
+    QWEN2,
+    RANK_BITS,
+    PieceRules,
     WholeTokens,
+    byte_alphabet,
     collect_tokens,
+    end_of_piece,
+    find_rank,
+    find_token,
+    hash_pairs,
 )
+from corpusmill.tokenization.compiled.characters import has_byte, read_character
 from corpusmill.tokenization.compiled.exactness import find_pattern
-from corpusmill.tokenization.compiled.pair_table import MOST_PAIRS, hash_pairs
-from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, first_bytes
-from corpusmill.tokenization.tokenizer_json import Part, added_tokens, list_steps
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed, first_bytes
+from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
+
+Array = TypeVar("Array")
+
+
+class _Borrow:
+    """What numba compiles for `borrow`; numba is imported when a kernel that calls it is."""
+
+    def __call__(self, array: Array) -> Array:
+        return array
+
+    def __reduce__(self) -> str:
+        return "borrow"
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba.core.cgutils import copy_struct, get_null_value  # noqa: PLC0415
+        from numba.core.types import Function  # noqa: PLC0415
+        from numba.core.typing.templates import infer, make_intrinsic_template  # noqa: PLC0415
+        from numba.np.arrayobj import make_array  # noqa: PLC0415
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            make = make_array(signature.return_type)
+            lent = make(context, builder)
+            copy_struct(lent, make(context, builder, values[0]))
+            for owner in ("meminfo", "parent"):
+                setattr(lent, owner, get_null_value(getattr(lent, owner).type))
+            return lent._getvalue()
+
+        def borrow(_: Any, array: Any) -> Any:
+            return array(array), generate
+
+        # As numba's decorator `intrinsic`, which numba would have to be imported for.
+        return Function(infer(make_intrinsic_template(self, borrow, "borrow")))
+
+
+borrow = _Borrow()
+"""Return the memory of an array without its owner, in a kernel.
+
+Numba counts references to arrays, by atomic operations wherever an inlined kernel takes one as an
+argument: a quarter of the time of a loop with little work. It counts none to an array that nobody
+owns. The array must be an argument of the kernel, whose caller owns it, and neither it nor a part
+of it may be returned.
+"""
+
+
+# A piece with more bytes is left to the tokenizer, since merging takes the square of its length.
+LONGEST_PIECE = 512
+# The rows of a piece's workspace (see `merge_bytes`), and the key of neighbours never joined.
+IDS, KEYS, JOINED, BEFORE, AFTER, LAST = 0, 1, 2, 3, 4, 5
+WORKSPACE = (6, LONGEST_PIECE + 1)
+PLACE_BITS, NEVER = 31 - int(RANK_BITS), np.int32(2**31 - 1)
+NO_TOKEN = -1
+
+
+class Merges(NamedTuple):
+    """A vocabulary of byte-level BPE.
+
+    Attributes:
+        byte_ids: int32[256], the id of each byte.
+        characters: int32[code points], the ids of characters with which merging may begin; -1 for
+            others. Empty if it begins with bytes.
+        prefixes: int32[code points / 64], the ids of all bytes but the last one of other
+            characters, if merging may begin with these; or -1.
+        pairs: uint32[a power of two], the hash table of pairs of ids (see `pair_table`).
+        joined: int32[merges, 3]: by rank, the ids of a pair and of the joined token.
+    """
+
+    byte_ids: np.ndarray
+    characters: np.ndarray
+    prefixes: np.ndarray
+    pairs: np.ndarray
+    joined: np.ndarray
+
+
+@njit(inline="always")
+def look_up_pair(
+    pairs: np.ndarray, joined: np.ndarray, piece: np.ndarray, place: int, after: int
+) -> None:
+    """Write the key and the id that two neighbouring tokens of a piece are joined to.
+
+    Args:
+        pairs: that of `Merges`.
+        joined: likewise.
+        piece: the workspace of `merge_bytes`.
+        place: the left token.
+        after: the right token.
+    """
+    rank = find_rank(pairs, joined, piece[IDS, place], piece[IDS, after])
+    if rank >= 0:
+        piece[KEYS, place] = np.int32(rank << PLACE_BITS | place)
+        piece[JOINED, place] = joined[rank, 2]
+    else:
+        piece[KEYS, place] = NEVER
+
+
+@njit(inline="always")
+def begin_piece(merges: Merges, text: np.ndarray, start: int, end: int, piece: np.ndarray) -> int:
+    """Write the tokens with which merging begins to a workspace, and return their number.
+
+    Args:
+        merges: the vocabulary.
+        text: uint8[bytes]; the piece is valid UTF-8, unless merging begins with bytes alone.
+        start: where the piece begins.
+        end: where the piece ends.
+        piece: the workspace of `merge_bytes`.
+    """
+    byte_ids, characters, prefixes = merges.byte_ids, merges.characters, merges.prefixes
+    count, place = 0, start
+    while place < end:
+        token, joined, size = byte_ids[text[place]], 1, 1
+        if text[place] >= 0x80 and len(characters):
+            code, size = read_character(text, place)
+            whole = characters[code] if code < len(characters) else NO_TOKEN
+            block = code >> 6
+            if whole != NO_TOKEN:
+                token, joined = whole, size
+            elif block < len(prefixes) and prefixes[block] != NO_TOKEN:
+                token, joined = prefixes[block], size - 1
+        piece[IDS, count] = token
+        count += 1
+        for byte in range(place + joined, place + size):
+            piece[IDS, count] = byte_ids[text[byte]]
+            count += 1
+        place += size
+    return count
+
+
+@njit(inline="always")
+def merge_bytes(
+    merges: Merges, text: np.ndarray, start: int, end: int, piece: np.ndarray
+) -> np.int64:
+    """Write the ids of a piece to the beginning of the row IDS, and return their number.
+
+    Each token is kept at the place of the first one that was merged to it, with the places of its
+    neighbours; tokens never move, so that the search for the next pair is the same short loop each
+    time.
+
+    Args:
+        merges: the vocabulary.
+        text: uint8[bytes].
+        start: where the piece begins.
+        end: where the piece ends, at most LONGEST_PIECE later.
+        piece: int32[WORKSPACE], the workspace. Besides IDS, its rows are, for each token: what it
+            becomes together with the token after it (JOINED), the rank of that pair combined with
+            its own place (KEYS), and the tokens before and after it. LAST begins with the ids of
+            the pair that was joined last, and its rank.
+    """
+    count = begin_piece(merges, text, start, end, piece)
+    if count == 1:
+        return np.int64(count)
+    pairs, joined = merges.pairs, merges.joined
+    for place in range(count):
+        piece[BEFORE, place], piece[AFTER, place] = place - 1, place + 1
+        piece[KEYS, place] = NEVER
+    for place in range(count - 1):
+        look_up_pair(pairs, joined, piece, place, place + 1)
+    while True:
+        lowest = NEVER
+        for place in range(count):
+            lowest = min(lowest, piece[KEYS, place])
+        if lowest == NEVER:
+            break
+        left = lowest & (2**PLACE_BITS - 1)
+        right = piece[AFTER, left]
+        before, after = piece[BEFORE, left], piece[AFTER, right]
+        piece[LAST, 0], piece[LAST, 1] = piece[IDS, left], piece[IDS, right]
+        piece[LAST, 2] = lowest >> PLACE_BITS
+        piece[IDS, left], piece[AFTER, left] = piece[JOINED, left], after
+        piece[KEYS, left] = piece[KEYS, right] = NEVER
+        piece[BEFORE, after] = left
+        if after < count:
+            look_up_pair(pairs, joined, piece, left, after)
+        if before >= 0:
+            look_up_pair(pairs, joined, piece, before, left)
+    written = place = 0
+    while place < count:
+        piece[IDS, written] = piece[IDS, place]
+        written, place = written + 1, piece[AFTER, place]
+    return np.int64(written)
+
+
+@njit
+def merge_tokens(
+    merges: Merges, text: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the id that each of several pieces is merged to, and how.
+
+    Args:
+        merges: the vocabulary.
+        text: uint8[bytes], the pieces one after the other, none longer than LONGEST_PIECE.
+        ends: int64[pieces + 1] into text.
+
+    Returns:
+        merged: int32[pieces], -1 for pieces of several ids.
+        last: int32[pieces, 3], the two ids that are joined last, and the rank of that pair; of no
+            meaning for a single byte and for pieces of several ids.
+    """
+    merged, last = (
+        np.full(len(ends) - 1, NO_TOKEN, np.int32),
+        np.zeros((len(ends) - 1, 3), np.int32),
+    )
+    piece = np.zeros(WORKSPACE, np.int32)
+    for token in range(len(merged)):
+        if merge_bytes(merges, text, ends[token], ends[token + 1], piece) == 1:
+            merged[token] = piece[IDS, 0]
+            last[token] = piece[LAST, :3]
+    return merged, last
+
+
+@njit
+def encode_spans(
+    rules: PieceRules,
+    merges: Merges,
+    tokens: WholeTokens,
+    is_token_start: np.ndarray,
+    text: np.ndarray,
+    spans: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ids of stretches of text, each tokenized as a text of its own.
+
+    Args:
+        rules: the pattern's rules.
+        merges: the vocabulary.
+        tokens: pieces that need no merging.
+        is_token_start: bool[256], bytes with which added tokens begin.
+        text: uint8[bytes], valid UTF-8.
+        spans: int64[n, 2], first byte and end of each stretch.
+
+    Returns:
+        ids: int32[...], one stretch's after another's.
+        ends: int64[n + 1] into the ids.
+        left: bool[n], stretches that are left to the tokenizer and have no ids here.
+    """
+    text, rules = borrow(text), PieceRules(borrow(rules.classes), rules.any_case, rules.most_digits)
+    merges = Merges(
+        borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.prefixes),
+        borrow(merges.pairs), borrow(merges.joined),
+    )  # fmt: skip
+    tokens = WholeTokens(borrow(tokens.begins_long), borrow(tokens.pairs), borrow(tokens.joined))
+    ids = np.empty((spans[:, 1] - spans[:, 0]).sum(), np.int32)
+    ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
+    piece = np.empty(WORKSPACE, np.int32)
+    written = 0
+    for span in range(len(spans)):
+        place, stop = spans[span]
+        left[span] = has_byte(is_token_start, text, place, stop)
+        while place < stop and not left[span]:
+            end = end_of_piece(rules, text, place, stop)
+            if end < 0 or end - place > LONGEST_PIECE:
+                left[span] = True
+                break
+            whole = find_token(tokens, text, place, end)
+            if whole >= 0:
+                ids[written] = whole
+                written, place = written + 1, end
+                continue
+            count = merge_bytes(merges, text, place, end, piece)
+            for token in range(count):  # a slice would take longer
+                ids[written + token] = piece[IDS, token]
+            written, place = written + count, end
+        if left[span]:
+            written = ends[span]
+        ends[span + 1] = written
+    return ids[:written], ends, left
+
+
+# Most bytes of a character, and one that may be the last of any.
+_LONGEST, _LAST_BYTE = 4, b"\x80"
+
+
+def begin_with_characters(merges: Merges, model: Part) -> Merges:
+    """Let merging begin with characters, or their first bytes, wherever that gives the same ids.
+
+    Args:
+        merges: the tables of a model, to begin with bytes.
+        model: the BPE model of a tokenizer.json.
+    """
+    pairs, ranks = merges.joined, np.arange(len(model["merges"]))
+    size = max(model["vocab"].values()) + 1
+    made, (as_left, as_right) = np.full(size, -1), np.full((2, size), len(pairs))
+    np.maximum.at(made, pairs[:, 2], ranks)
+    np.minimum.at(as_left, pairs[:, 0], ranks)
+    np.minimum.at(as_right, pairs[:, 1], ranks)
+    if (made >= np.minimum(as_left, as_right)).any():
+        return merges
+    tokens = [*byte_tokens(model, _LONGEST).values()]
+    merged, joined_last = merge_tokens(merges, *join_tokens(tokens))
+    last = np.full((size, 3), -1)  # both parts of each token, and the rank of their merge
+    joined = (merged >= 0) & (np.array([*map(len, tokens)]) > 1)
+    last[merged[joined]] = joined_last[joined]
+    ids = np.arange(size)
+    apart = (last[:, 2] >= 0) & _is_apart(ids, last, 0, as_right) & _is_apart(ids, last, 1, as_left)
+    begun = {
+        token: number
+        for token, number in zip(tokens, merged.tolist(), strict=True)
+        if number >= 0 and apart[number]
+    }
+    codes = {_code_point(token): number for token, number in begun.items()}
+    blocks = {_code_point(token + _LAST_BYTE) // 64: number for token, number in begun.items()}
+    return merges._replace(characters=_tabulate(codes), prefixes=_tabulate(blocks))
+
+
+def _is_apart(
+    tokens: npt.NDArray[np.int64],
+    last: npt.NDArray[np.int64],
+    edge: int,
+    lowest_ranks: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Whether no merge with a token beside them comes before the last one within tokens.
+
+    Args:
+        tokens: int64[n], their ids.
+        last: int64[ids, 3], both parts of each token and the rank of their merge; -1 for a byte.
+        edge: 0 for the left edge, 1 for the right one.
+        lowest_ranks: int64[ids], the lowest rank of a merge that joins each token to one beyond
+            that edge.
+    """
+    apart = np.ones(len(tokens), np.bool_)
+    for _ in range(_LONGEST - 1):
+        parts, ranks = last[tokens, edge], last[tokens, 2]
+        is_joined = parts >= 0
+        lowest = lowest_ranks[parts]
+        apart &= ~is_joined | (lowest > ranks if edge == 0 else lowest >= ranks)
+        tokens = np.where(is_joined, parts, tokens)
+    return apart
+
+
+def _tabulate(numbers: dict[int, int]) -> npt.NDArray[np.int32]:
+    """Return an array of numbers by their keys; those of negative keys are left out."""
+    table = np.full(max(numbers, default=-1) + 1, NO_TOKEN, np.int32)
+    for key, number in numbers.items():
+        if key >= 0:
+            table[key] = number
+    return table
+
+
+def _code_point(token: bytes) -> int:
+    """The code point of a token that is a single character; -1 for others."""
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return -1
+    return ord(text) if len(text) == 1 else -1
+
+
+def read_pairs(model: Part) -> npt.NDArray[np.int32]:
+    """Return int32[merges, 3]: by rank, the ids of both parts and of the joined token."""
+    vocabulary = model["vocab"]
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    ids = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
+    return np.array(ids, np.int32).reshape(-1, 3)
+
+
+def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
+    """Return the bytes of each token of a vocabulary that has at most `longest` of them."""
+    alphabet = byte_alphabet()
+    return {
+        token: bytes(alphabet[character] for character in token)
+        for token in model["vocab"]
+        if 0 < len(token) <= longest and alphabet.keys() >= set(token)
+    }
+
+
+def join_tokens(
+    tokens: Iterable[bytes],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of tokens, one after the other, and int64[tokens + 1], where each begins."""
+    tokens = [*tokens]
+    return np.frombuffer(b"".join(tokens), np.uint8), np.cumsum([0, *map(len, tokens)])
+
 
 # any_case and most_digits of `PieceRules`.
 _RULES = {GPT2: (False, 2**62), CL100K: (True, 3), QWEN2: (True, 1)}
@@ -46,7 +446,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     merges = read_merges(model)
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
-    known = partial(kernels.encode_spans, rules, merges, tokens, first_bytes(tokenizer_json))
+    known = partial(encode_spans, rules, merges, tokens, first_bytes(tokenizer_json))
     return completed(known, encode_plainly)
 
 
@@ -67,16 +467,16 @@ def is_known(tokenizer_json: Part) -> bool:
     )
 
 
-def read_merges(model: Part) -> kernels.Merges:
+def read_merges(model: Part) -> Merges:
     """Read the tables of a BPE model of a tokenizer.json, to begin with bytes."""
     vocabulary = model["vocab"]
     byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
     joined = read_pairs(model)
     none = np.empty(0, np.int32)
-    return kernels.Merges(byte_ids, none, none, hash_pairs(joined), joined)
+    return Merges(byte_ids, none, none, hash_pairs(joined), joined)
 
 
-def find_whole_tokens(merges: kernels.Merges, model: Part) -> WholeTokens:
+def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
     """Find the tokens that are found by their bytes.
 
     Args:
@@ -84,7 +484,7 @@ def find_whole_tokens(merges: kernels.Merges, model: Part) -> WholeTokens:
         model: the BPE model of a tokenizer.json.
     """
     text, ends = join_tokens(byte_tokens(model, LONGEST_TOKEN).values())
-    merged, _ = kernels.merge_tokens(merges, text, ends)
+    merged, _ = merge_tokens(merges, text, ends)
     padded = np.append(text, np.zeros(LONGEST_TOKEN, np.uint8))
     tokens: WholeTokens = collect_tokens(padded, ends, merged)
     return tokens
@@ -99,8 +499,8 @@ def _merges_make_every_token(tokenizer_json: Part) -> bool:
     added = {token["content"] for token in added_tokens(tokenizer_json)}
     tokens = {
         name: token
-        for name, token in byte_tokens(model, kernels.LONGEST_PIECE).items()
+        for name, token in byte_tokens(model, LONGEST_PIECE).items()
         if name not in added
     }
-    merged, _ = kernels.merge_tokens(read_merges(model), *join_tokens(tokens.values()))
+    merged, _ = merge_tokens(read_merges(model), *join_tokens(tokens.values()))
     return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))

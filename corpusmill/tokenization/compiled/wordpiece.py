@@ -3,16 +3,215 @@
 The tokenizer's own normalizer and pre-tokenizer are asked what they do with each character of the
 scripts that are written with spaces; a text with another character, or perhaps an added token, is
 left to the tokenizer itself.
+
+WordPiece in compiled loops: text normalized and broken like BERT's, words cut into pieces.
+
+A word is cut greedily, the longest piece first (Devlin et al. 2019). The pieces are in a tree of
+their bytes, so that one walk along a word's bytes finds the longest.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.compiled import wordpiece_kernels as kernels
-from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, first_bytes
-from corpusmill.tokenization.tokenizer_json import Part, added_tokens
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.characters import has_byte, read_character
+from corpusmill.tokenization.compiled.unit_words import ONE, allocate_table, find_slot
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed, first_bytes
+from corpusmill.tokenization.tokenizer_file import Part, added_tokens
+
+# Classes of characters.
+IN_WORD, PUNCTUATION, BLANK = 0, 1, 2
+# The roots of the trees of pieces that begin words, and of pieces inside words.
+FIRST, INNER = 0, 1
+NO_TOKEN = -1
+_BYTE = np.uint64(8)
+
+
+class Characters(NamedTuple):
+    """What the normalizer turns each character into.
+
+    Attributes:
+        ends: int32[code points + 1]; parts[ends[c] : ends[c + 1]] is the normalized text of code
+            point c: for each of its characters the size, the class and the bytes.
+        parts: uint8[...].
+        growth: most bytes that a byte of text becomes.
+    """
+
+    ends: np.ndarray
+    parts: np.ndarray
+    growth: int
+
+
+class Pieces(NamedTuple):
+    """The vocabulary as two trees, whose roots are the nodes FIRST and INNER.
+
+    Attributes:
+        edges: a `hash_table`. A key is a node and a byte, as node << 8 | byte; its value is the
+            node that they lead to.
+        tokens: int32[nodes], the token that ends at each node, or NO_TOKEN.
+        unknown: the id of a word that cannot be spelt.
+        most_characters: longer words are unknown.
+    """
+
+    edges: np.ndarray
+    tokens: np.ndarray
+    unknown: int
+    most_characters: int
+
+
+@njit
+def find_edge(edges: np.ndarray, node: int, byte: int) -> np.int64:
+    """Return the slot of a node's edge, or the free one where it belongs."""
+    slot: np.int64 = find_slot(edges, np.uint64(node) << _BYTE | np.uint64(byte))
+    return slot
+
+
+@njit
+def plant_tokens(
+    text: np.ndarray, ends: np.ndarray, is_inner: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Make the two trees.
+
+    Args:
+        text: uint8[bytes], the tokens one after the other, those of INNER without their prefix.
+        ends: int64[tokens + 1] into text.
+        is_inner: bool[tokens], whether each belongs inside words.
+        numbers: int32[tokens], their ids.
+
+    Returns:
+        `edges` and `tokens` of Pieces.
+    """
+    edges, tokens = allocate_table(len(text)), np.full(len(text) + 2, NO_TOKEN, np.int32)
+    nodes = 2
+    for token in range(len(numbers)):
+        node = np.int64(INNER if is_inner[token] else FIRST)
+        for place in range(ends[token], ends[token + 1]):
+            slot = find_edge(edges, node, text[place])
+            if not edges[slot, 0]:
+                edges[slot, 0] = (np.uint64(node) << _BYTE | np.uint64(text[place])) + ONE
+                edges[slot, 1] = nodes
+                nodes += 1
+            node = np.int64(edges[slot, 1])
+        tokens[node] = numbers[token]
+    return edges, tokens[:nodes]
+
+
+@njit
+def cut_word(
+    pieces: Pieces, word: np.ndarray, size: int, characters: int, ids: np.ndarray, written: int
+) -> int:
+    """Append the ids of a word to those written, and return their new number.
+
+    Args:
+        pieces: the vocabulary.
+        word: uint8[at least size], its bytes.
+        size: their number; an empty word has no id.
+        characters: the number of its characters.
+        ids: int32[at least written + size].
+        written: the number of ids so far.
+    """
+    if size == 0:
+        return written
+    start, count, root = 0, written, FIRST
+    while start < size and characters <= pieces.most_characters:
+        node, place = np.int64(root), start
+        token, end = NO_TOKEN, start
+        while place < size:
+            slot = find_edge(pieces.edges, node, word[place])
+            if not pieces.edges[slot, 0]:
+                break
+            node, place = np.int64(pieces.edges[slot, 1]), place + 1
+            if pieces.tokens[node] != NO_TOKEN:
+                token, end = pieces.tokens[node], place
+        if token == NO_TOKEN:
+            break
+        ids[count] = token
+        count, start, root = count + 1, end, INNER
+    if start < size:
+        ids[written] = pieces.unknown
+        return written + 1
+    return count
+
+
+@njit
+def encode_text(
+    characters: Characters, pieces: Pieces, text: np.ndarray, word: np.ndarray, ids: np.ndarray
+) -> int:
+    """Write the ids of a text, and return their number; -1 if a character is not known.
+
+    Args:
+        characters: what each character is turned into.
+        pieces: the vocabulary.
+        text: uint8[bytes], valid UTF-8.
+        word: uint8[at least growth * bytes], a workspace for words.
+        ids: int32[likewise], written from its beginning.
+    """
+    place = size = in_word = written = 0
+    while place < len(text):
+        code, step = read_character(text, place)
+        place += step
+        if code + 1 >= len(characters.ends):
+            return -1
+        part, stop = characters.ends[code], characters.ends[code + 1]
+        while part < stop:
+            width, kind = characters.parts[part], characters.parts[part + 1]
+            if kind != IN_WORD:
+                written = cut_word(pieces, word, size, in_word, ids, written)
+                size = in_word = 0
+            if kind != BLANK:
+                for byte in range(width):
+                    word[size + byte] = characters.parts[part + 2 + byte]
+                size, in_word = size + width, in_word + 1
+            if kind == PUNCTUATION:
+                written = cut_word(pieces, word, size, in_word, ids, written)
+                size = in_word = 0
+            part += 2 + width
+    written = cut_word(pieces, word, size, in_word, ids, written)
+    return int(written)
+
+
+@njit
+def encode_spans(
+    characters: Characters,
+    pieces: Pieces,
+    is_token_start: np.ndarray,
+    text: np.ndarray,
+    spans: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ids of stretches of text, each tokenized as a text of its own.
+
+    Args:
+        characters: what each character is turned into.
+        pieces: the vocabulary.
+        is_token_start: bool[256], bytes with which added tokens begin.
+        text: uint8[bytes], valid UTF-8.
+        spans: int64[n, 2], first byte and end of each stretch.
+
+    Returns:
+        ids: int32[...], one stretch's after another's.
+        ends: int64[n + 1] into the ids.
+        left: bool[n], stretches that are left to the tokenizer and have no ids here.
+    """
+    growth = characters.growth
+    ids = np.empty(growth * (spans[:, 1] - spans[:, 0]).sum(), np.int32)
+    ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
+    longest = 0
+    for span in range(len(spans)):
+        longest = max(longest, spans[span, 1] - spans[span, 0])
+    word, own = np.empty(growth * longest, np.uint8), np.empty(growth * longest, np.int32)
+    for span in range(len(spans)):
+        start, stop = spans[span]
+        count = -1
+        if not has_byte(is_token_start, text, start, stop):
+            count = encode_text(characters, pieces, text[start:stop], word, own)
+        left[span] = count < 0
+        ends[span + 1] = ends[span] + max(count, 0)
+        ids[ends[span] : ends[span + 1]] = own[: max(count, 0)]
+    return ids[: ends[-1]], ends, left
+
 
 # Nearly all scripts that have spaces between words lie below this code point.
 _CODES = 0x3000
@@ -29,7 +228,7 @@ def compile_wordpiece(
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
     characters, pieces = read_characters(tokenizer), read_pieces(tokenizer_json["model"])
-    known = partial(kernels.encode_spans, characters, pieces, first_bytes(tokenizer_json))
+    known = partial(encode_spans, characters, pieces, first_bytes(tokenizer_json))
     return completed(known, encode_plainly)
 
 
@@ -45,7 +244,7 @@ def is_known(tokenizer_json: Part) -> bool:
     )
 
 
-def read_characters(tokenizer: Tokenizer) -> kernels.Characters:
+def read_characters(tokenizer: Tokenizer) -> Characters:
     """Find out what a tokenizer turns each character into.
 
     Args:
@@ -66,19 +265,19 @@ def read_characters(tokenizer: Tokenizer) -> kernels.Characters:
     growth = max(
         -(-len(text.encode()) // len(chr(code).encode())) for code, text in enumerate(normalized)
     )
-    return kernels.Characters(ends, np.frombuffer(b"".join(encoded), np.uint8), growth)
+    return Characters(ends, np.frombuffer(b"".join(encoded), np.uint8), growth)
 
 
 def _classify(tokenizer: Tokenizer, characters: list[str]) -> dict[str, int]:
     """Find the class of each character by how the pre-tokenizer breaks it from adjacent letters."""
     text = "".join(f"a{character}" for character in characters) + "a"
-    classes = np.full(len(text), kernels.BLANK)
+    classes = np.full(len(text), BLANK)
     for _, (start, end) in tokenizer.pre_tokenizer.pre_tokenize_str(text):
-        classes[start:end] = kernels.IN_WORD if end - start > 1 else kernels.PUNCTUATION
+        classes[start:end] = IN_WORD if end - start > 1 else PUNCTUATION
     return dict(zip(characters, classes[1::2].tolist(), strict=True))
 
 
-def read_pieces(model: Part) -> kernels.Pieces:
+def read_pieces(model: Part) -> Pieces:
     """Read the trees of a WordPiece model of a tokenizer.json."""
     prefix, vocabulary = model["continuing_subword_prefix"], model["vocab"]
     tokens = [(token, False, number) for token, number in vocabulary.items() if token]
@@ -88,11 +287,11 @@ def read_pieces(model: Part) -> kernels.Pieces:
         if token.startswith(prefix) and token != prefix
     ]
     encoded = [token.encode() for token, _, _ in tokens]
-    edges, token_of_node = kernels.plant_tokens(
+    edges, token_of_node = plant_tokens(
         np.frombuffer(b"".join(encoded), np.uint8),
         np.cumsum([0, *map(len, encoded)]),
         np.array([is_inner for _, is_inner, _ in tokens]),
         np.array([number for *_, number in tokens], np.int32),
     )
     unknown = vocabulary[model["unk_token"]]
-    return kernels.Pieces(edges, token_of_node, unknown, model["max_input_chars_per_word"])
+    return Pieces(edges, token_of_node, unknown, model["max_input_chars_per_word"])

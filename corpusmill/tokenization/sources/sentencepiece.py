@@ -11,8 +11,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
-from corpusmill.tokenization.special_tokens import USUAL_NAMES
-from corpusmill.tokenization.tokenizer_file import Encode, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import USUAL_NAMES, Encode, TokenizerOptions
 
 FORM = "SentencePiece model"
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from corpusmill.hub import describe_error
-from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, O200K, byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_pieces import CL100K, GPT2, O200K, byte_alphabet
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import PATTERN_CHOICES, TokenizerOptions
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.byte_level_bpe import (
+from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
     make_byte_level_counter,
     train_byte_level_bpe,
@@ -14,17 +14,15 @@ from corpusmill.tokenization.training.byte_level_bpe import (
 from corpusmill.tokenization.training.options import TrainingOptions
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
+    WordLevelOptions,
     make_unigram_counter,
+    make_word_level_counter,
     train_unigram,
     train_unigram_on_words,
-)
-from corpusmill.tokenization.training.word_counters import WordCounter
-from corpusmill.tokenization.training.word_level import (
-    WordLevelOptions,
-    make_word_level_counter,
     train_word_level,
     train_word_level_on_words,
 )
+from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.wordpiece import (
     WordPieceOptions,
     make_wordpiece_counter,

@@ -73,7 +73,7 @@ class WordRule:
         cuts_at_spaces: whether the words of a text are those of the stretches between its ASCII
             spaces and line breaks.
         is_of_pieces: whether the tokenizer's vocabulary decides
-            (`corpusmill.tokenization.words.pieces`), and `cut` is never called.
+            (`corpusmill.tokenization.words.marked_encoding`), and `cut` is never called.
         find_joins: if the words are those of `cut_unicode`, some of them joined: finds in texts
             which belong to the one before, as `corpusmill.tokenization.words.phrases` does.
     """

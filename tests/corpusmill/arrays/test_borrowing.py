@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
-from corpusmill.arrays.borrowing import borrow
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.byte_level_bpe import borrow
 
 
 @njit(inline="always")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.row_buffer import RowBuffer
+from corpusmill.arrays.ragged import RowBuffer
 
 SCHEMA = pa.schema(
     [
@@ -81,7 +81,7 @@ class Hidden:
             raise ModuleNotFoundError(f"No module named '{name}'")
 sys.meta_path.insert(0, Hidden())
 import pyarrow as pa
-from corpusmill.arrays.row_buffer import RowBuffer
+from corpusmill.arrays.ragged import RowBuffer
 RowBuffer(pa.schema([("ids", pa.list_(pa.int16())), ("key", pa.uint64()), ("kept", pa.bool_())]))
 """
 

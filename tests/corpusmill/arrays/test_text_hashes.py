@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.document_facts import digests_of
-from corpusmill.arrays.text_hashes import hash_lines, hash_texts
+from corpusmill.arrays.text_hashes import digests_of, hash_lines, hash_texts
 
 C1, C2, BITS = 0x87C37B91114253D5, 0x4CF5AD432745937F, 2**64 - 1
 

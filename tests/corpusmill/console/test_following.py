@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusmill.console.following import follow
+from corpusmill.console.traces import follow
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -11,11 +11,10 @@ from rich.console import Console
 from corpusmill.console.html_report import render_page
 from corpusmill.console.plots import FRAME, plot_report
 from corpusmill.console.terminal_report import print_inspection
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import printable
-from corpusmill.inspection.decoded_examples import DecodedExample, Piece
-from corpusmill.inspection.drawn_examples import DrawnExample
+from corpusmill.inspection.decoded_examples import DecodedExample, DrawnExample, Piece
 from corpusmill.inspection.figures import Distribution, Report, summarize
 from tests.tools.reports import HOSTILE_NAME, draw_all, hostile_manifest
 from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset

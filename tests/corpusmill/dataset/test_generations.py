@@ -3,7 +3,7 @@
 import numpy as np
 
 from corpusmill.corpus.batches import document_id
-from corpusmill.dataset.provenance import Generation, Provenance
+from corpusmill.dataset.manifest_entries import Generation, Provenance
 from corpusmill.layout.placement import Layout
 
 _LAYOUT = Layout(1, 1, 0)

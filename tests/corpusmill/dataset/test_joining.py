@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.joining import join_manifests
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
+from corpusmill.dataset.manifest_entries import Generation, Provenance, SourceFile
 from corpusmill.dataset.manifest_json import decode, encode
-from corpusmill.dataset.provenance import Generation, Provenance
 from corpusmill.layout.placement import Layout
 from tests.tools.manifests import small_manifest, small_shard
 

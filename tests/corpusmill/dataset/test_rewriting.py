@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.distributions import as_mapping
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.storage import UrlFolder

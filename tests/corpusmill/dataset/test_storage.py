@@ -14,7 +14,7 @@ from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
 from corpusmill.dataset.storage import LayeredFolder, UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
-from corpusmill.reading.tokenizer_check import check_tokenizer
+from corpusmill.reading.data_set import check_tokenizer
 from tests.tools.small_datasets import write_dataset
 
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.distributions import recount
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest_entries import recount
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Listed, Totals, compare_list, conclude, verify
 from corpusmill.errors import UserError

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.formats.parquet.compact_protocol import Byte, Long, encode_struct
-from corpusmill.formats.parquet.page_kernels import (
+from corpusmill.formats.parquet.footer import Byte, Long, encode_struct
+from corpusmill.formats.parquet.writer import (
     count_levels,
+    cut_pages,
     most_level_bytes,
     put_levels,
     put_runs,
     put_streams,
 )
-from corpusmill.formats.parquet.writer import cut_pages
 
 
 def read_runs(data: bytes, number: int) -> list[int]:

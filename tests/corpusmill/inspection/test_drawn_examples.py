@@ -9,7 +9,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
+from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from tests.tools.small_datasets import Recipe, write_dataset
 
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, Split
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.inspection.figures import summarize
 from corpusmill.inspection.findings import USUAL, Finding, find
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL, segment_column

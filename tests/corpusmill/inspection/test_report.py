@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.distributions import as_mapping, recount
 from corpusmill.dataset.manifest import Manifest, Split
+from corpusmill.dataset.manifest_entries import as_mapping, recount
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions, Padding

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.dataset.distributions import as_mapping
+from corpusmill.console.plots import bin_shares, cut_bins
+from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.inspection.corpus_measures import assign_bins, bin_edge
 from corpusmill.inspection.figures import Distribution
-from corpusmill.inspection.value_bins import bin_shares, cut_bins
 
 VALUES = st.lists(st.integers(0, 700) | st.integers(0, 2**40), min_size=1)
 

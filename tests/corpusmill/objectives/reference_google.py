@@ -1,7 +1,7 @@
 """The segment pairs of Google's own programs in plain Python, written from them to be read.
 
 create_pretraining_data.py of BERT, and of ALBERT without `random_next_sentence`. The kernel of
-`corpusmill.objectives.examples.google_pairs` draws other random numbers; its pairs must have the
+`corpusmill.objectives.examples.sentence_pairs` draws other random numbers; its pairs must have the
 same distribution (test_google_pairs.py). Its deliberate difference is made here, too: a random
 document is always another one.
 """

@@ -2,7 +2,7 @@
 
 From section 4.2 of the paper and the break modes `complete_doc` and `complete` of fairseq's
 TokenBlockDataset. `corpusmill.objectives.examples.full_sentences` and
-`corpusmill.objectives.examples.sentence_joins` must give exactly this.
+`corpusmill.objectives.combined_rows` must give exactly this.
 """
 
 from collections.abc import Iterable

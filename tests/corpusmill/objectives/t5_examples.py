@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.t5 import T5, T5Options
-from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.tools.builders import Corpus, build_pass
 
 PAD, END = 0, 1

@@ -164,7 +164,7 @@ def test_a_long_shard_is_packed_from_a_stock(monkeypatch: pytest.MonkeyPatch) ->
     objective = bert()
     in_memory = written(objective, corpus)
     for name in ("_PACKED_TOKENS", "_MOST_STOCKED_TOKENS"):
-        monkeypatch.setattr(f"corpusmill.objectives.examples.packed_rows.{name}", 600)
+        monkeypatch.setattr(f"corpusmill.objectives.examples.packing.{name}", 600)
     rows = written(objective, corpus)
     assert rows == written(objective, corpus, batch_rows=7)
     assert sorted(map(sorted, map(unmask, rows))) != sorted(map(sorted, map(unmask, in_memory)))

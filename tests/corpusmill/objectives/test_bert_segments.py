@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
-from corpusmill.dataset.distributions import recount
+from corpusmill.dataset.manifest_entries import recount
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.bert import Bert
 from tests.corpusmill.objectives import bert_examples

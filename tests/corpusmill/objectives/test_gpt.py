@@ -15,11 +15,10 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
-from corpusmill.objectives.examples.packed_rows import cumulate
+from corpusmill.objectives.examples.packing import cumulate
 from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.objectives.objective import Repeat
-from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives import reference_gpt
 from tests.tools.builders import (
     Corpus,
@@ -132,7 +131,7 @@ def test_rows_do_not_depend_on_batches(
 def test_a_long_shard_is_packed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of 64 tokens do not depend on batches."""
     for name in ("_PACKED_TOKENS", "_MOST_PACKED_TOKENS"):
-        monkeypatch.setattr(f"corpusmill.objectives.examples.packed_rows.{name}", 64)
+        monkeypatch.setattr(f"corpusmill.objectives.examples.packing.{name}", 64)
     gpt = objective(mode="pack", max_seq_length=16)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
     assert finish(gpt, corpus, 7) == finish(gpt, corpus, 1000)

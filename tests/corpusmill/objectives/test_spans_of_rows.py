@@ -18,13 +18,12 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.objectives.t5 import T5Options
-from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives.bert_examples import unmask
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools.builders import (
@@ -119,9 +118,9 @@ SIZES = {
     "t5._PIECE_TOKENS": 10,
     "t5._JOINED": 4,
     "t5._SHUFFLED_TOKENS": 100,
-    "examples.packed_rows._PACKED_TOKENS": 100,
-    "examples.packed_rows._MOST_PACKED_TOKENS": 100,
-    "examples.packed_rows._MOST_STOCKED_TOKENS": 100,
+    "examples.packing._PACKED_TOKENS": 100,
+    "examples.packing._MOST_PACKED_TOKENS": 100,
+    "examples.packing._MOST_STOCKED_TOKENS": 100,
 }
 
 

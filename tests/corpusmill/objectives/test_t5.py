@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import NO_PAD, Role
-from corpusmill.dataset.distributions import recount
-from corpusmill.dataset.manifest_checks import check_columns
+from corpusmill.dataset.manifest_entries import recount
+from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError
 from corpusmill.objectives import t5 as module
-from corpusmill.objectives.denoising.corrupter import SpanCorrupter
-from corpusmill.objectives.denoising.denoisers import Denoiser, count_noise, fit_tokens
+from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise, fit_tokens
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.t5 import T5Options
 from tests.corpusmill.objectives import reference_t5

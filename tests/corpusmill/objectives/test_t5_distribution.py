@@ -11,8 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusmill.objectives.denoising.corrupter import SpanCorrupter
-from corpusmill.objectives.denoising.denoisers import Denoiser
+from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
 from corpusmill.objectives.t5 import T5Options
 from tests.corpusmill.objectives import reference_t5
 from tests.corpusmill.objectives.t5_examples import END, SENTINELS, finish, objective, texts

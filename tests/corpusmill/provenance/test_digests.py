@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill.dataset.provenance import provenance_name
-from corpusmill.dataset.removal import removal_name
+from corpusmill.dataset.manifest_entries import provenance_name, removal_name
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.provenance.digests import find_shared, list_tables, read_digests
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, documents_schema

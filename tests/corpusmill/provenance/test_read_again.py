@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.arrays.document_facts import LENGTH, digests_of
+from corpusmill.arrays.text_hashes import LENGTH, digests_of
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.reading.cache.together import unpack_together
+from corpusmill.reading.cache.shard_cache import unpack_together
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import copy_lists
 

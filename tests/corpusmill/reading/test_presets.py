@@ -13,8 +13,8 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.token_windows import TokenWindows
+from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.document_attention import document_attention
-from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.testing import SmallBuild, small_text, small_tokenizer, write_dataset
 
 _TOKENIZER = small_tokenizer(

@@ -8,8 +8,8 @@ import pytest
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.rows import Integers
-from corpusmill.reading.stored_rows import StoredRow, stored_rows
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
+from corpusmill.reading.tracing import StoredRow, stored_rows
 
 
 class Measured(DataSet):

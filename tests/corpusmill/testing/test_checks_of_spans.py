@@ -9,7 +9,7 @@ from corpusmill.arrays import ragged
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.t5 import T5Options
-from corpusmill.testing.spans import check_spans
+from corpusmill.testing.objectives import check_spans
 from tests.tools.builders import Corpus, batch_of, build_pass, numbered_corpus
 from tests.tools.small_datasets import bert_tokenizer, t5_tokenizer
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.arrays.document_facts import text_facts
+from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import hash_documents
 from corpusmill.tokenization.encoding import drop_empty, encode_documents, tokenized_schema

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.special_tokens import find_special_tokens
+from corpusmill.tokenization.tokenizer_file import find_special_tokens
 from tests.tools.tokenizer_samples import PLAIN_PATH
 
 

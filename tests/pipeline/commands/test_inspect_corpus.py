@@ -15,12 +15,12 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.commands.corpus_graph import measure_job
+from pipeline.assembly import assemble_job
+from pipeline.corpus_graph import measure_job
+from pipeline.folders.run_folder import RunFolder
 from pipeline.options import CorpusOptions, RunOptions
-from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.inputs import list_inputs
-from pipeline.preparation.recipe import Recipe
-from pipeline.preparation.run_folder import RunFolder
+from pipeline.recipe.inputs import list_inputs
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
 from tests.tools.jobs import (
@@ -145,7 +145,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     estimate = numbers_of(inputs=large)["build"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
-    for module in ("transforms.recovery.workplace", "pipeline.preparation.run_folder"):
+    for module in ("transforms.recovery.workplace", "pipeline.folders.run_folder"):
         monkeypatch.setattr(f"{module}.remove_folder", lambda _: None)
     build([large], tokenizer_path, output, "--temp-location", kept)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.commands.sample_options import SampleOptions
+from pipeline.commands.train_tokenizer import SampleOptions
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-import transforms.count_words
+import transforms.corpus.count_words
 from corpusmill.console.process import FAILURE, USER_ERROR
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -291,12 +291,12 @@ def test_a_stopped_run_is_resumed_and_only_by_itself(
     train(sample, tmp_path / "whole.json", *WORDS)
     train_by_job(*WORDS, "--resume", refused=("--resume", "was stopped there"))
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.count_words, "add_partition", fail)
+        patch.setattr(transforms.corpus.count_words, "add_partition", fail)
         errors = train_by_job(*WORDS, status=FAILURE).errors
     assert re.search(r"Finished so far: \d+ tasks\. The same command with --resume", errors)
     train_by_job(*WORDS, refused=(f"--output {output}", "was stopped", "--resume"))
     train_by_job("--resume", refused=("--resume", "no run with this input and these options"))
-    monkeypatch.setattr(transforms.count_words, "count_task", fail)
+    monkeypatch.setattr(transforms.corpus.count_words, "count_task", fail)
     train_by_job(*WORDS, "--resume")
     assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert leftovers(tmp_path) == ["t.json", "whole.json"]

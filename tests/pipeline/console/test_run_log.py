@@ -114,7 +114,13 @@ def log_of(options: LogOptions) -> str:
     """What is logged of records of many origins."""
     errors = StringIO()
     with redirect_stderr(errors), open_log(options):
-        for name in ("pipeline", "transforms.read", "apache_beam.x", "PrismRunner", "urllib3"):
+        for name in (
+            "pipeline",
+            "transforms.corpus.read",
+            "apache_beam.x",
+            "PrismRunner",
+            "urllib3",
+        ):
             logging.getLogger(name).info("info of %s", name)
             logging.getLogger(name).error("error of %s", name)
         logging.error("error of root")
@@ -122,7 +128,7 @@ def log_of(options: LogOptions) -> str:
 
 
 def test_what_beam_says_is_hidden_unless_asked_for() -> None:
-    ours = ["error of pipeline", "error of transforms.read", "error of urllib3"]
+    ours = ["error of pipeline", "error of transforms.corpus.read", "error of urllib3"]
     assert [record["message"] for record in parse(log_of(LogOptions("json", "warning")))] == ours
     info = [record["message"] for record in parse(log_of(LogOptions("json")))]
     assert info == ["info of pipeline", *ours]

@@ -81,7 +81,7 @@ def test_bounds_of_a_job_elsewhere_have_a_cure(
 def test_bounds_of_this_machine_have_a_cure(
     tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.planning.bounds.most_workers", lambda: 3)
+    monkeypatch.setattr("pipeline.planning.planned_build.most_workers", lambda: 3)
     files = ("--sample-bytes", "200kB", "--output", tmp_path / "new" / "out")
     within, beyond = (
         plan("bert", tokenizer_path, "--corpus-bytes", size, "--workers", workers, *files)
@@ -103,7 +103,7 @@ def test_bounds_of_this_machine_have_a_cure(
 def test_the_number_of_input_files_is_bounded(
     tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.planning.bounds.MAX_FILES", 10)
+    monkeypatch.setattr("pipeline.planning.planned_build.MAX_FILES", 10)
     for number, is_exceeded in ((10, False), (11, True)):
         flags = ("--corpus-bytes", f"{number}GB", *_DATAFLOW)
         bound = find_bound(plan("bert", tokenizer_path, *flags), "input files")
@@ -117,7 +117,7 @@ def test_the_graph_of_a_job_elsewhere_is_bounded(
     flags = ("--corpus-bytes", "1TB", *_DATAFLOW)
     bound = find_bound(plan("bert", tokenizer_path, *flags), "graph of the job")
     assert not bound["is_exceeded"]
-    monkeypatch.setattr("pipeline.planning.bounds.LARGEST_PIPELINE", bound["value"] // 2)
+    monkeypatch.setattr("pipeline.planning.planned_build.LARGEST_PIPELINE", bound["value"] // 2)
     monkeypatch.setattr("pipeline.runners.proto_checks.LARGEST_PAYLOAD", 10)
     numbers = plan("bert", tokenizer_path, *flags)
     assert find_bound(numbers, "graph of the job")["is_exceeded"]

@@ -10,14 +10,12 @@ from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.bert import BertOptions
+from pipeline.assembly import cut_tasks
 from pipeline.options import CorpusOptions
-from pipeline.planning.planned_build import count_tasks
-from pipeline.planning.sample_parts import choose_parts
-from pipeline.planning.sample_text import write_sample_text
-from pipeline.preparation.assembly import cut_tasks
-from pipeline.preparation.build_options import BuildOptions
-from pipeline.preparation.inputs import InputFile
-from pipeline.preparation.recipe import Recipe, prepare
+from pipeline.planning.planned_build import count_tasks, write_sample_text
+from pipeline.planning.sample import choose_parts
+from pipeline.recipe.inputs import InputFile
+from pipeline.recipe.recipe import BuildOptions, Recipe, prepare
 
 _TEXT = DocumentOptions(input_format="text")
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.preparation.records import Records
+from pipeline.recipe.records import Records
 
 TEXTS = ["The lamp burns.\nIt is dark.", 'A "quoted" – naïve 文本 \U0001f600.', "", " \t<b>"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)

@@ -6,7 +6,7 @@ import pytest
 from corpusmill.commands.files import check_file
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import read_tokenizer
-from pipeline.preparation.inputs import InputFile, absolute, is_local, list_inputs, read_bytes
+from pipeline.recipe.inputs import InputFile, absolute, is_local, list_inputs, read_bytes
 from tests.tools.jobs import run_here
 from transforms.storage.files import create_file, open_file
 
@@ -154,7 +154,7 @@ def test_a_data_set_of_the_hub_is_ordered_by_its_name(
         (folder / "text").write_text(name)
         return folder / "text"
 
-    monkeypatch.setattr("pipeline.preparation.inputs.fetch_wikitext", fetch)
+    monkeypatch.setattr("pipeline.recipe.inputs.fetch_wikitext", fetch)
     files = list_inputs(["wikitext-2", "more"], str(tmp_path / "temp"))
     assert [file.name for file in files] == ["c.txt", "deep/d.txt", "wikitext-2"]
     assert files[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")

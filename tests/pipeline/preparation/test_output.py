@@ -9,9 +9,9 @@ import pytest
 from corpusmill.dataset.manifest import Split
 from corpusmill.dataset.manifest_json import encode
 from corpusmill.errors import UserError
-from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.output import check_output, is_complete
-from pipeline.preparation.temporary_folder import make_temporary_folder
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.output import check_output, is_complete
+from pipeline.folders.temporary_folder import make_temporary_folder
 from tests.tools.manifests import small_manifest, small_shard
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, end_claim, take_claim
 from transforms.recovery.workplace import Workplace

@@ -16,13 +16,13 @@ from corpusmill.console.terminal import Terminal
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization import sentence_tokenizer
-from corpusmill.tokenization.compiled.byte_level_patterns import CL100K
+from corpusmill.tokenization.compiled.byte_level_pieces import CL100K
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.preparation.inputs import list_inputs, read_bytes
-from pipeline.preparation.probe import prove_engine, prove_tokenizer, read_probe
+from pipeline.recipe.inputs import list_inputs, read_bytes
+from pipeline.recipe.probe import prove_engine, prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with
 
 TEXT = DocumentOptions(input_format="text")
@@ -179,7 +179,7 @@ def split_by(pattern: str) -> TokenizerFile:
 def test_a_regular_expression_that_does_not_end_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pipeline.preparation.probe._SECONDS", 2)
+    monkeypatch.setattr("pipeline.recipe.probe._SECONDS", 2)
     endless = split_by(r"(?:a|a){18}[^\w]")
     with pytest.raises(UserError, match="did not tokenize 1 texts of the corpus in 2 seconds"):
         prove_tokenizer(endless, ["a" * 10_000], Terminal(file=StringIO()))
@@ -187,7 +187,7 @@ def test_a_regular_expression_that_does_not_end_is_refused(
 
 def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     prove_tokenizer(split_by(r"\w+|\W"), ["a b"], Terminal(file=StringIO()))
-    monkeypatch.setattr("pipeline.preparation.probe._ENCODE", "raise ValueError('not so')")
+    monkeypatch.setattr("pipeline.recipe.probe._ENCODE", "raise ValueError('not so')")
     with pytest.raises(UserError, match=r"cannot tokenize .* \(ValueError: not so\).*'a\+'"):
         prove_tokenizer(split_by("a+"), ["a b"], Terminal(file=StringIO()))
     prove_tokenizer(split_by(CL100K), ["a b"], Terminal(file=StringIO()))

@@ -8,10 +8,10 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from pipeline.assembly import choose_range_bytes
 from pipeline.options import CorpusOptions, RunOptions
-from pipeline.preparation.assembly import choose_range_bytes
-from pipeline.preparation.inputs import InputFile
-from pipeline.preparation.recipe import Recipe
+from pipeline.recipe.inputs import InputFile
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine
 
 _FILE = InputFile("/corpus.txt", 640 * 10**6, "corpus.txt")

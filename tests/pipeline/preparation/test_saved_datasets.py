@@ -7,7 +7,7 @@ import datasets
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.preparation.inputs import list_inputs
+from pipeline.recipe.inputs import list_inputs
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import transforms.recovery.reveal
+import transforms.commit.replace
 from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
-from pipeline.preparation.settling import settle
+from pipeline.folders.output import settle
 from tests.tools.jobs import run_here
-from transforms.recovery.publish import Move
-from transforms.recovery.reveal import publish_files
+from transforms.commit.rename import Move
+from transforms.commit.replace import publish_files
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_readers_see_the_new_data_set_whenever_it_is_stopped_again(
             publish_files([move])
             moved.append(Path(move.destination).name)
 
-    monkeypatch.setattr(transforms.recovery.reveal, "publish_files", watch)
+    monkeypatch.setattr(transforms.commit.replace, "publish_files", watch)
     assert settle(str(stopped))
     # A manifest beside files of the old data set would be that of nothing.
     assert moved[-2:] == [MANIFEST, SUCCESS]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.preparation.temporary_folder import make_temporary_folder, temporary_folder
+from pipeline.folders.temporary_folder import make_temporary_folder, temporary_folder
 
 
 def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.provenance.store import OriginStore
 from deploy.dataflow import launch
+from pipeline.folders.beam_folder import BeamFolder
 from pipeline.options import RunOptions
-from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
 from tests.tools.jobs import Outcome, last_wins, run_here

@@ -12,8 +12,8 @@ from apache_beam.runners.portability.fn_api_runner.execution import ListBuffer
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
 from pipeline.runners.engine import Run
-from pipeline.runners.local.dealing import Deal, cut_inputs, join_parts
 from pipeline.runners.local.engine import LocalEngine
+from pipeline.runners.local.submission import Deal, cut_inputs, join_parts
 
 PARTS = [{"in": [bytes([number])]} for number in range(8)]
 FOR_EVER = float("inf")

@@ -15,31 +15,29 @@ from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.training.options import TrainingOptions
-from pipeline.commands.corpus_graph import measure_job
-from pipeline.commands.counting_job import count_corpus, plan_counting
-from pipeline.commands.dataset_editing import add_stages
-from pipeline.commands.sample_options import SampleOptions
-from pipeline.commands.sampled_corpus import SampledCorpus
-from pipeline.commands.verification_job import check_files
+from pipeline.assembly import assemble_job
+from pipeline.commands.train_tokenizer import SampleOptions
+from pipeline.corpus_graph import measure_job
+from pipeline.editing.edit_files import Edit
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
+from pipeline.jobs.editing import add_stages
+from pipeline.jobs.verification import check_files
+from pipeline.jobs.word_counting import SampledCorpus, count_corpus, plan_counting
 from pipeline.options import MAX_SHARDS, DatasetOptions, RunOptions
-from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.edit_files import Edit
-from pipeline.preparation.inputs import InputFile
-from pipeline.preparation.recipe import Recipe
-from pipeline.preparation.run_folder import RunFolder
-from pipeline.preparation.sources import NamedSource
+from pipeline.recipe.inputs import InputFile
+from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.sources import NamedSource
 from pipeline.runners.local.engine import LocalEngine
 from pipeline.runners.proto_checks import LARGEST_PIPELINE
 from tests.tools.manifests import small_manifest
 from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer, t5_tokenizer
 from tests.tools.translations import Translate, serve_translations
-from transforms.edit import Edited
-from transforms.edit_decision import EditPlan
-from transforms.known_texts import Held
-from transforms.plan import Plan
-from transforms.stored_files import StoredFile
+from transforms.corpus.known_texts import Held
+from transforms.corpus.plan import Plan
+from transforms.editing.edit import Edited, EditPlan
+from transforms.storage.checksums import StoredFile
 from transforms.verify import Checking
 
 Build = Callable[[beam.Pipeline], None]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.damage import damage_file
-from transforms.checksums import compute_checksum
 from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output, count_finished
 from transforms.recovery.workplace import Workplace
+from transforms.storage.checksums import compute_checksum
 
 
 class Work:

@@ -6,8 +6,8 @@ import pytest
 
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request
-from transforms.recovery import publish as publishing
-from transforms.recovery.publish import Move, duplicate, publish
+from transforms.commit import rename as publishing
+from transforms.commit.rename import Move, duplicate, publish
 from transforms.storage.files import list_folder, read_file, remove_folder, write_file
 
 NEW = [b"new" * index for index in range(5)]

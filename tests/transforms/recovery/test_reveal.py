@@ -8,8 +8,8 @@ import pytest
 from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.storage import UrlFolder
-from transforms.recovery.publish import Move
-from transforms.recovery.reveal import Reveal, reveal
+from transforms.commit.rename import Move
+from transforms.commit.replace import Reveal, reveal
 
 SEAL = b"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\n"
 CONTENTS = {MANIFEST: b"{}", SUCCESS: SEAL}

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.archives.members import ForwardStream
-from corpusmill.corpus.archives.tar import read_tar
+from corpusmill.corpus.archives import ForwardStream, read_tar
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
@@ -252,6 +251,6 @@ def test_small_members_are_read_as_large_ones(contents: list[bytes]) -> None:
     options = replace(TAR, max_document_bytes=9)
     small = read(data, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusmill.corpus.archives.members._SMALL_BYTES", -1)
+        patch.setattr("corpusmill.corpus.archives._SMALL_BYTES", -1)
         large = read(data, options)
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.document_facts import digests_of
+from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.filters.known_texts import (
     DIGEST_SCHEMA,
     HELD,

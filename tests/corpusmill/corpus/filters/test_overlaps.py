@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
-from corpusmill.corpus.filters.overlap_kernels import hash_words
 from corpusmill.corpus.filters.overlaps import (
     FEWEST_WORDS,
     RUN_WORDS,
     Passages,
+    hash_words,
     list_characters,
     load_overlaps,
 )

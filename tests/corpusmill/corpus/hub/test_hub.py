@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.hub.wikitext import fetch_wikitext
+from corpusmill.corpus.hub_data_sets import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.loopback_hub import DataSet, Hub, run_client, serve
 
@@ -21,7 +21,7 @@ SECOND += ["", " Another \n", " one"]
 FETCH = """
 import sys
 from corpusmill.errors import UserError
-from corpusmill.corpus.hub.wikitext import fetch_wikitext
+from corpusmill.corpus.hub_data_sets import fetch_wikitext
 try:
     print(fetch_wikitext(*sys.argv[1:]))
 except UserError as error:

@@ -14,7 +14,7 @@ from corpusmill.corpus.batches import ReadCounts, Reject, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.plain_reading import read_plainly
 from tests.tools.read_content import Content, read_ranges

@@ -8,8 +8,8 @@ import numpy as np
 
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.documents import read_text
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
-from corpusmill.corpus.text.reading import read_text
 from tests.tools.read_content import Content
 
 

@@ -10,7 +10,7 @@ from corpusmill.corpus.batches import document_id
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.corpus.text.reading import read_text
+from corpusmill.corpus.text.documents import read_text
 from tests.tools.plain_reading import MARK
 from tests.tools.read_content import read_ranges
 from tests.tools.wikitext import WIKITEXT_2

@@ -17,8 +17,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord.features import features_of, shape_of
-from corpusmill.formats.tfrecord.records import masked_checksum
+from corpusmill.formats.tfrecord.shards import features_of, masked_checksum, shape_of
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL
 from tests.tools.shard_samples import (
     BERT,

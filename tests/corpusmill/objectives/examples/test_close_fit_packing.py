@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
-from corpusmill.objectives.examples.close_fit_packing import pack_close_fit
+from corpusmill.objectives.examples.packing import pack_best_fit, pack_close_fit
 
 Rows = list[list[int]]
 

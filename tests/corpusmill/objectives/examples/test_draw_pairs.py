@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.examples.next_sentence_pairs import (
+from corpusmill.objectives.examples.sentence_pairs import (
     DOCUMENT,
     FIRST_LENGTH,
     FIRST_START,

@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 from corpusmill.arrays import ragged
 from corpusmill.objectives.examples.fill_in_the_middle import (
     ADDED,
-    count_token,
-    rearrange,
-    rearrange_windows,
-)
-from corpusmill.objectives.examples.fim_cuts import (
     PLAIN,
     PSM,
     SPM,
     CharacterCuts,
     bounds_of_pieces,
+    count_token,
     cut_tokens,
     derive_document_keys,
     derive_window_keys,
     draw_forms,
+    rearrange,
+    rearrange_windows,
 )
 from tests.corpusmill.objectives import reference_fim
 from tests.corpusmill.objectives.reference_fim import ROLES, permute, permute_window, undo

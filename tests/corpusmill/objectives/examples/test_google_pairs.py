@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.examples.google_pairs import draw_google_pairs
-from corpusmill.objectives.examples.next_sentence_pairs import (
+from corpusmill.objectives.examples.sentence_pairs import (
     DOCUMENT,
     FIRST_LENGTH,
     FIRST_START,
@@ -19,6 +18,7 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     SECOND_SOURCE,
     SECOND_START,
     PairRule,
+    draw_google_pairs,
 )
 from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.objectives import reference_google

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.examples.best_fit_packing import (
+from corpusmill.objectives.examples.packing import (
     assign_rows,
     order_by_length,
     pack_best_fit,

@@ -8,7 +8,7 @@ from scipy import stats
 
 from corpusmill.arrays.randomness import derive_keys
 from corpusmill.objectives.documents import Documents
-from corpusmill.objectives.examples.next_sentence_pairs import (
+from corpusmill.objectives.examples.sentence_pairs import (
     draw_front_cut,
     draw_random_segment,
     find_in_pool,

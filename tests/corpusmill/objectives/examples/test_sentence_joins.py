@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.objectives.examples.sentence_joins import join_rows
+from corpusmill.objectives.combined_rows import join_rows
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join
 from tests.tools.builders import corpora, numbered_corpus, offsets_of
 

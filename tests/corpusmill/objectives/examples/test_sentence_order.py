@@ -8,17 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.examples.next_sentence_pairs import (
+from corpusmill.objectives.examples.sentence_pairs import (
     DOCUMENT,
     FIRST_LENGTH,
     FIRST_START,
     INDEX,
+    IS_SWITCHED,
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
     PairRule,
+    draw_ordered_pairs,
 )
-from corpusmill.objectives.examples.sentence_order_pairs import IS_SWITCHED, draw_ordered_pairs
 from tests.corpusmill.objectives import reference_albert
 from tests.tools.builders import (
     Corpus,

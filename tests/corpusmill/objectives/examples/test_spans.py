@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.objectives.documents import Documents
-from corpusmill.objectives.examples.fill_in_the_middle import locate_parts, rearrange
-from corpusmill.objectives.examples.fim_cuts import PLAIN, PSM, SPM
+from corpusmill.objectives.examples.fill_in_the_middle import (
+    PLAIN,
+    PSM,
+    SPM,
+    locate_parts,
+    rearrange,
+)
 from corpusmill.objectives.examples.pair_rows import locate_segments
 from corpusmill.objectives.examples.spans import (
     cut_lists,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.examples.token_stream import (
+from corpusmill.objectives.examples.windows import (
     count_examples,
     count_shard_examples,
     locate_in_shards,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.manifest import Shard
-from corpusmill.reading.cache.notice import Notice
 from corpusmill.reading.cache.pieces import Piece
+from corpusmill.reading.cache.shard_cache import Notice
 from corpusmill.reading.cache.unpacking import batch_rows
 
 

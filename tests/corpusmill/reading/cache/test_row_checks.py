@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.reading.cache.row_checks import check_rows
-from corpusmill.reading.cache.unpacking import unpack_batch
+from corpusmill.reading.cache.unpacking import check_rows, unpack_batch
 from corpusmill.reading.rows import Lists, Values
 
 COLUMNS = (

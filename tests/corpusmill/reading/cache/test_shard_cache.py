@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.reading.cache import intact_files, shard_cache
+from corpusmill.reading.cache import pieces, shard_cache
 from corpusmill.reading.cache.pieces import Piece, PieceLimits
 from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_piece
@@ -246,7 +246,7 @@ def test_a_machine_that_starts_again_compares_every_byte(
     os.utime(values, ns=(status.st_atime_ns, status.st_mtime_ns))
     boot = values.with_name("boot_id")
     boot.write_text("another start")
-    monkeypatch.setattr(intact_files, "_BOOT_ID", boot)
+    monkeypatch.setattr(pieces, "_BOOT_ID", boot)
     assert np.array_equal(read_all(DataSet(bert, cache_folder=cache_folder)), expected)
 
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import word_column
 from corpusmill.objectives.masking.ernie import ErnieMasker
-from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.objectives.masking.masker import Masker
+from corpusmill.objectives.masking.masked_lm import MaskedLm, Masker
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.collators import collator_for
-from corpusmill.reading.collate.load_masking import DynamicMasking, derive_mask_keys
-from corpusmill.reading.collate.masked_lm_collator import MaskedLmCollator
+from corpusmill.reading.collate.masked_lm_collator import (
+    DynamicMasking,
+    MaskedLmCollator,
+    derive_mask_keys,
+)
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.mixture import JoinedSamples

@@ -8,8 +8,8 @@ from tests.conftest import CHECKOUT
 # What reads ahead is inside a generator that waits; a thread unpacks for it. Neither has ended.
 _PROGRAM = """
 from threading import Event
-from corpusmill.reading.load.background import BackgroundThread
-from corpusmill.reading.load.prefetching import prefetch
+from corpusmill.reading.load.batches import BackgroundThread
+from corpusmill.reading.load.loader import prefetch
 
 stopped = Event()
 

@@ -7,8 +7,9 @@ from threading import Thread
 from types import FrameType
 from typing import Any
 
-from corpusmill.reading.load import background, prefetching
-from corpusmill.reading.load.prefetching import prefetch
+from corpusmill.reading.load import batches as background
+from corpusmill.reading.load import loader as prefetching
+from corpusmill.reading.load.loader import prefetch
 
 
 def called_by_prefetch(frame: FrameType | None) -> bool:

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.reading.order.alternation import Turns
+from corpusmill.reading.order.mixture import Turns
 
 Quotas = tuple[int, ...]
 

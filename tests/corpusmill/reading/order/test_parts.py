@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.dataset.corpus_entry import Source
 from corpusmill.dataset.manifest import Manifest, OutputEntry, Shard, Split
-from corpusmill.dataset.provenance import Generation, Provenance
+from corpusmill.dataset.manifest_entries import Generation, Provenance, Source
 from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.reading.order.mixture import JoinedSamples
-from corpusmill.reading.order.parts import Pieces, cut_stretches, find_parts
+from corpusmill.reading.order.schedule import Pieces, cut_stretches, find_parts
 from tests.tools.manifests import small_manifest, small_shard
 from tests.tools.numbered_samples import NumberedSamples
 

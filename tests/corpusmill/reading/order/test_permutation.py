@@ -8,7 +8,7 @@ from numba import njit
 from scipy.stats import chisquare
 
 from corpusmill.arrays.randomness import derive_key, derive_keys
-from corpusmill.reading.order.permutation import permute, unpermute
+from corpusmill.reading.order.order import permute, unpermute
 
 
 @njit

@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.schedule import FixedBatches
-from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset, TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import mix
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 

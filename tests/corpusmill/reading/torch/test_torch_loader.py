@@ -7,9 +7,8 @@ from torch.utils.data import DataLoader
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader, find_rank, to_tensors
 from corpusmill.reading.torch.streaming import StreamingDataset
-from corpusmill.reading.torch.tensors import find_rank, to_tensors
 from tests.tools.traced_batches import forked, key, read_plainly
 
 

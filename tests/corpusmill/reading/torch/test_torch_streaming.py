@@ -10,7 +10,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
 from tests.tools.traced_batches import Key, forked, key, read_plainly
 

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
-from corpusmill.tokenization.compiled.byte_level_bpe import compile_byte_level_bpe, is_known
-from corpusmill.tokenization.compiled.byte_level_kernels import LONGEST_PIECE
-from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_bpe import (
+    LONGEST_PIECE,
+    compile_byte_level_bpe,
+    is_known,
+)
+from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.token_rows import (
     Recorder,

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.tokenization.compiled.byte_level_bpe import compile_byte_level_bpe, read_merges
-from corpusmill.tokenization.compiled.byte_level_characters import begin_with_characters
-from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_bpe import (
+    begin_with_characters,
+    compile_byte_level_bpe,
+    read_merges,
+)
+from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from tests.tools.byte_merges import make_tokenizer, token_name
 from tests.tools.token_rows import as_spans, plain_rows, refuse, rows
 

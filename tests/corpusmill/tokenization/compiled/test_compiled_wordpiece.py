@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers
 
-from corpusmill.tokenization.compiled.spans import EncodeSpans
+from corpusmill.tokenization.compiled.units import EncodeSpans
 from corpusmill.tokenization.compiled.wordpiece import compile_wordpiece, is_known
 from tests.tools.token_rows import Recorder, as_spans, plain_rows, plainly, refuse, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT

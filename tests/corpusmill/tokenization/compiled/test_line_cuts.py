@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from corpusmill.tokenization.compiled.exactness import choose_line_rule
-from corpusmill.tokenization.compiled.line_cuts import cut_at_lines
+from corpusmill.tokenization.compiled.exactness import choose_line_rule, cut_at_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization.compiled import unit_words, word_memo
-from corpusmill.tokenization.compiled import word_memo_kernels as kernels
-from corpusmill.tokenization.compiled.spans import EncodeTexts, encode_spans_by
+from corpusmill.tokenization.compiled import word_memo as kernels
+from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpusmill.tokenization.compiled import unit_words
-from corpusmill.tokenization.compiled import word_memo_kernels as kernels
+from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable
-from corpusmill.tokenization.compiled.word_memo_arrays import MemoArrays, allocate_memo
+from corpusmill.tokenization.compiled.word_memo import MemoArrays, allocate_memo
 from tests.corpusmill.tokenization.compiled.test_units import SEPARATING
 from tests.corpusmill.tokenization.compiled.test_units import texts as texts_with_ideographs
 from tests.tools.token_rows import as_arrays

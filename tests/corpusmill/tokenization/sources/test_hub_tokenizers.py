@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.tokenization.sources.hub import is_hub_name
+from corpusmill.tokenization.sources.read import is_hub_name
 from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
 from tests.tools.loopback_hub import COMMIT, DataSet, Hub, run_client, serve
 from tests.tools.tokenizer_samples import byte_level

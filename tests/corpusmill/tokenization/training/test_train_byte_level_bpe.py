@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
 
-from corpusmill.tokenization.training import byte_level_bpe
-from corpusmill.tokenization.training.byte_level_bpe import (
+from corpusmill.tokenization.training import merges as byte_level_bpe
+from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
     train_byte_level_bpe,
 )

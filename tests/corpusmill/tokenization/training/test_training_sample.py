@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from corpusmill.tokenization.training.sample import draw_documents, draw_pieces
+from corpusmill.tokenization.training.counted_words import draw_documents, draw_pieces
 
 IDS = np.arange(0, 2_000_000, 100, dtype=np.uint64)
 

@@ -8,18 +8,16 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from corpusmill.tokenization.training import word_counters
-from corpusmill.tokenization.training.bert_characters import (
+from corpusmill.tokenization.training.counted_words import WordLimits, count_text
+from corpusmill.tokenization.training.merges import write_bytes
+from corpusmill.tokenization.training.word_counters import (
     IDEOGRAPHS,
     MANY_CODES,
-    read_bert_characters,
-)
-from corpusmill.tokenization.training.byte_level_bpe import write_bytes
-from corpusmill.tokenization.training.counted_words import WordLimits, count_text
-from corpusmill.tokenization.training.word_counters import (
     BertCounter,
     ByteLevelCounter,
     UnitCounter,
     WordCounter,
+    read_bert_characters,
     word_cutter,
 )
 from tests.tools.plain_word_counts import count_words, split_before_words

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.word_level import WordLevelOptions, train_word_level
+from corpusmill.tokenization.training.unigram import WordLevelOptions, train_word_level
 from tests.tools.tokenizer_samples import TEXT
 
 UNKNOWN = "<u>"

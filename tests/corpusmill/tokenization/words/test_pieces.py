@@ -11,7 +11,7 @@ from tokenizers.models import Unigram
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.words.pieces import find_continuing
+from corpusmill.tokenization.words.marked_encoding import find_continuing
 from tests.tools.token_rows import encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
 

@@ -13,14 +13,14 @@ import pytest
 from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError
-from pipeline.runners.flink.rest import CANCELED, FlinkRest, NoAnswerError, Overview
-from pipeline.runners.flink.watch import (
+from pipeline.runners.flink.job import (
     FlinkJobError,
     FlinkSilentError,
     FlinkWatch,
     describe_failure,
     end_job,
 )
+from pipeline.runners.flink.rest import CANCELED, FlinkRest, NoAnswerError, Overview
 
 JOB = "0ec4aec6a5a0319ee0a68c2b455ae740"
 PYTHON_ERROR = (
@@ -129,7 +129,7 @@ def watch(
     flink: Flink, clock: Clock, counters: Counters, patience: float = 60, folder: str = ""
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.runners.flink.watch.time", clock)
+        patch.setattr("pipeline.runners.flink.job.time", clock)
         FlinkWatch(FlinkRest(flink.address), JOB, counters, patience, folder, 30).wait()
 
 

@@ -1,1 +1,0 @@
-"""Documents from tar archives and WET files."""

@@ -1,1 +1,0 @@
-"""Corpora of the Hugging Face hub."""

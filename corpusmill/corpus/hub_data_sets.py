@@ -1,0 +1,265 @@
+"""Files of data sets on the Hugging Face hub, by name: `hf://datasets/organization/name`.
+
+The hub's endpoint, token and offline mode are those of huggingface_hub (HF_ENDPOINT, HF_TOKEN or a
+login, HF_HUB_OFFLINE). Files are listed at one commit, which their paths name, and are read from
+the hub, not downloaded first.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from glob import has_magic
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import huggingface_hub
+import pyarrow.parquet as pq
+
+from corpusmill.corpus.input_formats import take_suffixes
+from corpusmill.errors import UserError
+from corpusmill.hub import (
+    SCHEME,
+    TIMEOUT_SECONDS,
+    DataSetName,
+    describe_error,
+    explain_error,
+    fetch_files,
+)
+
+# The branch on which the hub keeps the Parquet files that it made of other files.
+CONVERTED = "refs/convert/parquet"
+# Bytes of one request.
+_BLOCK_BYTES = 4 * 2**20
+
+# The names of splits, as the datasets library recognizes them.
+_SPLITS = {
+    "train": "train", "training": "train", "test": "test", "testing": "test", "eval": "test",
+    "evaluation": "test", "validation": "validation", "valid": "validation", "dev": "validation",
+    "val": "validation",
+}  # fmt: skip
+
+
+class _Named(NamedTuple):
+    """What a name on the hub refers to.
+
+    Attributes:
+        name: as the user wrote it.
+        data_set: "organization/name".
+        revision: a branch, a tag or a commit; None for the main branch.
+        path: of a file or folder, or a glob; empty for the whole data set.
+    """
+
+    name: str
+    data_set: str
+    revision: str | None
+    path: str
+
+    def ask(self, revision: str | None) -> "huggingface_hub.DatasetInfo":
+        return huggingface_hub.HfApi().dataset_info(
+            self.data_set, revision=revision, timeout=TIMEOUT_SECONDS
+        )
+
+    def refuse(self, cause: str, cure: str) -> UserError:
+        return UserError(f"--input {self.name}", cause, cure)
+
+
+def is_hub_path(path: str) -> bool:
+    """Whether a path names files on the hub."""
+    return path.startswith(SCHEME)
+
+
+def open_hub_file(path: str) -> BinaryIO:
+    """Open a file for reading from any position; it is fetched in blocks of 4 MiB as it is read.
+
+    Args:
+        path: one of those that `list_hub_files` returns.
+    """
+    # Each process and thread has its own filesystem; the client opens new connections after a fork.
+    return cast(BinaryIO, huggingface_hub.HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
+
+
+def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
+    """List the files that a name on the hub refers to, with their bytes.
+
+    Args:
+        name: `hf://datasets/organization/name`, optionally with `@revision`, and with the path of
+            a file or folder, or a glob. Without path and suffixes it means the Parquet files of the
+            data set, or else those that the hub has made of it; if their names tell splits, only
+            the train split.
+        suffixes: the wanted ones, of the files of a folder or a whole data set.
+
+    Returns:
+        Paths with the commit as their revision: they mean the same bytes at any later time.
+
+    Raises:
+        UserError: the hub, the data set or the file is not available, or it is not clear which
+            files are meant.
+    """
+    parsed = DataSetName.parse(name)
+    if not parsed:
+        cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
+        raise UserError(f"--input {name}", "it names no data set of the hub", cure)
+    named = _Named(name, *parsed)
+    with _explain_errors(named):
+        files = _list_named(named, suffixes)
+        first = next((path for path, size in files.items() if size), None)
+        if first:  # a user who may list a data set is perhaps not allowed to read it
+            with huggingface_hub.HfFileSystem().open(first, "rb", cache_type="none") as stream:
+                stream.read(1)
+    return files
+
+
+def _list_named(named: _Named, suffixes: Sequence[str]) -> dict[str, int]:
+    info = named.ask(named.revision)
+    root = f"datasets/{named.data_set}@{info.sha}"
+    if not named.path and not suffixes:
+        return _list_parquet(named, info, _list_files(root))
+    files = _list_files(f"{root}/{named.path}".rstrip("/"))
+    if not files:
+        cure = "Check the path; globs such as hf://datasets/a/b/*.jsonl work, quoted"
+        raise named.refuse(f"{named.data_set} has no such file", cure)
+    if has_magic(named.path) or list(files) == [f"{SCHEME}{root}/{named.path}"]:
+        return files
+    return {path: files[path] for path in take_suffixes(named.name, list(files), suffixes)}
+
+
+def _list_files(path: str) -> dict[str, int]:
+    """List the files of a folder or glob in order, except those whose names start with a point."""
+    hub = huggingface_hub.HfFileSystem()
+    listed = hub.glob(path, detail=True) if has_magic(path) else hub.find(path, detail=True)
+    return {
+        f"{SCHEME}{name}": entry["size"]
+        for name, entry in sorted(cast(dict[str, dict[str, Any]], listed).items())
+        if entry["type"] == "file" and not PurePosixPath(name).name.startswith(".")
+    }
+
+
+def _list_parquet(
+    named: _Named, info: "huggingface_hub.DatasetInfo", files: dict[str, int]
+) -> dict[str, int]:
+    """Choose the Parquet files of the train split of a data set with one configuration."""
+    card: Any = info.card_data or {}
+    configurations = [entry.get("config_name", "") for entry in card.get("configs") or []]
+    parquet = {path: size for path, size in files.items() if path.endswith(".parquet")}
+    name = named.name.rstrip("/")
+    if not parquet:
+        from huggingface_hub.errors import RevisionNotFoundError  # noqa: PLC0415  as above
+
+        suffixes = ", ".join(sorted({PurePosixPath(path).suffix for path in files} - {""}))
+        try:
+            converted = named.ask(CONVERTED)
+        except RevisionNotFoundError:
+            cause = f"it has no Parquet files, and the hub made none of it (it has {suffixes})"
+            raise named.refuse(cause, f"Name files of it: {name}/*.jsonl") from None
+        parquet = _list_files(f"datasets/{named.data_set}@{converted.sha}")
+        configurations = sorted({path.split("@")[1].split("/")[1] for path in parquet})
+    if len(configurations) > 1:
+        cause = f"it has several configurations: {', '.join(configurations)}"
+        cure = f"Name the files of one: {name}/path, where * stands for any name"
+        raise named.refuse(cause, cure)
+    return _take_train(named, parquet)
+
+
+def split_of(path: str) -> str | None:
+    """Return the split that a path tells: the file's name first, then the folders from the inside.
+
+    Example:
+        "data/train-00000-of-00002.parquet" and "train/test/0.parquet" tell "train" and "test".
+    """
+    for name in reversed(PurePosixPath(path.lower()).parts):
+        for word in re.split(r"[^a-z0-9]+", name):
+            if word in _SPLITS:
+                return _SPLITS[word]
+    return None
+
+
+def _take_train(named: _Named, files: dict[str, int]) -> dict[str, int]:
+    """Return the files of the train split, or all files if no name tells a split."""
+    splits = {path: split_of(path.partition("@")[2].partition("/")[2]) for path in files}
+    if not any(splits.values()):
+        return files
+    train = {path: size for path, size in files.items() if splits[path] == "train"}
+    if not train:
+        others = ", ".join(sorted({split for split in splits.values() if split}))
+        cause = f"it has files of the splits {others}, but none of a train split"
+        raise named.refuse(cause, "Name the files by their path or a glob")
+    return train
+
+
+@contextmanager
+def _explain_errors(named: _Named) -> Iterator[None]:
+    """Turn the errors of the hub's client into a user's error."""
+    try:
+        yield
+    except UserError:
+        raise
+    # The transport is requests, httpx or another, depending on the version, with its own errors.
+    except Exception as error:
+        raise named.refuse(*explain_error(error)) from error
+
+
+# The names that users write, and the configurations of the data set that the article loads.
+WIKITEXT = {"wikitext-2": "wikitext-2-raw-v1", "wikitext-103": "wikitext-103-raw-v1"}
+SPLITS = ("train", "validation", "test")
+
+REPOSITORY = "Salesforce/wikitext"
+ROWS_AT_A_TIME = 8192
+
+
+def fetch_wikitext(name: str, destination: str | Path, split: str = "train") -> Path:
+    """Download a split of WikiText and write its rows as the lines of one text file.
+
+    If the hub cannot be reached, its cache is used. Memory is bounded by a row group of the
+    Parquet files.
+
+    Args:
+        name: "wikitext-2" or "wikitext-103".
+        destination: folder for the text; made if it is missing.
+        split: "train", "validation" or "test".
+
+    Returns:
+        The path of `wiki.<split>.tokens`, in which each row ends with one newline. It replaces an
+        older file of that name once it is complete.
+
+    Raises:
+        UserError: for an unknown name or split, or if neither the hub nor its cache has the files.
+    """
+    if name not in WIKITEXT:
+        cause = "it is not the name of a data set that can be downloaded"
+        raise UserError(name, cause, f"Use {' or '.join(WIKITEXT)}, or the path of a file")
+    if split not in SPLITS:
+        raise UserError(f"{name}, split {split!r}", "no such split", f"Use {', '.join(SPLITS)}")
+    files = _parquet_files(name, split)
+    path = Path(destination) / f"wiki.{split}.tokens"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    with partial.open("w", encoding="utf-8", newline="\n") as text:
+        for file in files:
+            text.writelines(_lines(file))
+    return partial.replace(path)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """Read the column `text` of a Parquet file; each row ends with one newline."""
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=["text"]):
+            for row in batch.column(0).to_pylist():
+                yield f"{(row or '').rstrip(chr(10))}\n"
+
+
+def _parquet_files(name: str, split: str) -> list[Path]:
+    """Return the split's Parquet files in the hub's cache, in order."""
+    pattern = f"{WIKITEXT[name]}/{split}-[0-9]*-of-[0-9]*.parquet"
+    try:
+        files = fetch_files(REPOSITORY, [pattern], "dataset")
+        # "train-00000-of-00002.parquet" says how many files there are.
+        if not files or len(files) != int(files[-1].stem.rpartition("-")[2]):
+            names = ", ".join(file.name for file in files) or "none"
+            raise FileNotFoundError(f"files matching {pattern} are incomplete, found: {names}")
+    except Exception as error:  # the cure is the same for all of them
+        raise UserError(
+            f"{name} (split {split!r} of the data set {REPOSITORY} on the Hugging Face hub)",
+            f"it cannot be downloaded ({describe_error(error)})",
+            "Download it on a machine with access to the hub and pass the path of its text file",
+        ) from error
+    return files

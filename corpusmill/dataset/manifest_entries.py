@@ -1,0 +1,461 @@
+"""The entries of a manifest: what was read and left out, provenance, removals, distributions.
+
+    provenance/rows-train-00000-of-00032.parquet         of what the rows of a shard are made
+    provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
+
+`corpusmill.provenance` writes and reads them.
+
+The distributions of a data set's rows, counted again from its columns.
+
+An objective's `measure` counts them before the examples are written; here they come from what was
+written, ragged or padded, so that the two can be compared.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec import Meta
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
+from corpusmill.corpus.batches import OFFSET_BITS, document_id
+from corpusmill.formats import shard_names
+from corpusmill.layout.placement import Layout
+
+# [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
+_FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
+# Counts take memory for each value up to the largest, which is refused beyond this or the longest
+# row of the manifest.
+_LARGEST = 2**16
+_LENGTHS = {Role.TOKEN_IDS: "length", Role.TARGET_IDS: "target_length"}
+
+Counts = npt.NDArray[np.int64]
+
+
+def _row_counts(
+    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater
+) -> Counts:
+    """int64[rows]: how many values of each row are above 0, or compare otherwise with it."""
+    if is_padded(column):
+        return np.asarray(compare(matrix_of(column), 0).sum(axis=1, dtype=np.int64))
+    values, offsets = ragged.from_arrow(column)
+    # A fifth of the time of running sums.
+    places = np.flatnonzero(compare(values, 0))
+    return np.diff(np.searchsorted(places, offsets)).astype(np.int64)
+
+
+def recount(
+    batch: pa.RecordBatch, columns: Iterable[Column], longest: int = _LARGEST
+) -> dict[str, Counts]:
+    """The distributions that the columns of a batch give.
+
+    Args:
+        batch: rows as they are in a shard.
+        columns: those to count, the tokens first.
+        longest: the most tokens of a row.
+
+    Returns:
+        {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
+        "words": ..., "predictions": ..., "target_length": ..., "pieces": ...} as far as there are
+        columns of these roles, and one of each class by the column's name; each
+        int64[largest value + 1].
+
+    Raises:
+        ValueError: a value is negative or too large.
+
+    Example:
+        One row with input_ids [2, 10, 11, 3, 12, 3] and token_type_ids [0, 0, 0, 0, 1, 1] gives
+        "length" [0, 0, 0, 0, 0, 0, 1], "first_segment_length" [0, 0, 1] and
+        "second_segment_length" [0, 1].
+    """
+    rows: dict[str, Counts] = {}
+    for column in columns:
+        array = batch.column(column.name)
+        match column.role:
+            case Role.TOKEN_IDS | Role.TARGET_IDS:
+                rows[_LENGTHS[column.role]] = row_lengths(array, column.pad)
+            case Role.SEGMENTS:
+                second = _row_counts(array)
+                rows["first_segment_length"] = rows["length"] - second - _FIRST_SPECIAL
+                rows["second_segment_length"] = np.maximum(0, second - _SECOND_SPECIAL)
+            case Role.WORDS:
+                # 0 is a word's first token; padding is -1.
+                rows["words"] = _row_counts(array, np.equal)
+            case Role.POSITIONS:
+                # Position 0 holds [CLS], which is never predicted, so that a 0 is padding.
+                rows["predictions"] = _row_counts(array)
+            case Role.BOUNDARIES:
+                # All of a row's boundaries but the first are above 0, and padding is not.
+                rows["pieces"] = _row_counts(array)
+            case Role.CLASS:
+                rows[column.name] = array.to_numpy()
+    for name, values in rows.items():
+        largest = int(values.max(initial=0))
+        if largest > max(longest, _LARGEST):
+            raise ValueError(f"a row has the {name} {largest:,}, above {max(longest, _LARGEST):,}")
+    return {name: np.bincount(values) for name, values in rows.items()}
+
+
+def as_mapping(counts: Counts) -> dict[int, int]:
+    """The counts of the values that occur; [0, 4, 0, 3] gives {1: 4, 3: 3}."""
+    values = np.flatnonzero(counts)
+    return dict(zip(values.tolist(), counts[values].tolist(), strict=True))
+
+
+def from_mapping(numbers: Mapping[int, int]) -> Counts:
+    """The counts of all values up to the largest; {1: 4, 3: 3} gives [0, 4, 0, 3]."""
+    counts = np.zeros(1 + max(numbers, default=-1), np.int64)
+    for value, number in numbers.items():
+        counts[value] = number
+    return counts
+
+
+def add_counts(total: Counts, more: Counts) -> Counts:
+    """The sum of two distributions of unequal length; [1] and [0, 2] give [1, 2]."""
+    if len(total) < len(more):
+        total, more = more, total
+    result = total.astype(np.int64)
+    result[: len(more)] += more
+    return result
+
+
+def add_all(totals: dict[str, Counts], more: Mapping[str, Counts]) -> None:
+    """Add distributions to the totals of the same names."""
+    for name, counts in more.items():
+        totals[name] = add_counts(totals.get(name, counts[:0]), counts)
+
+
+def weigh_segments(distributions: Mapping[str, Counts | Mapping[int, int]]) -> int:
+    """The tokens of both segments of all rows, without special tokens; 0 where rows have none."""
+    names = ("first_segment_length", "second_segment_length")
+    return sum(weigh(distributions[name]) for name in names if name in distributions)
+
+
+def weigh(counts: Counts | Mapping[int, int]) -> int:
+    """The sum of all values of a distribution; [4, 0, 3] and {0: 4, 2: 3} give 6."""
+    if isinstance(counts, Mapping):
+        return sum(value * number for value, number in counts.items())
+    return int(counts @ np.arange(len(counts)))
+
+
+@dataclass(frozen=True)
+class NamedFilter:
+    """A filter.
+
+    Attributes:
+        name: as the user gave it.
+        package: the installed package that provides it, with its version; None where there is none.
+    """
+
+    name: str
+    package: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationFile:
+    """A file of an evaluation set.
+
+    Attributes:
+        path: its name below the folder of all of them.
+        bytes: its size.
+        sha256: hexadecimal digest of its bytes.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation set that documents were compared with.
+
+    Attributes:
+        files: sorted by path.
+        passages: number of passages that were compared.
+        ignored: number of passages that were too short.
+        runs: number of different runs of words.
+        sha256: hexadecimal digest of the runs' hashes.
+    """
+
+    files: tuple[EvaluationFile, ...]
+    passages: int
+    ignored: int
+    runs: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """Which documents were left out.
+
+    Attributes:
+        filters: in the order in which they were asked.
+        drop_duplicates: whether all but the first of equal documents were.
+        evaluation: what documents were compared with, and dropped if they share a run of words.
+    """
+
+    filters: tuple[NamedFilter, ...] = ()
+    drop_duplicates: bool = False
+    evaluation: Evaluation | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of filters, as a command line has them."""
+        duplicates = {"drop_duplicates": True} if self.drop_duplicates else {}
+        files = self.evaluation.files if self.evaluation else ()
+        return {
+            "filter": [entry.name for entry in self.filters],
+            **duplicates,
+            "drop_overlap_with": [file.path for file in files],
+        }
+
+
+Number = Annotated[int, Meta(ge=0, le=2**62)]
+# Of a part that is added to a data set; names of its shards hold it.
+ADDED_TAG = r"more\d+"
+# Of a source; names of shards and of counts hold it, and tags must be told from it.
+SOURCE_NAME = "[A-Za-z][A-Za-z0-9_]*"
+SourceName = Annotated[str, Meta(pattern=rf"\A(?!{ADDED_TAG}\Z){SOURCE_NAME}\Z")]
+MAX_REPEAT = 1000
+_Checksum = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the corpus.
+
+    Attributes:
+        path: its name below the input.
+        bytes: its size.
+        crc32c: checksum of its bytes, in hexadecimal; None where it was not computed, as for files
+            on the hub, whose names hold the commit.
+    """
+
+    path: str
+    bytes: Number
+    crc32c: _Checksum | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A part of the corpus with a name.
+
+    Attributes:
+        name: as the user named it; the names of its files begin with it and a slash.
+        repeat: how often each of its documents was taken; the part after the decimal point is the
+            probability of once more. Where parts of a data set took them differently, it is the
+            mean by bytes.
+        files: number of its files.
+        bytes: their size.
+        counts: of its own text, as those of all stages are in the manifest.
+    """
+
+    name: SourceName
+    repeat: Annotated[float, Meta(gt=0, le=MAX_REPEAT)]
+    files: Number
+    bytes: Number
+    counts: Mapping[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CorpusEntry:
+    """What was read.
+
+    Attributes:
+        options: how documents and sentences were found.
+        sentence_splitter: name and version of the splitter; None where lines are sentences.
+        bytes: size of all files.
+        files: sorted by path.
+        package: the installed package that provides the input format; None for ours.
+        filtering: which documents were left out; None where all were kept.
+        sources: sorted by name; empty where no part of the corpus has a name.
+    """
+
+    options: Mapping[str, Any]
+    sentence_splitter: str | None
+    bytes: Number
+    files: tuple[SourceFile, ...]
+    package: str | None = None
+    filtering: Filtering | None = None
+    sources: tuple[Source, ...] = ()
+
+    def source_of(self, file: int) -> str | None:
+        """Return the name of the source of a file, by the file's number.
+
+        None where no source has a name.
+        """
+        return self.files[file].path.partition("/")[0] if self.sources else None
+
+
+VERSION = 1
+Kind = Literal["rows", "documents"]
+Ids = npt.NDArray[np.uint64]
+_SUFFIX = ".parquet"
+_TAG = re.compile(rf"-({ADDED_TAG})(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}\.parquet\Z")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A part of a data set that was built at a time.
+
+    Attributes:
+        first_file: the number of the first file of its corpus, among all files.
+        layout: by which its documents were spread over its shards.
+        tag: stands in the names of its shards; empty for the first generation.
+        shards: its number of shards of each split; empty where there is but one generation.
+        moved_by: by how much the numbers of its files grew when data sets were merged; None for
+            nothing. Its files of provenance, its layout and its draws have the ids from before.
+    """
+
+    first_file: Annotated[int, Meta(ge=0, le=2**24)]
+    layout: Layout
+    tag: Annotated[str, Meta(pattern=rf"\A({ADDED_TAG})?\Z")] = ""
+    shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
+    moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
+
+    @property
+    def first_id(self) -> int:
+        """What is added to the ids that its files have, so that they are those of the data set."""
+        return document_id(self.moved_by or 0, 0)
+
+    def first_file_of(self, source: int) -> int:
+        """Return the number of the first file of a source of its layout, among all files."""
+        first_document = self.layout.sources[source].first_document
+        return (first_document + self.first_id) >> OFFSET_BITS
+
+    def group(self, split: str, source: str | None) -> str:
+        """Return what takes the split's place in the names of shards of a split and source."""
+        return "-".join(filter(None, (split, source, self.tag)))
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How provenance was written.
+
+    Attributes:
+        version: of the files.
+        generations: the parts of the data set, in the order of their files.
+        has_spans: whether the objective tells which tokens a row is made of, and not only which
+            document it was built from.
+    """
+
+    version: Annotated[int, Meta(ge=1, le=1)]
+    generations: tuple[Generation, ...]
+    has_spans: bool = True
+
+    def generation_of(self, name: str) -> Generation:
+        """Return the generation that a file of provenance belongs to.
+
+        Args:
+            name: of the file (`provenance_name`).
+        """
+        tag = _TAG.search(name)
+        if len(self.generations) == 1 or tag is None:
+            return self.generations[0]
+        return next(one for one in self.generations if one.tag == tag[1])
+
+    def numbers_of(self, documents: Ids) -> npt.NDArray[np.int64]:
+        """Return the number of each document's generation, int64[n].
+
+        Args:
+            documents: uint64[n], their ids in the data set.
+        """
+        firsts = [document_id(generation.first_file, 0) for generation in self.generations]
+        ends = np.searchsorted(np.array(firsts, np.uint64), documents, side="right")
+        numbers: npt.NDArray[np.int64] = ends - 1
+        return numbers
+
+    def own_ids(self, documents: Ids) -> Ids:
+        """Return the ids, uint64[n], that documents had when they were built, before any merge.
+
+        Args:
+            documents: uint64[n], their ids in the data set.
+        """
+        moved = np.array([generation.first_id for generation in self.generations], np.uint64)
+        own: Ids = documents - moved[self.numbers_of(documents)]
+        return own
+
+    def select_held(self, generation: Generation, documents: Ids) -> Ids:
+        """Return those of some documents that rows of a generation may hold, which are its own.
+
+        Args:
+            generation: one of these generations.
+            documents: uint64[n], their ids in the data set.
+        """
+        held: Ids = documents[self.numbers_of(documents) == self.generations.index(generation)]
+        return held
+
+
+def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
+    """Return the name of a file of provenance.
+
+    Args:
+        kind: what it holds.
+        group: what takes the split's place in the names of shards.
+        number: of the shard in its group, from 0.
+        total: shards of the group.
+    """
+    shard = shard_names.fill(shard_names.DEFAULT, group, number, total)
+    return f"provenance/{kind}-{shard}{_SUFFIX}"
+
+
+def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[str]:
+    """Yield the names of a split's files of provenance, in the order of its shards.
+
+    Args:
+        files: the names of a data set's files, in the manifest's order.
+        kind: what they hold.
+        split: "train" or "validation".
+    """
+    begin = f"provenance/{kind}-{split}-"
+    yield from (name for name in files if name.startswith(begin))
+
+
+_BEGIN, _END = "provenance/removed-", ".parquet"
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Rows that are not in a data set any more, and why.
+
+    The counts of a manifest are those of the build, so that they still balance; the rows that it
+    has written are those of the shards and of all removals.
+
+    Attributes:
+        reason: which documents were removed ("url LIKE '%example%'"), in words or in SQL.
+        documents: the number of these documents.
+        rows: the number of rows that held any of their tokens.
+        tokens: the tokens of these rows.
+        segment_tokens: the tokens of both segments of these rows, without special tokens; 0 where
+            rows have none.
+        is_listed: whether a file of provenance lists the documents (`removal_name`).
+    """
+
+    reason: str
+    documents: Number
+    rows: Number
+    tokens: Number
+    segment_tokens: Number = 0
+    is_listed: bool = True
+
+    def __str__(self) -> str:
+        return (
+            f"{self.documents:,} documents ({self.reason}), with {self.rows:,} rows of "
+            f"{self.tokens:,} tokens"
+        )
+
+
+def removal_name(number: int) -> str:
+    """Return the name of the file that lists the documents of a removal.
+
+    Args:
+        number: of the removal, in the manifest's order.
+    """
+    return f"{_BEGIN}{number:05d}{_END}"

@@ -1,1 +1,0 @@
-"""Kernels that turn text into the inputs and targets of encoder-decoders."""

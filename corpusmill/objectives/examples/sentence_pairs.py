@@ -1,0 +1,456 @@
+"""Segment pairs for next-sentence prediction, as spans of token arrays.
+
+The algorithm is the article's ("Preparing Data for BERT Training", after Google's
+create_pretraining_data.py): scan sentences up to a target length, split them at random into two
+segments, replace the second by a stretch of a random document half of the time and put the unused
+sentences back, then cut the longer segment at a random end until the pair fits. Because the
+sentences of a document are contiguous, a segment is a span (start, length); nothing is copied here.
+
+Segment pairs for sentence-order prediction, as spans of token arrays.
+
+Source: ALBERT (Lan et al. 2019, section 3.1) and its create_pretraining_data.py without
+`random_next_sentence`: scan sentences until they reach a target length, split them at random into
+two segments, switch the two half of the time, then cut the longer one at a random end until the
+pair fits. Both segments are of one document, so that no pool of random documents is needed.
+
+One thing differs, on purpose. ALBERT gives a chunk of one sentence a random document as its second
+segment, and so asks its model to tell topics apart after all. Here such a sentence is itself cut in
+two, at a uniformly drawn token, and switched like any other pair. If it has one token only (it ends
+a document), its second segment is empty and it counts as in order.
+
+Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
+
+Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
+without `random_next_sentence`. The article's pairs
+(`corpusmill.objectives.examples.next_sentence_pairs`) differ in two things: its chunks include the
+sentence after the one that reaches the target, and its random segment is empty where the first
+segment reaches the target. Here a random segment always has a sentence at least, so that a second
+segment is empty only where there is no other document.
+
+ALBERT switches the segments half of the time, and draws a random document only for a chunk of one
+sentence; both have label 1. Today's pairs of `sentence-order`
+(`corpusmill.objectives.examples.sentence_order_pairs`) cut such a sentence in two instead.
+
+One thing differs, on purpose: a random segment never comes from the pair's own document. The
+originals draw up to ten times, and then take even that one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.objectives.documents import Documents
+
+# Columns of what `draw_pairs` returns.
+(
+    DOCUMENT,
+    INDEX,
+    FIRST_START,
+    FIRST_LENGTH,
+    SECOND_START,
+    SECOND_LENGTH,
+    SECOND_SOURCE,
+    IS_RANDOM,
+    SECOND_DOCUMENT,
+) = range(9)
+
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class PairRule(NamedTuple):
+    """How long pairs are.
+
+    Attributes:
+        max_num_tokens: the most tokens of a pair, without special tokens.
+        short_seq_prob: the probability of a shorter target, drawn once per pass over a document.
+    """
+
+    max_num_tokens: int
+    short_seq_prob: float
+
+
+@njit
+def draw_target_length(key: np.uint64, rule: PairRule) -> int:
+    """Draw the target length of a document's pairs from the first two draws of its stream."""
+    if to_uniform(draw(key, 0)) < rule.short_seq_prob:
+        return int(2 + to_below(draw(key, 1), rule.max_num_tokens - 1))
+    return rule.max_num_tokens
+
+
+@njit
+def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int, int]:
+    """Return the segments' lengths after the longer one has lost token after token until both fit.
+
+    If both are equal, the second loses a token, as in the article.
+
+    Example:
+        (9, 4) cut to 10 gives (6, 4); (5, 5) cut to 7 gives (4, 3).
+    """
+    excess = first + second - max_num_tokens
+    if excess <= 0:
+        return first, second
+    to_equal = min(abs(first - second), excess)
+    if first > second:
+        first -= to_equal
+    else:
+        second -= to_equal
+    rest = excess - to_equal
+    return first - rest // 2, second - (rest + 1) // 2
+
+
+@njit
+def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int]:
+    """Draw how many of `removed` tokens are cut from the front, each with probability one half.
+
+    Returns:
+        The number of tokens, and the number of the stream's next unused draw.
+    """
+    front = 0
+    while removed > 0:
+        bits = draw(key, counter)
+        counter += 1
+        if removed < 64:
+            bits &= _ALL_BITS >> np.uint64(64 - removed)
+        front += count_bits(bits)
+        removed -= 64
+    return front, counter
+
+
+@njit
+def cut_pair(
+    first: tuple[int, int],
+    second: tuple[int, int],
+    max_num_tokens: int,
+    key: np.uint64,
+    counter: int,
+) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Cut the segments of a pair at random ends until the pair fits.
+
+    Args:
+        first: start and length of the first segment.
+        second: start and length of the second segment.
+        max_num_tokens: the most tokens of the pair.
+        key: the key of the stream.
+        counter: the number of the stream's first unused draw.
+
+    Returns:
+        Both segments, and the number of the stream's next unused draw.
+    """
+    first_length, second_length = truncate_lengths(first[1], second[1], max_num_tokens)
+    first_cut, counter = draw_front_cut(key, counter, first[1] - first_length)
+    second_cut, counter = draw_front_cut(key, counter, second[1] - second_length)
+    first, second = (first[0] + first_cut, first_length), (second[0] + second_cut, second_length)
+    return first, second, counter
+
+
+@njit
+def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
+    """Return how many sentences from `begin` on make up a pair.
+
+    As in the article, the sentence after the one that reaches `target_length` is included.
+    """
+    count = 1
+    running_length = 0
+    while begin + count < end and running_length < target_length:
+        running_length += sentence_offsets[begin + count] - sentence_offsets[begin + count - 1]
+        count += 1
+    return count
+
+
+@njit
+def draw_random_segment(
+    key: np.uint64,
+    counter: int,
+    pool: Documents,
+    candidates_begin: int,
+    candidates_end: int,
+    own_document: int,
+    wanted: int,
+) -> tuple[int, int, int]:
+    """Draw a stretch of whole sentences, of at least `wanted` tokens if the document has them.
+
+    Args:
+        key: the key of the stream.
+        counter: the number of the first of the two draws used.
+        pool: the random documents.
+        candidates_begin: the first document of the pool that may be drawn.
+        candidates_end: the one after the last. At least one of them must not be `own_document`.
+        own_document: the place in the pool of the document that must not be drawn, or -1.
+        wanted: the tokens that fill the pair up to its target; 0 or less give an empty segment.
+
+    Returns:
+        The segment's document, a place in the pool; its start in the pool's tokens; its length.
+    """
+    others = candidates_end - candidates_begin - (1 if own_document >= 0 else 0)
+    document = candidates_begin + to_below(draw(key, counter), others)
+    if own_document >= 0 and document >= own_document:
+        document += 1
+    begin, end = pool.offsets[document], pool.offsets[document + 1]
+    sentence = begin + to_below(draw(key, counter + 1), end - begin)
+    start = pool.sentence_offsets[sentence]
+    stop = start
+    while sentence < end and stop - start < wanted:
+        sentence += 1
+        stop = pool.sentence_offsets[sentence]
+    return document, start, stop - start
+
+
+@njit
+def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.uint64) -> int:
+    """Return a document's place among the sorted ids pool_documents[begin:end], or -1."""
+    place = begin + int(np.searchsorted(pool_documents[begin:end], document))
+    return place if place < end and pool_documents[place] == document else -1
+
+
+@njit
+def write_segments(
+    pair: np.ndarray,
+    document: int,
+    index: int,
+    first: tuple[int, int],
+    second: tuple[int, int],
+    second_document: int,
+) -> None:
+    """Write the columns that say where the two segments of a pair stand.
+
+    Args:
+        pair: int64[9], the pair's row, changed in place.
+        document: the document's place in the batch.
+        index: the pair's number within the document's pass.
+        first: start and length of the first segment.
+        second: those of the second.
+        second_document: the place in the pool of a random second segment's document, or -1.
+    """
+    pair[DOCUMENT], pair[INDEX] = document, index
+    pair[FIRST_START], pair[FIRST_LENGTH] = first
+    pair[SECOND_START], pair[SECOND_LENGTH] = second
+    pair[SECOND_SOURCE], pair[SECOND_DOCUMENT] = second_document >= 0, second_document
+
+
+@njit
+def draw_pairs(
+    documents: Documents,
+    pool: Documents,
+    candidates: np.ndarray,
+    seed: int,
+    repeat: int,
+    rule: PairRule,
+) -> np.ndarray:
+    """Draw the segment pairs of one pass over a batch of documents.
+
+    If the pool holds no document but the pair's own, the pair keeps its own second segment; if it
+    has none either, the second segment is empty and the pair does not count as random.
+
+    Args:
+        documents: the batch.
+        pool: the random documents; the ids are sorted within each stretch.
+        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
+        seed: the data set's seed.
+        repeat: the number of the pass over the documents.
+        rule: how long pairs are.
+
+    Returns:
+        int64[pairs, 9]: the columns DOCUMENT (place in the batch), INDEX (within the document's
+        pass), FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE (0: the batch's
+        tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document),
+        SECOND_DOCUMENT (that document's place in the pool; -1 where there is none).
+    """
+    ids, offsets, sentence_offsets = documents
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
+    written = 0
+    for place in range(len(ids)):
+        key = derive_key(seed, ids[place], repeat, PAIRS)
+        target_length = draw_target_length(key, rule)
+        counter = 2
+        pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
+        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
+        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
+        begin, end = offsets[place], offsets[place + 1]
+        index = 0
+        while begin < end:
+            count = scan_chunk(sentence_offsets, begin, end, target_length)
+            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
+            middle = sentence_offsets[begin + kept]
+            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
+            second = (middle, sentence_offsets[begin + count] - middle)
+            is_random = has_others and (count == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
+            counter += 2
+            random_document = -1
+            if is_random:
+                wanted = target_length - first[1]
+                random_document, start, length = draw_random_segment(
+                    key, counter, pool, pool_begin, pool_end, own, wanted
+                )
+                second = (start, length)
+                counter += 2
+            begin += kept if is_random else count
+            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
+            write_segments(pairs[written], place, index, first, second, random_document)
+            pairs[written, IS_RANDOM] = is_random
+            written += 1
+            index += 1
+    return pairs[:written]
+
+
+# The class of the pairs: 1 if the two segments are switched.
+IS_SWITCHED = IS_RANDOM
+
+
+@njit
+def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
+    """Return how many sentences from `begin` on reach `target_length`, or are left.
+
+    This is one fewer than `corpusmill.objectives.examples.sentence_pairs.scan_chunk` takes:
+    ALBERT stops at the sentence that reaches the target, the article after the next one.
+    """
+    stop = begin + 1
+    while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
+        stop += 1
+    return stop - begin
+
+
+@njit
+def draw_split(
+    sentence_offsets: np.ndarray, begin: int, count: int, key: np.uint64, counter: int
+) -> int:
+    """Draw where the second segment of a chunk starts, in the batch's tokens.
+
+    Args:
+        sentence_offsets: int64[sentences + 1].
+        begin: the chunk's first sentence.
+        count: the number of its sentences.
+        key: the key of the stream.
+        counter: the number of the one draw used.
+
+    Returns:
+        The start of any sentence except the first. In a single sentence: the place of any token
+        except the first, or the sentence's end if it has one token.
+    """
+    bits = draw(key, counter)
+    if count > 1:
+        return int(sentence_offsets[begin + 1 + to_below(bits, count - 1)])
+    start, length = sentence_offsets[begin], sentence_offsets[begin + 1] - sentence_offsets[begin]
+    return int(start + 1 + (to_below(bits, length - 1) if length > 1 else 0))
+
+
+@njit
+def draw_ordered_pairs(documents: Documents, seed: int, repeat: int, rule: PairRule) -> np.ndarray:
+    """Draw the segment pairs of one pass over a batch of documents.
+
+    Args:
+        documents: the batch.
+        seed: the data set's seed.
+        repeat: the number of the pass over the documents.
+        rule: how long pairs are.
+
+    Returns:
+        int64[pairs, 9], the columns of
+        `corpusmill.objectives.examples.sentence_pairs.draw_pairs`: FIRST is the segment that
+        an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
+        in the document.
+
+    Example:
+        a document of the sentences [10, 11] and [12] gives one pair: FIRST is the span (0, 2) and
+        SECOND (2, 1), or the other way round with IS_SWITCHED 1.
+    """
+    ids, offsets, sentence_offsets = documents
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
+    written = 0
+    for place in range(len(ids)):
+        key = derive_key(seed, ids[place], repeat, PAIRS)
+        target_length = draw_target_length(key, rule)
+        counter = 2
+        begin, end = offsets[place], offsets[place + 1]
+        index = 0
+        while begin < end:
+            count = scan_to_target(sentence_offsets, begin, end, target_length)
+            start = sentence_offsets[begin]
+            middle = draw_split(sentence_offsets, begin, count, key, counter)
+            begin += count
+            first, second = (start, middle - start), (middle, sentence_offsets[begin] - middle)
+            is_switched = second[1] > 0 and to_uniform(draw(key, counter + 1)) < 0.5
+            counter += 2
+            if is_switched:
+                first, second = second, first
+            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
+            write_segments(pairs[written], place, index, first, second, -1)
+            pairs[written, IS_SWITCHED] = is_switched
+            written += 1
+            index += 1
+    return pairs[:written]
+
+
+@njit
+def draw_google_pairs(
+    documents: Documents,
+    pool: Documents,
+    candidates: np.ndarray,
+    seed: int,
+    repeat: int,
+    rule: PairRule,
+    is_ordered: bool,
+) -> np.ndarray:
+    """Draw the segment pairs of one pass over a batch of documents.
+
+    If the pool holds no document but the pair's own, no pair is random; a chunk of one sentence
+    then has an empty second segment, and the label 0.
+
+    Args:
+        documents: the batch.
+        pool: the random documents; the ids are sorted within each stretch.
+        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
+        seed: the data set's seed.
+        repeat: the number of the pass over the documents.
+        rule: how long pairs are.
+        is_ordered: whether segments are switched as for ALBERT, instead of drawn at random.
+
+    Returns:
+        int64[pairs, 9], the columns of `next_sentence_pairs.draw_pairs`; IS_RANDOM is the label: 1
+        if the second segment is of a random document, or if FIRST comes after SECOND in the
+        document.
+
+    Example:
+        a document of the sentences [10, 11] and [12] gives one pair with `is_ordered`: FIRST is the
+        span (0, 2) and SECOND (2, 1), or the other way round with the label 1.
+    """
+    ids, offsets, sentence_offsets = documents
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
+    written = 0
+    for place in range(len(ids)):
+        key = derive_key(seed, ids[place], repeat, PAIRS)
+        target_length = draw_target_length(key, rule)
+        counter = 2
+        pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
+        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
+        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
+        begin, end = offsets[place], offsets[place + 1]
+        index = 0
+        while begin < end:
+            count = scan_to_target(sentence_offsets, begin, end, target_length)
+            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
+            is_half = to_uniform(draw(key, counter + 1)) < 0.5
+            counter += 2
+            middle = sentence_offsets[begin + kept]
+            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
+            second = (middle, sentence_offsets[begin + count] - middle)
+            is_random = has_others and (count == 1 or (is_half and not is_ordered))
+            is_switched = is_ordered and is_half and count > 1
+            random_document = -1
+            if is_random:
+                wanted = max(1, target_length - first[1])
+                random_document, start, length = draw_random_segment(
+                    key, counter, pool, pool_begin, pool_end, own, wanted
+                )
+                second = (start, length)
+                counter += 2
+            elif is_switched:
+                first, second = second, first
+            begin += kept if is_random else count
+            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
+            write_segments(pairs[written], place, index, first, second, random_document)
+            pairs[written, IS_RANDOM] = is_random or is_switched
+            written += 1
+            index += 1
+    return pairs[:written]

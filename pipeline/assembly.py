@@ -1,0 +1,146 @@
+"""From a recipe to a job: all that is known before the first record is read."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from corpusmill.dataset.accounting import Expected
+from corpusmill.dataset.manifest import TOKENIZER
+from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.tokenization.words.word_marks import marked_dtype
+from pipeline.folders.run_folder import RunFolder
+from pipeline.graph import Job
+from pipeline.recipe.header import describe
+from pipeline.recipe.inputs import cut_files, sum_costs
+from pipeline.recipe.recipe import Recipe
+from pipeline.runners.engine import Engine
+from transforms.commit.contents import CommitOptions
+from transforms.corpus.duplicates import StoredPassages
+from transforms.corpus.plan import Plan, write_plan
+from transforms.corpus.tokenize import Tokenizing
+from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
+from transforms.shuffle import trees
+from transforms.shuffle.segments import Routes, plan_routes
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import write_file
+
+# An estimate: two bytes for each token, and four or five bytes of text.
+_STORED_BYTES_PER_TEXT_BYTE = 0.5
+
+
+def assemble_job(
+    recipe: Recipe,
+    engine: Engine,
+    folder: RunFolder,
+    max_rejects: float | None = None,
+    strict: bool = False,
+) -> Job:
+    """Make all that the graph is built from, and write plan and tokenizer where workers find them.
+
+    Args:
+        recipe: what the data set is made of.
+        engine: where the job runs, which decides how long the ranges are.
+        folder: the folder of the run.
+        max_rejects: how many rejects are allowed, as `DatasetOptions` has it.
+        strict: whether a data set with findings is refused.
+    """
+    range_bytes = folder.range_bytes or choose_range_bytes(recipe, engine)
+    path = join_path(folder.path, "plan.jsonl")
+    tasks = cut_tasks(recipe, range_bytes)
+    plan = write_plan(path, tasks, [file.path for file in recipe.files])
+    header = describe(recipe)
+    return Job(
+        objective=recipe.objective,
+        plan=plan,
+        range_bytes=range_bytes,
+        documents=recipe.documents,
+        filters=recipe.filters,
+        passages=_write_passages(recipe, folder.path),
+        corpus_bytes=recipe.text_bytes,
+        routes=choose_routes(recipe, plan.tasks),
+        output_options=recipe.output,
+        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
+        place=folder.place,
+        header=header,
+        sources=tuple(source.name for source in recipe.sources),
+        commit=replace(
+            _plan_commit(recipe, folder, plan, max_rejects),
+            sources=tuple(source.name for source in recipe.sources),
+            strict=strict,
+            is_awaited=engine.options.wait,
+            generation=header.provenance.generations[-1] if header.provenance else None,
+        ),
+    )
+
+
+def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
+    """Return the length of the longest range, which is less where documents are tiny."""
+    longest = engine.choose_range_bytes(sum_costs(recipe.files) + FILE_BYTES * len(recipe.files))
+    return longest if engine.options.range_bytes else round(longest / recipe.document_weight)
+
+
+def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
+    """Yield the ranges of each task."""
+    ranges = cut_files(recipe.files, recipe.documents, range_bytes)
+    first = recipe.first_file
+    for task in group_ranges(ranges, [file.cost for file in recipe.files], range_bytes):
+        yield [part._replace(file_index=first + part.file_index) for part in task]
+
+
+def choose_routes(recipe: Recipe, tasks: int) -> Routes:
+    """Return how the documents of so many tasks reach their shards."""
+    return plan_routes(
+        recipe.layout,
+        recipe.dataset.validation_share,
+        recipe.objective.repeats,
+        tasks,
+        round(recipe.text_bytes * _STORED_BYTES_PER_TEXT_BYTE),
+    )
+
+
+def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
+    tokenizer, words = recipe.tokenizer, recipe.objective.words
+    # The type of the ids in documents and pool.
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    path = join_path(folder, TOKENIZER)
+    write_file(path, tokenizer.json.encode())
+    return Tokenizing(
+        path=path,
+        sha256=tokenizer.digest,
+        token_dtype=dtype.name,
+        memoize=recipe.memoize,
+        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
+        words=words,
+        cuts=recipe.objective.text_cuts(recipe.dataset.seed),
+        engine=recipe.dataset.tokenizer_engine,
+        keep_fields=recipe.documents.keep_fields if has_provenance else (),
+        facts=has_provenance,
+    )
+
+
+def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
+    if recipe.evaluation is None:
+        return None
+    return StoredPassages.write(join_path(folder, "evaluation"), recipe.evaluation[0].encode())
+
+
+def _plan_commit(
+    recipe: Recipe, folder: RunFolder, plan: Plan, max_rejects: float | None
+) -> CommitOptions:
+    output, files = recipe.output, recipe.files
+    shard_format = FORMATS[output.output_format]
+    is_exact = all(file.splittable for file in files)
+    read_bytes = sum(file.bytes for file in files) if is_exact else -1
+    shards, repeats = recipe.layout.shards, recipe.objective.repeats
+    return CommitOptions(
+        place=folder.place,
+        tokenizer_path=join_path(folder.path, TOKENIZER),
+        record_path=folder.record_path,
+        suffixes=shard_format.suffixes(output),
+        joined=shard_format.joined,
+        expected=Expected(plan.ranges, read_bytes, shards, repeats),
+        max_rejects=max_rejects,
+        bins=recipe.bins,
+        shard_name=output.shard_name,
+        tasks=plan.tasks,
+        fan_in=trees.FAN_IN,
+    )

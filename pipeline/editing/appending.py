@@ -1,0 +1,262 @@
+"""A data set that grows: what it must be to be appended to or joined, and what it holds already."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import from_json, to_json
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.formats.shard_names import tells_parts_apart
+from corpusmill.provenance.digests import find_shared, list_tables
+from corpusmill.provenance.spans import Ids
+from corpusmill.provenance.store import OriginStore
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.changes import compare_files, describe_changes
+from pipeline.folders.output import find_files_of
+from pipeline.folders.run_folder import RunFolder
+from pipeline.recipe.header import describe
+from pipeline.recipe.recipe import Recipe
+from transforms.storage.file_systems import join_path
+
+if TYPE_CHECKING:
+    from pipeline.graph import Job
+
+_FLAG = "--append"
+# The tables of documents that a task reads: about four million documents.
+_MOST_TABLE_BYTES = 64 * 2**20
+# What may differ between generations, or follows from other entries.
+_FREE = (
+    "counts", "splits", "files", "provenance", "removals", "corpusmill_version", "corpus.bytes",
+    "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
+)  # fmt: skip
+
+
+class Appended:
+    """The data set to which a run adds a generation.
+
+    Args:
+        output: its folder.
+        run: the folder of the run; if that is resumed, it knows the data set as it was.
+
+    Attributes:
+        manifest: of the data set.
+
+    Raises:
+        UserError: there is no data set to which anything can be added.
+    """
+
+    def __init__(self, output: str, run: RunFolder) -> None:
+        self._place, self._is_resumed = BeamFolder(output), run.earlier is not None
+        self._folder: Folder
+        self._folder, self.manifest = open_data_set(self._place)
+        if run.earlier is not None:
+            if "appended_to" not in run.earlier:
+                cause = "the stopped run does not add to the data set"
+                raise UserError(f"{_FLAG} --resume", cause, "Leave --append out")
+            self.manifest = from_json(run.earlier["appended_to"])
+        self._check(output)
+
+    def _check(self, output: str) -> None:
+        if cause := why_alone(self.manifest):
+            cause = f"nothing can be added, as {cause}"
+            raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        """Return a recipe that continues the data set.
+
+        Raises:
+            UserError: its options or its tokenizer are not those of the data set, or only one of
+                both has sources with names.
+        """
+        names = ", ".join(source.name for source in self.manifest.corpus.sources)
+        if recipe.sources and not names:
+            cause = "the input has sources with names, and the data set has none"
+            raise UserError(_FLAG, cause, "Give --input")
+        if names and not recipe.sources:
+            cause = f"the data set has sources with names ({names}), and the input has none"
+            raise UserError(_FLAG, cause, "Give --source NAME=PATH, with one of them or another")
+        generations = self.manifest.provenance.generations if self.manifest.provenance else ()
+        first, tag = len(self.manifest.corpus.files), f"more{len(generations)}"
+        sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
+        recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
+        if changes := compare(self.manifest, describe(recipe)):
+            cause = f"the data set was built with other options: {changes}"
+            cure = "Give the options of the data set, which `corpusmill config` prints"
+            raise UserError(_FLAG, cause, cure)
+        return recipe
+
+    def list_stale(self, tag: str, shard_name: str | None) -> tuple[str, ...]:
+        """List files that another run with the same aim had moved when it was stopped for good.
+
+        Args:
+            tag: of the generation.
+            shard_name: the pattern of the names of shards.
+        """
+        known = {*self.manifest.entries, MANIFEST, SUCCESS}
+        names = (name for name in self._place.list() if name not in known)
+        return tuple(find_files_of(tag, names, shard_name))
+
+    def has_added(self, recipe: Recipe) -> bool:
+        """Whether the last generation was made of some files, and they are as they were.
+
+        If the run is resumed, it has not yet added them.
+
+        Args:
+            recipe: of the input.
+
+        Raises:
+            UserError: it was made of them with sources that were taken more or less often.
+        """
+        generations = self.manifest.provenance.generations if self.manifest.provenance else ()
+        if self._is_resumed or len(generations) < 2:
+            return False
+        own = self.manifest.corpus.files[generations[-1].first_file :]
+        last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=own))
+        if [*compare_files(last, recipe.files, self._place.written_at(SUCCESS))]:
+            return False
+        repeats = [source.repeat for source in generations[-1].layout.sources]
+        if repeats != [source.repeat for source in recipe.sources]:
+            taken = ", ".join(f"@{repeat:g}" for repeat in repeats)
+            cause = f"the text has been added, with the repeats {taken}"
+            cure = "Give these, or leave --resume out to add the text once more"
+            raise UserError(f"{_FLAG} --resume", cause, cure)
+        return True
+
+    def complete(self, job: "Job", existing: str, folder: str) -> "Job":
+        """Return a job that compares documents with those of the data set.
+
+        Args:
+            job: the job.
+            existing: what becomes of documents that are there already, as `DatasetOptions` has it.
+            folder: of the run.
+        """
+        if existing == "allow":
+            return job
+        # This needs Beam, and mistakes are found without it.
+        from transforms.corpus.known_texts import Held  # noqa: PLC0415
+        from transforms.corpus.plan import write_plan  # noqa: PLC0415
+
+        plan = write_plan(join_path(folder, "held.jsonl"), group_tables(self.manifest))
+        return replace(job, held=Held(self._folder, plan, existing == "refuse"))
+
+
+def why_alone(manifest: Manifest) -> str:
+    """Return why a data set can have one generation only; empty if it can have several."""
+    if manifest.provenance is None:
+        return "it was built without provenance, which tells its documents apart from new ones"
+    if manifest.output.shard_format.joined:
+        return f"all shards of a split are one file in {manifest.output.format}"
+    if not tells_parts_apart(manifest.output.options.shard_name):
+        pattern = manifest.output.options.shard_name
+        return f"its shards are named {pattern}, and new ones would take the place of old ones"
+    return ""
+
+
+def compare(earlier: Manifest, added: Manifest) -> str:
+    """Describe what keeps two manifests from being those of generations; empty if nothing does."""
+    changes = describe_changes(_entries(earlier), _entries(added))
+    more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
+    return f"{'; '.join(changes[:3])}{more}"
+
+
+def group_tables(
+    manifest: Manifest, most_bytes: int = _MOST_TABLE_BYTES
+) -> Iterator[list[tuple[str]]]:
+    """Group the tables of all documents that a data set has, or had before they were removed.
+
+    Args:
+        manifest: of the data set, which has provenance.
+        most_bytes: the size of a group, unless it has one table.
+
+    Yields:
+        The names of the tables of a group.
+    """
+    group, room = list[tuple[str]](), most_bytes
+    for name in list_tables(manifest):
+        size = manifest.entries[name].bytes
+        if group and size > room:
+            yield group
+            group, room = [], most_bytes
+        group.append((name,))
+        room -= size
+    if group:
+        yield group
+
+
+def _entries(manifest: Manifest) -> Any:
+    """Return what generations must have in common, as JSON has it."""
+    entries = json.loads(json.dumps(to_json(manifest)))
+    for path in _FREE:
+        *places, name = path.split(".")
+        entry = entries
+        for place in places:
+            entry = entry[place]
+        entry.pop(name, None)
+    return entries
+
+
+# A data set, as the user named it, and what it is.
+Opened = tuple[str, Folder, Manifest]
+
+
+def check_mergeable(opened: Sequence[Opened]) -> None:
+    """Refuse data sets that cannot be joined.
+
+    Raises:
+        UserError: if there are fewer than two, or they differ in what an option decides.
+    """
+    if len(opened) < 2:
+        cause = f"{len(opened)} data set{'s' * (not opened)} given, and two or more are joined"
+        raise UserError("merge", cause, "Give two data sets or more")
+    _, _, first = opened[0]
+    for name, _, manifest in opened:
+        if cause := why_alone(manifest):
+            raise UserError(name, f"it cannot be joined with another one, as {cause}", _CURE)
+        if bool(manifest.corpus.sources) != bool(first.corpus.sources):
+            number = "" if manifest.corpus.sources else "no "
+            cause = f"it has {number}sources with names, unlike {opened[0][0]}"
+            raise UserError(name, cause, _CURE)
+        if changes := compare(first, manifest):
+            raise UserError(
+                name, f"it was built with other options than {opened[0][0]}: {changes}", _CURE
+            )
+
+
+_CURE = "Read them together with `corpusmill.mix`, or build one data set of all text"
+
+
+def find_known(opened: Sequence[Opened]) -> list[Ids]:
+    """Find the documents of each data set whose text an earlier one holds, or held.
+
+    Returns:
+        uint64[n] for each data set, ids in ascending order.
+
+    Raises:
+        UserError: a file of provenance is damaged.
+    """
+    data_sets = [(folder, manifest) for _, folder, manifest in opened]
+    return [
+        find_shared(OriginStore(*data_set), data_sets[:number])
+        for number, data_set in enumerate(data_sets)
+    ]
+
+
+def refuse_known(opened: Sequence[Opened], found: Sequence[Ids]) -> None:
+    """Refuse data sets that hold the same text.
+
+    Args:
+        opened: the data sets.
+        found: what `find_known` has found.
+
+    Raises:
+        UserError: they do.
+    """
+    for (name, _, _), documents in zip(opened, found, strict=True):
+        if len(documents):
+            cause = f"the text of {len(documents):,} of its documents is in an earlier data set"
+            cure = "Leave them out with --existing skip, or keep them with --existing allow"
+            raise UserError(name, cause, cure)

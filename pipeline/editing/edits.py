@@ -1,0 +1,178 @@
+"""What a run is made of that removes rows from a data set, or copies some of them to another one.
+
+Such a run is not resumed. If it is stopped before readers see the new data set, the old one is as
+it was; if it is stopped later, the next command that changes the data set first finishes the work.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.dataset.generations import generation_of, is_generation
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.provenance.documents import documents_schema
+from corpusmill.provenance.removed_documents import read_removed
+from corpusmill.provenance.search import search_tables
+from corpusmill.provenance.spans import Ids
+from corpusmill.provenance.store import OriginStore
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.output import is_complete, refuse_alive, settle
+from pipeline.folders.run_folder import RECORD
+from pipeline.folders.temporary_folder import is_folder_of_run, is_place_of_run, is_removed
+from pipeline.recipe.inputs import absolute, read_bytes
+from transforms.recovery.claim import Claim, drop_claim, read_claim
+from transforms.storage.checksums import DamagedFileError, unseal
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import remove_folder
+
+_KIND = "edit"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Documents of a data set that a user has chosen.
+
+    Attributes:
+        table: the documents, ascending by id, without kept fields.
+        reason: how they were chosen, in SQL.
+    """
+
+    table: pa.Table
+    reason: str
+
+    @property
+    def ids(self) -> Ids:
+        """Their ids, uint64[n], ascending."""
+        ids: Ids = self.table.column("document").to_numpy()
+        return ids
+
+
+def describe_choice(where: str | None, documents: Sequence[int]) -> str:
+    """Return the options of a choice as a condition of SQL.
+
+    Raises:
+        UserError: not one of them is given, or an id is not valid.
+    """
+    if (where is None) == (not documents):
+        cause = "it is not clear which documents are meant"
+        raise UserError("--where --document", cause, "Give one of them")
+    if invalid := [number for number in documents if not 0 <= number < 2**64]:
+        raise UserError(f"--document {invalid[0]}", "no document has this id", "Give 0 or more")
+    return where if where is not None else f"document IN ({', '.join(map(str, documents))})"
+
+
+def choose_documents(
+    folder: Folder, manifest: Manifest, where: str | None, documents: Sequence[int]
+) -> Choice:
+    """Find the documents that a user has chosen.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set, which has provenance.
+        where: a condition of SQL; None to choose by ids.
+        documents: the ids.
+
+    Raises:
+        UserError: the data set has no such document, or the condition is not valid.
+    """
+    reason, store = describe_choice(where, documents), OriginStore(folder, manifest)
+    if where is None:
+        tables = store.find_tables(np.unique(np.array(documents, np.uint64)))
+    else:
+        tables = search_tables(store, where)
+    schema = documents_schema()
+    found = [table.select(schema.names).cast(schema) for table in tables]
+    table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
+    missing = np.setdiff1d(np.array(documents, np.uint64), table.column("document").to_numpy())
+    # A command that is given again may name documents that are gone.
+    for removed in read_removed(folder, manifest, "document") if len(missing) else ():
+        missing = np.setdiff1d(missing, removed.to_numpy())
+    for number in missing.tolist():
+        cause = "the data set holds no such document"
+        raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
+    return Choice(table, reason)
+
+
+def check_editable(manifest: Manifest, value: str) -> None:
+    """Refuse a data set whose rows cannot be told apart by their documents.
+
+    Args:
+        manifest: of the data set.
+        value: what the user gave, for the message.
+
+    Raises:
+        UserError: it is refused.
+    """
+    cause = ""
+    if manifest.provenance is None:
+        cause = "it was built without provenance"
+    elif not manifest.provenance.has_spans:
+        cause = f"its objective {manifest.objective.name} does not tell whose tokens a row holds"
+    elif manifest.output.shard_format.joined:
+        cause = f"all shards of a split are one file in {manifest.output.format}"
+    if cause:
+        cause = f"rows cannot be chosen by their documents, as {cause}"
+        raise UserError(value, cause, "Build it again, without the text that is to be removed")
+
+
+def finish_stopped(output: str, temp_location: str | None) -> bool:
+    """Finish what a command that was stopped had begun in a data set that is to be changed.
+
+    Args:
+        output: its folder.
+        temp_location: where temporary folders are made; in its folder by default.
+
+    Returns:
+        Whether there was anything to finish.
+
+    Raises:
+        UserError: the data set is damaged, or a build that writes into the folder is running
+            or was stopped.
+    """
+    claim = read_claim(absolute(output))
+    if claim is not None and not is_complete(output, temp_location):
+        place = (claim.temp_folder, output, temp_location)
+        is_ours = is_folder_of_run(*place)
+        refuse_alive(claim, output, is_ours)
+        if not (is_ours and _is_edit(claim)) and not is_removed(*place):
+            cause = "a build was stopped that wrote into this folder"
+            cure = "Resume it: the command of the build, with --resume"
+            if is_ours:
+                cure += f"; or, to give up, remove {claim.temp_folder}"
+            raise UserError(output, cause, cure)
+    is_settled = settle(output)
+    # What a command has left that was stopped before readers saw its work, or after all of it.
+    names = {name.partition("/")[0] for name in BeamFolder(output).list()}
+    # A folder without files is not listed.
+    names.add(generation_of(read_bytes(join_path(absolute(output), SUCCESS)) or b""))
+    for name in filter(is_generation, names):
+        remove_folder(join_path(absolute(output), name))
+    if claim is not None:
+        if is_place_of_run(claim.temp_folder, output, temp_location):
+            remove_folder(claim.temp_folder)
+        drop_claim(absolute(output), claim.token)
+    return is_settled
+
+
+def _is_edit(claim: Claim) -> bool:
+    """Whether a stopped run would only have removed rows, or had not begun."""
+    path = join_path(claim.temp_folder, RECORD)
+    content = read_bytes(path)
+    try:
+        return content is None or _KIND in json.loads(unseal(content, path))
+    except (DamagedFileError, ValueError):
+        return False
+
+
+def record_of(value: str) -> bytes:
+    """Return the record of a run that edits data sets.
+
+    Args:
+        value: what the user gave.
+    """
+    return json.dumps({_KIND: value}).encode()

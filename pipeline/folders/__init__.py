@@ -1,0 +1,1 @@
+"""Where a run works: output folders, claims, temporary files, and `--resume`."""

@@ -1,0 +1,169 @@
+"""What has changed since a run was stopped, or since a data set was built."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import to_json
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.errors import UserError
+from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.layout.placement import SPLIT_NAMES, Layout
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.recipe.header import describe
+from pipeline.recipe.inputs import InputFile
+from pipeline.recipe.recipe import Recipe
+
+# What a manifest has beside the description of its data set.
+_RESULTS = ("counts", "splits", "files")
+
+
+def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to resume another run than the one that was stopped.
+
+    Args:
+        earlier: the record of the stopped run.
+        now: the record of this one.
+
+    Raises:
+        UserError: input, options or tokenizer differ.
+    """
+    changes = list(_compare_inputs(earlier["inputs"], now["inputs"]))
+    for part in ("header", "layout"):
+        changes += describe_changes(earlier[part], now[part])
+    known = "known_documents"
+    changes += describe_changes(
+        earlier.get(known), now.get(known), "what the data set holds already"
+    )
+    over = "without --resume" if "appended_to" in earlier else "with --replace"
+    _refuse(
+        changes,
+        "this is not the run that was stopped",
+        f"Give the same input and options, or start over {over}",
+    )
+
+
+def refuse_other(output: str, recipe: Recipe) -> None:
+    """Refuse to take the data set in a folder for the one of a recipe, or a damaged one as whole.
+
+    Args:
+        output: the folder.
+        recipe: what a command would build.
+
+    Raises:
+        UserError: input, options or tokenizer differ, or a file is missing.
+    """
+    place = BeamFolder(output)
+    folder, manifest = open_data_set(place)
+    # The manifest does not tell when the input was written, but it cannot be later than the end.
+    built = place.written_at(SUCCESS)
+    changes = [
+        *compare_files(manifest, recipe.files, built),
+        *compare_options(manifest, recipe),
+        *_compare_shards(manifest, recipe.layout),
+    ]
+    _refuse(
+        changes,
+        f"the data set in {output} is complete, but it is not the one that this command builds",
+        "Give the same input and options, or another folder, or start over with --replace",
+    )
+    sizes = folder.list()
+    for entry in manifest.entries.values():
+        if sizes.get(entry.file) != entry.bytes:
+            cause = (
+                f"{entry.file} in {output} is missing or does not have its {entry.bytes:,} bytes"
+            )
+            raise UserError("--resume", cause, "Copy it again, or start over with --replace")
+
+
+def compare_files(
+    manifest: Manifest, files: Sequence[InputFile], built: float | None = None
+) -> Iterator[str]:
+    """Describe where an input is not the one of a data set, by the names and sizes of the files.
+
+    Args:
+        manifest: of the data set.
+        files: the input.
+        built: when the data set was complete, in seconds since 1970; files that were written later
+            are described, too. None where that does not matter.
+    """
+    earlier = {file.path: [file.bytes, 0.0] for file in manifest.corpus.files}
+    now = {
+        file.name: [
+            file.bytes,
+            file.modified if built is not None and file.modified > built else 0.0,
+        ]
+        for file in files
+    }
+    return _compare_inputs(earlier, now)
+
+
+def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
+    """Describe where a data set was not made as a recipe would make it, its input aside."""
+    # Comparisons are with what JSON makes of the entries.
+    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, describe(recipe)))
+    for each in (earlier, now):
+        for name in _RESULTS:
+            del each[name]
+        del each["corpus"]["bytes"]
+        for source in each["corpus"].get("sources", ()):
+            del source["counts"]
+        if not manifest.output.shard_format.joined:  # or else the shards are compared
+            each["output"].pop("num_shards", None)
+    return describe_changes(earlier, now)
+
+
+def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:
+    if changes:
+        more = f", and {len(changes) - 3} more changes" if len(changes) > 3 else ""
+        raise UserError("--resume", f"{cause}: {'; '.join(changes[:3])}{more}", cure)
+
+
+def _compare_shards(manifest: Manifest, layout: Layout) -> Iterator[str]:
+    if FORMATS[manifest.output.format].joined:
+        return
+    for number, name in enumerate(SPLIT_NAMES):
+        shards = manifest.splits[name].shards if name in manifest.splits else ()
+        bins = {shard.bin for shard in shards}
+        before = len(shards) // max(1, len(bins))
+        now = (layout.train_shards, layout.validation_shards)[number]
+        if before != now:
+            yield f"{name} had {before:,} shards and has {now:,}"
+
+
+def _compare_inputs(
+    earlier: Mapping[str, list[float]], now: Mapping[str, list[float]]
+) -> Iterator[str]:
+    for name in sorted(earlier.keys() | now.keys()):
+        if name not in now:
+            yield f"the input {name} is missing"
+        elif name not in earlier:
+            yield f"the input {name} is new"
+        elif earlier[name][0] != now[name][0]:
+            yield f"the input {name} had {earlier[name][0]:,} bytes and has {now[name][0]:,}"
+        elif earlier[name][1] != now[name][1]:
+            yield f"the input {name} was modified"
+
+
+def describe_changes(earlier: Any, now: Any, name: str = "") -> list[str]:
+    """Describe where two records differ, except in what follows from other entries.
+
+    Files are compared as inputs, and columns follow from the options and the tokenizer.
+    """
+    if name in {"corpus.files", "columns"}:
+        return []
+    earlier, now = _number_records(earlier), _number_records(now)
+    if not (isinstance(earlier, dict) and isinstance(now, dict)):
+        return [] if earlier == now else [f"{name} was {earlier} and is {now}"]
+    changes: list[str] = []
+    for key in sorted(earlier.keys() | now.keys()):
+        below = f"{name}.{key}" if name else key
+        changes += describe_changes(earlier.get(key), now.get(key), below)
+    return changes
+
+
+def _number_records(value: Any) -> Any:
+    """Return a list of records as records by number, so that they are compared one by one."""
+    is_list = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return {str(number): one for number, one in enumerate(value)} if is_list and value else value

@@ -1,0 +1,341 @@
+"""The output folder before a run."""
+
+import os
+import re
+import socket
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from corpusmill.dataset.generations import GENERATION, is_generation
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest_json import decode
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.storage import refuse_special
+from corpusmill.errors import UserError
+from corpusmill.formats.shard_formats import FORMATS, all_suffixes
+from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.temporary_folder import find_temporary_folders, is_folder_of_run
+from pipeline.recipe.inputs import absolute, is_local, read_bytes
+from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
+from transforms.recovery.workplace import count_silence
+from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.files import file_exists, remove_folder
+
+
+def settle(output: str) -> bool:
+    """Give the files of a generation that readers already see their final names.
+
+    It may be stopped at any moment and begun again; readers see the same data set throughout.
+
+    Args:
+        output: the folder of a data set, into which no run writes.
+
+    Returns:
+        Whether there was anything to do.
+
+    Raises:
+        UserError: the data set is damaged.
+    """
+    place, root = BeamFolder(output), absolute(output)
+    name = read_reference(place)
+    if not name:
+        return False
+    # They import Beam, which takes a second.
+    from transforms.commit.rename import Move  # noqa: PLC0415
+    from transforms.commit.replace import publish_files  # noqa: PLC0415
+
+    open_data_set(place)
+    folder = join_path(root, name)
+    begin, listed = f"{name}/", place.list().items()
+    sizes = {file.removeprefix(begin): size for file, size in listed if file.startswith(begin)}
+    last = [file for file in (MANIFEST, SUCCESS) if file in sizes]
+    for group in ([file for file in sizes if file not in last], *([file] for file in last)):
+        publish_files(
+            [
+                Move(
+                    join_path(folder, *file.split("/")),
+                    join_path(root, *file.split("/")),
+                    sizes[file],
+                )
+                for file in group
+            ]
+        )
+    remove_folder(folder)
+    return True
+
+
+def read_reference(place: BeamFolder) -> str:
+    """Return the name of the generation to which readers are passed on; empty for none."""
+    try:
+        content = place.read(SUCCESS)
+    except OSError:
+        return ""
+    name = content.decode(errors="replace").strip().partition(" ")[2]
+    return name if is_generation(name) else ""
+
+
+# After which the job of a run whose command is gone is taken for dead. Flink needs a minute to
+# notice that a machine is lost, and three for some workers.
+_SECONDS_OF_SILENCE = 300.0
+
+
+@cache
+def _our_names() -> re.Pattern[str]:
+    """Match the names of the files of a data set and of a run, in any format."""
+    suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS}
+    joined = list[str]()
+    for shard_format in FORMATS.values():
+        suffixes |= all_suffixes(shard_format)
+        joined += [rf"{re.escape(name)}({PART})?" for name in shard_format.joined.values()]
+        fixed |= set(shard_format.companion_names)
+    numbered = rf"{SPLIT_GROUP}-\d{{5}}-of-\d{{5}}"
+    return re.compile(
+        rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
+        rf"|{'|'.join(map(re.escape, sorted(fixed)))}"
+        rf"|provenance/[^/]+\.parquet|rejects/rejects-more\d+\.jsonl|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
+    )
+
+
+def check_output(
+    output: str,
+    replace: bool,
+    shard_name: str | None = None,
+    resume: bool = False,
+    temp_location: str | None = None,
+    resumable: bool = True,
+) -> tuple[str, ...]:
+    """Refuse an output folder that is in use, and with --replace one with files that are not ours.
+
+    Args:
+        output: the folder.
+        replace: whether a data set in it may be replaced.
+        shard_name: the pattern of the names of the new shards, of which a failed run may have left
+            some.
+        resume: whether a run into it that was stopped may be resumed.
+        temp_location: where temporary folders are made; in the output folder by default.
+        resumable: whether the command can resume runs at all.
+
+    Returns:
+        The files that the commit replaces.
+
+    Raises:
+        UserError: the folder is refused.
+        NotAFileError: it has something else in the place of a file.
+    """
+    if not absolute(output).strip("/"):
+        cause = "it is the folder that holds everything on this machine"
+        raise UserError(f"--output {output}", cause, "Name a folder in it")
+    try:
+        claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
+    except UserError as error:  # of an object store
+        raise UserError(f"--output {output}", error.cause, error.cure) from None
+    if is_local(output):
+        for name in listed:
+            refuse_special(Path(absolute(output), name))
+    is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
+    if claim is not None:
+        refuse_alive(claim, output, is_ours)
+    if resume and SUCCESS in listed and (claim is None or claim.ended == COMMITTED):
+        return tuple(listed)
+    if resume and claim is not None:
+        _refuse_lost(claim, output, is_ours)
+    stopped = split_path(claim.temp_folder)[1] if claim is not None and is_ours else ""
+    folders = find_temporary_folders(listed)
+    ignored = {CLAIM, stopped, *(folder for folder, files in folders.items() if not files)}
+    names = [name for name in listed if name.split("/")[0] not in ignored]
+    foreign = _find_foreign(output, names, folders, shard_name)
+    resumes = resume and claim is not None and not foreign
+    if (names or claim) and not (replace or resumes):
+        raise _in_use(output, names, foreign, claim if resumable else None)
+    if foreign:
+        raise UserError(
+            f"--output {output} {'--resume' if resume else '--replace'}",
+            f"it has a file that is not part of a data set ({foreign[0]})",
+            "Move that file away, or give another folder",
+        )
+    return tuple(names)
+
+
+def check_appendable(output: str, resume: bool, temp_location: str | None) -> bool:
+    """Refuse an output folder to whose data set nothing can be added now.
+
+    Args:
+        output: the folder.
+        resume: whether a run that adds to it and was stopped may be resumed.
+        temp_location: where temporary folders are made; in the output folder by default.
+
+    Returns:
+        Whether the run that is to be resumed has done all of its work.
+
+    Raises:
+        UserError: the folder is refused.
+    """
+    root = absolute(output)
+    try:
+        claim, listed = read_claim(root), BeamFolder(output).list()
+    except UserError as error:  # of an object store
+        raise UserError(f"--output {output}", error.cause, error.cure) from None
+    if claim is None and SUCCESS in listed:
+        settle(output)
+        return False
+    if claim is None:
+        cause = "there is no complete data set to which anything could be added"
+        raise UserError(
+            f"--output {output} --append", cause, "Leave --append out, or build one first"
+        )
+    is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
+    refuse_alive(claim, output, is_ours)
+    if resume:
+        _refuse_lost(claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave --resume out")
+        return claim.ended == COMMITTED and is_complete(output, temp_location)
+    seal = read_bytes(join_path(root, SUCCESS)) or b""
+    if SUCCESS not in listed or not is_ours or b" " in seal.strip():
+        cause = "a run was stopped that wrote into this folder"
+        cure = "Run the command again that was stopped, a build with --resume"
+        raise UserError(f"--output {output} --append", cause, cure)
+    return False
+
+
+def find_files_of(tag: str, names: Iterable[str], shard_name: str | None) -> Iterator[str]:
+    """Yield the names that files of a generation have, those of the commit's own folder included.
+
+    Args:
+        tag: of the generation.
+        names: the names.
+        shard_name: the pattern of the names of shards.
+    """
+    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
+    tagged = re.compile(rf"-{tag}(?!\w)")
+    for name in names:
+        is_own = tagged.search(name) or is_generation(name.partition("/")[0])
+        if is_own and any(pattern.fullmatch(name) for pattern in patterns):
+            yield name
+
+
+def _find_foreign(
+    output: str, names: Iterable[str], folders: Container[str], shard_name: str | None
+) -> list[str]:
+    """Return the names of the files that belong neither to a data set nor to a run."""
+    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
+    foreign = [
+        name
+        for name in names
+        if not any(pattern.fullmatch(name) for pattern in patterns)
+        and name.split("/")[0] not in folders
+    ]
+    known = _list_shards(output) if foreign else set()
+    return [name for name in foreign if name not in known]
+
+
+def is_complete(output: str, temp_location: str | None) -> bool:
+    """Return whether a folder has a complete data set, and remove what its run has left there.
+
+    Args:
+        output: the folder, which `check_output` has accepted.
+        temp_location: where temporary folders are made; in the output folder by default.
+    """
+    root = absolute(output)
+    claim = read_claim(root)
+    if claim is not None:
+        if claim.ended != COMMITTED:
+            return False
+        # Its command was killed before it had removed them.
+        if is_folder_of_run(claim.temp_folder, output, temp_location):
+            remove_folder(claim.temp_folder)
+        drop_claim(root, claim.token)
+    return file_exists(join_path(root, SUCCESS))
+
+
+def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
+    """Refuse a folder into which a run writes that has not ended.
+
+    Args:
+        claim: of the run.
+        output: the folder.
+        is_ours: whether its temporary folder is that of a run into this folder.
+
+    Raises:
+        UserError: the run is alive, or may be.
+    """
+    if _is_alive(claim):
+        raise UserError(
+            f"--output {output}",
+            f"another run (process {claim.process}) writes into this folder",
+            "Wait for it, or give another folder",
+        )
+    if not (claim.outlives and is_ours and not claim.ended):
+        return
+    silence = count_silence(claim.temp_folder)
+    if silence < _SECONDS_OF_SILENCE:
+        raise UserError(
+            f"--output {output}",
+            f"the job of another run (process {claim.process} on {claim.host}) writes into this "
+            f"folder; its last sign of life is {max(silence, 0):.0f} seconds old",
+            f"Wait for it, or give another folder; if it has ended on its engine, wait until "
+            f"{_SECONDS_OF_SILENCE:.0f} seconds have passed",
+        )
+
+
+def _refuse_lost(
+    claim: Claim, output: str, is_ours: bool, over: str = "Start over with --replace"
+) -> None:
+    """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
+    if claim.is_damaged:
+        raise UserError(
+            "--resume",
+            f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
+            "stopped run has left its work",
+            over,
+        )
+    if not is_ours:
+        raise UserError(
+            "--resume",
+            f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
+            f"runs into {output}",
+            "If it was started with --temp-location, give the same one; if its folder was moved, "
+            f"copied or removed: {over[0].lower()}{over[1:]}",
+        )
+
+
+def _is_alive(claim: Claim) -> bool:
+    """Whether the process that made a claim is still running on this machine."""
+    # A run of this very process has failed; that of another machine cannot be asked.
+    if claim.ended or claim.host != socket.gethostname() or claim.process == os.getpid():
+        return False
+    try:
+        return bool(abs(psutil.Process(claim.process).create_time() - claim.started) < 1)
+    except psutil.Error:
+        return False
+
+
+_BOTH = ["add --resume", "add --replace"]
+
+
+def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | None) -> UserError:
+    unfinished = claim is not None or (SUCCESS not in names and not foreign)
+    cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
+    if claim is not None and claim.mistake:
+        # Nobody may have waited for the run to say it.
+        cause = (
+            f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
+        )
+    cures = ["add --replace"] if claim is None or claim.is_damaged else _BOTH
+    cure = f"Give another folder, or {', or '.join(cures)}"
+    return UserError(
+        f"--output {output}",
+        cause or "it has an unfinished data set",
+        "Give a new or an empty folder" if foreign else cure,
+    )
+
+
+def _list_shards(output: str) -> set[str]:
+    """List the files that the manifest in a folder names, whatever their names are."""
+    content = read_bytes(join_path(absolute(output), MANIFEST))
+    try:
+        return set(decode(content or b"", output).entries)
+    except UserError:
+        return set()

@@ -1,0 +1,1 @@
+"""What the commands do that need Beam: checked, run by an engine, and reported."""

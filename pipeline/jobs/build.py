@@ -1,0 +1,187 @@
+"""A build: prepared, run by an engine, and reported."""
+
+from collections.abc import Callable
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from corpusmill.commands.command import Call
+from corpusmill.corpus.filters.known_texts import NOTHING_LEFT
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.errors import UserError
+from corpusmill.formats.shard_names import check_parts
+from pipeline.console.progress import Work
+from pipeline.console.run_log import log_event, log_findings
+from pipeline.editing.appending import Appended
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.changes import refuse_other
+from pipeline.folders.output import check_appendable, check_output, is_complete
+from pipeline.folders.run_folder import RunFolder, name_units, run_folder
+from pipeline.recipe.inputs import sum_costs
+from pipeline.recipe.recipe import Build, Recipe, prepare
+from pipeline.runners.engine import Submitted
+from pipeline.runners.launch import list_places, prepare_launch
+from transforms.recovery.journal import count_finished
+from transforms.storage.file_systems import join_path
+
+
+def describe_submission(output: str, submitted: Submitted, change: str = "") -> str:
+    """Say how one will know that a job has ended, or that it was only translated.
+
+    Args:
+        output: the folder that it writes into.
+        submitted: the job.
+        change: what it does to the data set in the folder ("the text has been added"); empty if
+            it makes a new one.
+    """
+    if submitted.dry:
+        return "a dry run: the job was translated and checked, and nothing was submitted"
+    success = join_path(output, SUCCESS)
+    if change:
+        return f"submitted; {change} once {success} changes"
+    return f"submitted; the data set is complete once {success} exists"
+
+
+if TYPE_CHECKING:
+    from corpusmill.inspection.figures import Report
+
+# Makes the recipe of a build, with a folder for temporary files.
+Prepare = Callable[[Build, str, Console], Recipe]
+_CHANGE = "the text has been added"
+_ADDED = f"resuming: nothing is left to do, as {_CHANGE}"
+
+
+def build(command: Build, call: Call) -> int:
+    """Build a data set, and print where it is and what is in it."""
+    if run_build(command, call):
+        # Imported here because a message about a mistake needs no report.
+        from corpusmill.console.terminal_report import print_inspection  # noqa: PLC0415
+
+        output = command.dataset.output
+        call.console.print(f"the data set is in {output}")
+        manifest, report = log_end(output)
+        print_inspection(call.console, manifest, [], report)
+    return 0
+
+
+def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
+    """Build a data set.
+
+    Args:
+        command: the options.
+        call: how the command was called.
+        prepare: makes the recipe.
+
+    Returns:
+        Whether the data set is there; False if the job was only submitted or translated.
+    """
+    dataset, console = command.dataset, call.console
+    places, pattern = list_places(dataset), command.output_options.shard_name
+    launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
+    check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
+    output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
+    stale = _find_stale(command, console, prepare)
+    if stale is None:
+        return True
+    with run_folder(output, temp_location, resume, not launch.engine.reason_to_wait) as folder:
+        recipe = prepare(command, folder.path, console)
+        appended = Appended(output, folder) if dataset.append else None
+        if appended:
+            recipe = appended.adapt(recipe)
+            stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
+            if resume and appended.has_added(recipe):
+                console.print(_ADDED)
+                return True
+        with call.importing(launch.engine.unused_packages):
+            # They import Beam. A mistake of the user's has been found by now.
+            from pipeline.assembly import assemble_job  # noqa: PLC0415
+            from pipeline.graph import build_dataset  # noqa: PLC0415
+
+            launch.engine.load()
+
+        job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
+        if appended:
+            job = appended.complete(job, dataset.existing, folder.path)
+        folder.begin(job, recipe.files, stale, appended.manifest if appended else None)
+        if resume:
+            console.print(_describe_begin(folder.path))
+        # Known documents are found by reading all text once more.
+        read_bytes = recipe.read_bytes + (sum_costs(recipe.files) if job.held else 0)
+        work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
+        stages = partial(build_dataset, job=job)
+        run = partial(launch.run, stages, work, recipe.work_bytes, folder.path)
+        submitted = _submit(folder, run, console)
+        if submitted is None:
+            return True
+    is_there = submitted.done and not submitted.dry
+    if not is_there:
+        console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
+    return is_there
+
+
+def _submit(
+    folder: RunFolder, run: Callable[[Callable[[], bool]], Submitted], console: Console
+) -> Submitted | None:
+    """Run a job, or hand it over; None if the data set to which it adds holds all of its text."""
+    try:
+        submitted = run(lambda: folder.is_committed)
+        folder.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done:
+            folder.check_committed()
+    except UserError as error:
+        if error.cure != NOTHING_LEFT:
+            raise
+        # As when a crawl has brought nothing new: the data set is as it should be.
+        console.print(NOTHING_LEFT)
+        return None
+    return submitted
+
+
+def _describe_begin(folder: str) -> str:
+    """Say what a run that is resumed has finished in its folder."""
+    done = count_finished(folder)
+    return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
+
+
+def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str, ...] | None:
+    """Return the files that the commit replaces; None if a resumed run has nothing left to do."""
+    dataset, temp_location = command.dataset, command.run.temp_location
+    output, resume = dataset.output, dataset.resume
+    if dataset.append:
+        if not check_appendable(output, resume, temp_location):
+            return ()
+        console.print(_ADDED)
+        return None
+    pattern = command.output_options.shard_name
+    stale = check_output(output, dataset.replace, pattern, resume, temp_location)
+    if not resume or not is_complete(output, temp_location):
+        return stale
+    _confirm(command, console, prepare)
+    return None
+
+
+def _confirm(command: Build, console: Console, prepare: Prepare) -> None:
+    """Say that the data set that a command builds is complete."""
+    output = command.dataset.output
+    with TemporaryDirectory(prefix="corpusmill-") as scratch:
+        refuse_other(output, prepare(command, scratch, console))
+    console.print("resuming: nothing is left to do, as the data set is complete")
+
+
+def log_end(output: str) -> "tuple[Manifest, Report]":
+    """Log that a data set is built, and return its manifest and report."""
+    from corpusmill.inspection.figures import summarize  # noqa: PLC0415  as above
+
+    manifest = read_manifest(BeamFolder(output))
+    report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
+    splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}
+    log_findings(report.findings)
+    log_event(
+        "run_finished",
+        f"{manifest.rows:,} examples in {output}",
+        {"status": 0, "output": output, "splits": splits, "counts": manifest.counts},
+    )
+    return manifest, report

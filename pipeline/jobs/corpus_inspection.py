@@ -1,0 +1,118 @@
+"""`inspect-corpus`: measure a corpus, and what a build of it would give, in one pass."""
+
+import json
+from dataclasses import asdict
+from functools import partial
+from tempfile import TemporaryDirectory
+from time import time
+from typing import Any
+
+from corpusmill.commands.command import Call
+from corpusmill.commands.files import check_file
+from corpusmill.console.html_report import render_corpus_page
+from corpusmill.console.origin import Origin
+from corpusmill.console.terminal_report import print_corpus
+from corpusmill.dataset.manifest_json import to_json
+from corpusmill.errors import UserError
+from corpusmill.inspection.corpus_numbers import find_before_build, report_build
+from pipeline.commands.inspect_corpus import InspectCorpus
+from pipeline.console.progress import Work
+from pipeline.console.run_log import log_event, log_findings
+from pipeline.folders.run_folder import RunFolder
+from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.recipe.recipe import prepare
+from pipeline.recipe.records import Records
+from pipeline.runners.engine import Reach
+from pipeline.runners.launch import Launch, list_places, prepare_launch
+from transforms.storage.checksums import unseal
+from transforms.storage.files import read_file
+
+
+def inspect_corpus(command: InspectCorpus, call: Call) -> int:
+    """Measure a corpus and print, or write, the report, which names the command as it was typed."""
+    print_corpus(call.console, measure_corpus(command, call))
+    return 0
+
+
+def measure_corpus(
+    command: InspectCorpus, call: Call, records: Records | None = None
+) -> dict[str, Any]:
+    """Measure a corpus, and write the files that the command names.
+
+    Args:
+        command: the options.
+        call: how the command was called.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        The numbers that `corpusmill.inspection.corpus_numbers` describes.
+    """
+    run, console = command.run, call.console
+    for flag, path in (("--html", command.html), ("--json", command.json)):
+        if path:
+            check_file(flag, path)
+    if not run.wait:
+        raise UserError(
+            "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
+        )
+    places = list_places(command.dataset)
+    launch = prepare_launch(run, call.engine_arguments, places, console, command.log)
+    if launch.engine.reach is not Reach.HERE and not run.temp_location:
+        raise UserError(
+            f"--runner {run.runner}",
+            "its workers cannot reach this machine's folder of temporary files",
+            "Add a --temp-location that all of them reach",
+        )
+    numbers = _measure(command, launch, call, records)
+    log_findings(report_build(numbers).findings)
+    log_event("run_finished", "the corpus is measured", {"status": 0, "numbers": numbers})
+    if command.json:
+        content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
+        call.files.write(command.json, content.encode())
+        console.print(f"all numbers are in {command.json}")
+    if command.html:
+        page = render_corpus_page(numbers, Origin(seconds=time(), commands=(call.typed,)))
+        call.files.write(command.html, page.encode())
+        console.print(f"the report with plots is in {command.html}")
+    return numbers
+
+
+def _measure(
+    command: InspectCorpus, launch: Launch, call: Call, records: Records | None
+) -> dict[str, Any]:
+    with (
+        TemporaryDirectory(prefix="corpusmill-") as own_folder,
+        temporary_folder(own_folder, command.run.temp_location) as temp_folder,
+    ):
+        recipe = prepare(command, temp_folder, call.console, records)
+        with call.importing(launch.engine.unused_packages):
+            # They import Beam. A mistake of the user's has been found by now.
+            from pipeline import corpus_graph  # noqa: PLC0415
+            from pipeline.assembly import assemble_job  # noqa: PLC0415
+            from pipeline.planning.build_work import add_work  # noqa: PLC0415
+            from pipeline.planning.sample import TIMED_BYTES, read_sample  # noqa: PLC0415
+            from transforms.shuffle.trees import has_collected  # noqa: PLC0415
+
+            launch.engine.load()
+
+        job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
+        path = corpus_graph.numbers_path(job)
+        launch.run(
+            lambda pipeline: corpus_graph.measure_job(
+                pipeline, job, recipe.tokenizer, command.sample_tokens
+            ),
+            Work(recipe.read_bytes, repeats=0, tasks=job.plan.tasks),
+            job.corpus_bytes,
+            temp_folder,
+            partial(has_collected, path),
+        )
+        content = unseal(read_file(path), path)
+        sample = read_sample(job, recipe.files, TIMED_BYTES)
+    results = {"counts", "splits", "files"}
+    header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
+    numbers = {**header, **json.loads(content)}
+    workers = launch.engine.parallelism or command.run.workers
+    corpus_bytes = sum(file.bytes for file in recipe.files)
+    add_work(numbers["build"], numbers["counts"], job, sample, corpus_bytes, workers)
+    numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
+    return numbers

@@ -1,0 +1,272 @@
+"""Data sets that are edited: `drop`, `subset` and `merge`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corpusmill.commands.command import Call
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import open_data_set, read_manifest
+from corpusmill.errors import UserError
+from pipeline.commands.drop import Drop
+from pipeline.commands.merge import Merge
+from pipeline.commands.subset import Subset
+from pipeline.console.progress import Work
+from pipeline.editing.appending import Opened, check_mergeable, find_known, refuse_known
+from pipeline.editing.edits import (
+    check_editable,
+    choose_documents,
+    describe_choice,
+    finish_stopped,
+    record_of,
+)
+from pipeline.folders.beam_folder import BeamFolder
+from pipeline.folders.output import check_output
+from pipeline.folders.run_folder import run_folder
+from pipeline.jobs.build import describe_submission
+from pipeline.recipe.inputs import absolute
+from pipeline.runners.launch import Launch, prepare_launch
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from pipeline.editing.edit_files import Edit
+    from transforms.editing.edit import EditDecision
+
+# Returns what is edited, from the folder of the run.
+Plan = Callable[[str], "Edit"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The folder that a command which edits data sets writes into.
+
+    Attributes:
+        output: the folder.
+        value: what the user gave, for those who find the run stopped.
+        stale: names of the files of an earlier data set, which is replaced.
+        changed: the manifest of the data set that is changed; None for a new one.
+    """
+
+    output: str
+    value: str
+    stale: Sequence[str] = ()
+    changed: Manifest | None = None
+
+
+def drop(command: Drop, call: Call) -> int:
+    """Remove documents from a data set, and say what was removed."""
+    run_drop(command, call)
+    return 0
+
+
+def run_drop(command: Drop, call: Call) -> bool:
+    """Remove documents from a data set, and say what was removed.
+
+    Returns:
+        Whether it is done; False if the job was only submitted or translated.
+
+    Raises:
+        UserError: the data set cannot be changed, or has no such document.
+    """
+    output, run = command.data_set, command.run
+    describe_choice(command.where, command.document)
+    launch = prepare_launch(
+        run, call.engine_arguments, [("drop", output)], call.console, command.log
+    )
+    if finish_stopped(output, run.temp_location):
+        call.console.print(f"finished what a command that was stopped had begun in {output}")
+    folder, manifest = open_data_set(BeamFolder(output))
+    check_editable(manifest, output)
+    choice = choose_documents(folder, manifest, command.where, command.document)
+    if not choice.table.num_rows:
+        call.console.print(f"no document matches, and {output} stays as it is")
+        return True
+    target = Target(output, f"drop {output}", changed=manifest)
+
+    def plan(run_folder: str) -> "Edit":
+        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
+
+        source = edit_files.Source(folder, manifest, choice, target.value)
+        return edit_files.plan_removal(source, run_folder)
+
+    is_done = run_edit(launch, call, target, plan)
+    if is_done:
+        removal = read_manifest(BeamFolder(output)).removals[-1]
+        call.console.print(
+            f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
+            f"with {removal.tokens:,} tokens that held any of their text"
+        )
+    return is_done
+
+
+def subset(command: Subset, call: Call) -> int:
+    """Make a data set of some documents of another one, and say what is in it."""
+    run_subset(command, call)
+    return 0
+
+
+def run_subset(command: Subset, call: Call) -> bool:
+    """Make a data set of some documents of another one, and say what is in it.
+
+    Returns:
+        Whether it is there; False if the job was only submitted or translated.
+
+    Raises:
+        UserError: the data set has no such document, or the folder cannot be written to.
+    """
+    describe_choice(command.where, command.document)
+    launch, [(name, folder, manifest)] = open_sources(command, call, [command.data_set])
+    check_editable(manifest, name)
+    target = check_new(command, manifest, f"subset {name}")
+    choice = choose_documents(folder, manifest, command.where, command.document)
+    if not choice.table.num_rows:
+        raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
+
+    def plan(run_folder: str) -> "Edit":
+        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
+
+        source = edit_files.Source(folder, manifest, choice, target.value)
+        return edit_files.plan_subset(source, run_folder, target.stale)
+
+    is_there = run_edit(launch, call, target, plan)
+    if is_there:
+        made = read_manifest(BeamFolder(target.output))
+        call.console.print(
+            f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
+            f"hold text of the {choice.table.num_rows:,} chosen documents alone"
+        )
+    return is_there
+
+
+def open_sources(
+    command: Subset | Merge, call: Call, data_sets: Sequence[str]
+) -> tuple[Launch, list[Opened]]:
+    """Set up the engine of a command that makes a data set of others, and open these.
+
+    Raises:
+        UserError: the new data set would take the place of one of them, or one cannot be read.
+    """
+    output, kind = command.output, type(command).__name__.lower()
+    if absolute(output).rstrip("/") in {absolute(one).rstrip("/") for one in data_sets}:
+        cause = "it is the folder of a data set that is read"
+        cure = "Give another folder; `corpusmill drop` changes a data set where it is"
+        raise UserError(f"--output {output}", cause, cure)
+    places = [*((kind, one) for one in data_sets), ("--output", output)]
+    launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
+    return launch, [(one, *open_data_set(call.files.open_folder(one))) for one in data_sets]
+
+
+def check_new(command: Subset | Merge, source: Manifest, value: str) -> Target:
+    """Check the folder of a data set that is made of others.
+
+    Args:
+        command: the command.
+        source: the manifest of the first of the others.
+        value: what the user gave.
+
+    Raises:
+        UserError: the folder is in use.
+    """
+    pattern, temp_location = source.output.options.shard_name, command.run.temp_location
+    stale = check_output(command.output, command.replace, pattern, False, temp_location, False)
+    return Target(command.output, value, stale)
+
+
+def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
+    """Run the job of a command that edits data sets.
+
+    Args:
+        launch: the engine.
+        call: how the command was called.
+        target: the folder that the job writes into.
+        plan: returns what is edited.
+
+    Returns:
+        Whether the result is there; False if the job was only submitted or translated.
+    """
+    options, outlives = launch.engine.options, not launch.engine.reason_to_wait
+    with run_folder(target.output, options.temp_location, False, outlives, False) as run:
+        with call.importing(launch.engine.unused_packages):
+            import pipeline.editing.edit_files  # noqa: F401, PLC0415
+
+            launch.engine.load()
+        run.claim(record_of(target.value), target.stale, target.changed)
+        edit = plan(run.path)
+        build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
+        work = Work(edit.bytes, repeats=0, tasks=edit.units)
+        submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
+        run.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done:
+            run.check_committed()
+    is_there = submitted.done and not submitted.dry
+    if not is_there:
+        change = "the documents have been removed" if target.changed else ""
+        call.console.print(describe_submission(target.output, submitted, change))
+    return is_there
+
+
+def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision") -> None:
+    """Add the job's stages to a pipeline."""
+    import apache_beam as beam  # noqa: PLC0415  Beam takes a second
+
+    from transforms.commit.commit import CommitDataset  # noqa: PLC0415
+    from transforms.editing.edit import FILES, EditShards  # noqa: PLC0415
+    from transforms.elements import LinesFile, ReadRange  # noqa: PLC0415
+    from transforms.tally import COUNTS  # noqa: PLC0415
+
+    edited = pipeline | "EditShards" >> EditShards(edit.sources, decision.work.place)
+    rejects = pipeline | "NoRejects" >> beam.Create([]).with_output_types(LinesFile)
+    ranges = pipeline | "NoRanges" >> beam.Create([]).with_output_types(ReadRange)
+    _ = edited[FILES] | "CommitDataset" >> CommitDataset(
+        decision, [edited[COUNTS]], rejects, ranges
+    )
+
+
+if TYPE_CHECKING:
+    from pipeline.editing.edit_files import Edit
+
+
+def merge(command: Merge, call: Call) -> int:
+    """Join data sets, and say what the result holds."""
+    run_merge(command, call)
+    return 0
+
+
+def run_merge(command: Merge, call: Call) -> bool:
+    """Join data sets, and say what the result holds.
+
+    Returns:
+        Whether it is there; False if the job was only submitted or translated.
+
+    Raises:
+        UserError: the data sets cannot be joined, or the folder cannot be written to.
+    """
+    launch, opened = open_sources(command, call, command.data_sets)
+    check_mergeable(opened)
+    target = check_new(command, opened[0][2], f"merge {' '.join(command.data_sets)}")
+    known = [np.zeros(0, np.uint64)] * len(opened)
+    if command.existing != "allow":
+        known = find_known(opened)
+    if command.existing == "refuse":
+        refuse_known(opened, known)
+
+    def plan(run_folder: str) -> "Edit":
+        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
+
+        parts = [
+            edit_files.Part(folder, manifest, left_out)
+            for (_, folder, manifest), left_out in zip(opened, known, strict=True)
+        ]
+        return edit_files.plan_merge(parts, run_folder, target.stale)
+
+    is_there = run_edit(launch, call, target, plan)
+    if is_there:
+        manifest = read_manifest(BeamFolder(target.output))
+        skipped = sum(map(len, known))
+        left_out = f"; {skipped:,} documents were left out" if skipped else ""
+        call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
+    return is_there

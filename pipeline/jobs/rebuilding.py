@@ -1,0 +1,281 @@
+"""`rebuild`: from the manifest of a data set to the build that makes it again, and compares it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import google_crc32c
+import msgspec
+from rich.console import Console
+
+from corpusmill.commands.build_command import folder_of
+from corpusmill.commands.command import Call
+from corpusmill.console.process import FAILURE
+from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.shards import open_data_set, read_tokenizer
+from corpusmill.errors import UserError
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from pipeline.commands.rebuild import Rebuild
+from pipeline.console.run_log import LogOptions
+from pipeline.folders.changes import compare_files, compare_options
+from pipeline.jobs.build import log_end, run_build
+from pipeline.options import DatasetOptions, RunOptions, parse_source
+from pipeline.recipe.inputs import InputFile, absolute, is_local
+from pipeline.recipe.recipe import Build, Recipe, prepare
+from transforms.storage.files import open_file
+
+# Files of this size together are compared by their checksums before any work; of all others, the
+# build itself computes them.
+MOST_COMPARED = 2**30
+_BLOCK_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Rebuilding:
+    """A data set that is built again.
+
+    Attributes:
+        manifest: of the data set.
+        tokenizer_json: its tokenizer.
+        warnings: what is not as it was, and may give other bytes; filled by `prepare`.
+    """
+
+    manifest: Manifest
+    tokenizer_json: str
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def tokenizer(self) -> TokenizerFile:
+        """The tokenizer, as it was read for the first build."""
+        return self.manifest.tokenizer.to_tokenizer(self.tokenizer_json)
+
+    def list_hub_inputs(self) -> tuple[str, ...]:
+        """The input, if all of it is on the hub; an empty tuple otherwise."""
+        names = tuple(file.path for file in self.manifest.corpus.files)
+        return names if all(is_hub_path(name) or name in WIKITEXT for name in names) else ()
+
+    def complete_sources(self, given: Sequence[str]) -> tuple[str, ...]:
+        """Return the sources as a build takes them, with the repeats of the data set.
+
+        Args:
+            given: values of --source.
+
+        Raises:
+            UserError: they are not the sources of the data set.
+        """
+        repeats = {source.name: source.repeat for source in self.manifest.corpus.sources}
+        parsed = [parse_source(text) for text in given]
+        names = {source.source for source in parsed}
+        if names != repeats.keys():
+            known = ", ".join(repeats) or "none"
+            cause = f"the sources of the data set are {known}, and not {', '.join(names) or 'none'}"
+            cure = "Give each of them as --source NAME=PATH" if repeats else "Give --input"
+            raise UserError("--source", cause, cure)
+        for source in parsed:
+            if source.repeat not in {None, repeats[source.source]}:
+                cause = f"the data set took it {repeats[source.source]:g} times"
+                raise UserError(f"--source {source.source}", cause, "Leave the number out")
+        return tuple(
+            f"{source.source}={source.path}@{Decimal(repr(repeats[source.source])):f}"
+            for source in parsed
+        )
+
+    def make_build(
+        self, dataset: DatasetOptions, evaluation: tuple[str, ...], run: RunOptions, log: LogOptions
+    ) -> Build:
+        """Return the options of the build.
+
+        Args:
+            dataset: input and output, and what does not change the bytes.
+            evaluation: the evaluation set, if documents were compared with one.
+            run: where the job runs.
+            log: what is logged.
+
+        Raises:
+            UserError: a package is not installed, or an option is not allowed any more.
+        """
+        manifest = self.manifest
+        objective, filtering = manifest.objective, manifest.corpus.filtering
+        options = OBJECTIVES.load_recorded(objective.name, objective.package)
+        left_out: dict[str, Any] = dict(filtering.options) if filtering else {}
+        left_out["drop_overlap_with"] = evaluation
+        return Build(
+            dataset=dataset,
+            objective=msgspec.convert(dict(objective.options), options),
+            preset=objective.preset,
+            tokenizer_options=self.tokenizer.options,
+            documents=msgspec.convert(dict(manifest.corpus.options), DocumentOptions),
+            filters=msgspec.convert(left_out, FilterOptions),
+            output_options=manifest.output.options,
+            run=run,
+            log=log,
+        )
+
+    def prepare(self, build: Build, temp_folder: str, console: Console) -> Recipe:
+        """Make the recipe as `pipeline.recipe.recipe.prepare`, and compare it.
+
+        Raises:
+            UserError: the input is not that of the data set.
+        """
+        recipe = prepare(build, temp_folder, console, tokenizer=self.tokenizer)
+        changes = [*compare_files(self.manifest, recipe.files)]
+        changes += self._compare_checksums(recipe.files) if not changes else []
+        if changes:
+            more = f", and {len(changes) - 3} more differences" if len(changes) > 3 else ""
+            cause = f"it is not the input of the data set: {'; '.join(changes[:3])}{more}"
+            cure = "Give the files from which it was built"
+            dataset = build.dataset
+            flag = "--source" if dataset.source else "--input"
+            given = " ".join(dataset.source or dataset.input)
+            raise UserError(f"{flag} {given}", cause, cure)
+        self.warnings[:] = compare_options(self.manifest, recipe)
+        for warning in self.warnings:
+            console.print(f"warning: {warning}; the bytes may differ")
+        return recipe
+
+    def _compare_checksums(self, files: Sequence[InputFile]) -> Iterator[str]:
+        left = MOST_COMPARED
+        for before, file in zip(self.manifest.corpus.files, files, strict=True):
+            left -= file.bytes
+            if left < 0:
+                return
+            if before.crc32c and is_local(file.path) and checksum_of(file) != before.crc32c:
+                yield describe_checksums(file.name)
+
+    def find_causes(self, again: Manifest) -> list[str]:
+        """Describe what may have led to another result, by the manifest of the new data set."""
+        pairs = zip(self.manifest.corpus.files, again.corpus.files, strict=False)
+        causes = [
+            describe_checksums(file.path)
+            for before, file in pairs
+            if before.crc32c and file.crc32c and before.crc32c != file.crc32c
+        ]
+        causes += self.warnings
+        splits, now = self.manifest.splits, again.splits
+        same_rows = splits.keys() == now.keys() and all(
+            (split.rows, split.tokens, split.distributions)
+            == (now[name].rows, now[name].tokens, now[name].distributions)
+            for name, split in splits.items()
+        )
+        if not causes and same_rows:
+            causes.append(
+                "rows, tokens and distributions are the same: a library that encodes them, such as "
+                "pyarrow, may be another one"
+            )
+        return causes
+
+
+def describe_checksums(name: str) -> str:
+    """Say that a file is not what it was."""
+    return f"the input {name} has other bytes"
+
+
+def checksum_of(file: InputFile) -> str:
+    """Return the checksum of a file's bytes, as the manifest has it."""
+    checksum = 0
+    with open_file(file.path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            checksum = google_crc32c.extend(checksum, block)
+    return f"{checksum:08x}"
+
+
+def compare_entries(before: Manifest, again: Manifest) -> list[str]:
+    """Return the names of the shards, and of the files that belong to them, which differ."""
+    entries, new = before.entries, again.entries
+    names: Iterable[str] = (
+        part
+        for split in before.splits.values()
+        for shard in split.shards
+        for part in before.parts(shard.file)
+    )
+    return [name for name in names if name not in new or new[name].sha256 != entries[name].sha256]
+
+
+def rebuild(command: Rebuild, call: Call) -> int:
+    """Build a data set again, and say whether it is the same.
+
+    Returns:
+        0 if every shard has the same digest, and 1 if not.
+
+    Raises:
+        UserError: there is no such data set, or the input is not its own.
+    """
+    if not command.run.wait:
+        cause = "the digests can only be compared when the job has ended"
+        raise UserError("rebuild --no-wait", cause, "Leave it out")
+    place = folder_of(command.data_set)
+    if absolute(place).rstrip("/") == absolute(command.output).rstrip("/"):
+        cause = "it is the data set that is built again"
+        raise UserError(f"--output {command.output}", cause, "Give another folder")
+    folder, manifest = open_data_set(call.files.open_folder(place))
+    if manifest.provenance and len(manifest.provenance.generations) > 1:
+        cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
+        cure = "Build its first part, and add the others with --append"
+        raise UserError(command.data_set, cause, cure)
+    if manifest.removals:
+        cause = f"rows were removed from it after the build ({manifest.removals[0].reason})"
+        raise UserError(command.data_set, cause, "Build it, and remove them from the result")
+    rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
+    dataset = _choose_data_set(command, rebuilding)
+    options = rebuilding.make_build(dataset, command.drop_overlap_with, command.run, command.log)
+    if not run_build(options, call, rebuilding.prepare):
+        return 0
+    again, _ = log_end(command.output)
+    call.console.print(f"the data set is in {command.output}")
+    return _compare(rebuilding, again, f"{place}/{MANIFEST}", call.console)
+
+
+def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions:
+    manifest = rebuilding.manifest
+    sources = rebuilding.complete_sources(command.source)
+    inputs = command.input or (() if sources else rebuilding.list_hub_inputs())
+    if not inputs and not sources:
+        first = manifest.corpus.files[0].path if manifest.corpus.files else "none"
+        cause = f"the manifest does not tell where the {len(manifest.corpus.files):,} files are"
+        raise UserError("--input", cause, f"Give the input, whose first file is {first}")
+    filtering = manifest.corpus.filtering
+    has_evaluation = bool(filtering and filtering.evaluation)
+    if has_evaluation != bool(command.drop_overlap_with):
+        cause = "documents were compared with an evaluation set, which the manifest does not hold"
+        if has_evaluation:
+            raise UserError("--drop-overlap-with", cause, "Give its files")
+        cause = "documents were not compared with an evaluation set"
+        raise UserError("--drop-overlap-with", cause, "Leave it out")
+    return DatasetOptions(
+        input=inputs,
+        source=sources,
+        tokenizer=manifest.tokenizer.name,
+        num_shards=manifest.output.num_shards,
+        order=manifest.output.order or "shuffled",
+        seed=manifest.seed,
+        validation_share=manifest.output.validation_share,
+        output=command.output,
+        replace=command.replace,
+        resume=command.resume,
+    )
+
+
+def _compare(rebuilding: Rebuilding, again: Manifest, name: str, console: Console) -> int:
+    before = rebuilding.manifest
+    different = compare_entries(before, again)
+    shards = [shard for split in before.splits.values() for shard in split.shards]
+    if not different:
+        size = sum(shard.bytes for shard in shards)
+        is_whole = before == again
+        rest = ", and the manifests are equal" if is_whole else ""
+        console.print(
+            f"equal: all {len(shards):,} shards ({size:,} bytes) have the digests of {name}{rest}"
+        )
+        return 0
+    console.print(
+        f"different: {len(different):,} of the files of {len(shards):,} shards do not have the "
+        f"digests of {name}, such as {different[0]}"
+    )
+    for cause in rebuilding.find_causes(again) or ["no cause was found"]:
+        console.print(f"possible cause: {cause}")
+    return FAILURE

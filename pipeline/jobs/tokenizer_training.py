@@ -1,0 +1,224 @@
+"""How a tokenizer is trained: what is read, and the files that are written."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+from tokenizers import Tokenizer
+
+from corpusmill.commands.command import Call
+from corpusmill.commands.files import Files
+from corpusmill.console.terminal import hide_native_errors
+from corpusmill.errors import UserError, catch_panics
+from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.options import TrainingOptions
+from pipeline.commands.train_tokenizer import TrainTokenizer
+from pipeline.console.progress import show_reading
+from pipeline.console.run_log import log_event
+from pipeline.folders.run_folder import resumable_folder
+from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.jobs.word_counting import (
+    Counted,
+    SampledCorpus,
+    check_sample,
+    count_here,
+    describe_sample,
+)
+from pipeline.recipe.inputs import absolute, is_local
+from pipeline.recipe.recipe import find_documents
+from pipeline.recipe.records import Records
+from pipeline.runners.engine import Engine
+from pipeline.runners.launch import Launch, prepare_launch
+from pipeline.runners.local.engine import LocalEngine
+from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.files import file_exists
+
+
+def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
+    """Train a tokenizer and write its file."""
+    for remark in run_training(command, call):
+        call.console.print(remark)
+    return 0
+
+
+def run_training(command: TrainTokenizer, call: Call, records: Records | None = None) -> list[str]:
+    """Train a tokenizer and write its file.
+
+    Args:
+        command: the options.
+        call: how the command was called.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        What was trained and where it is, in words.
+    """
+    model, options = MODELS[command.model], model_options(command.model, command.training)
+    _check_outputs(command, model.files)
+    launch = _prepare_launch(command, call)
+    folder = split_path(absolute(command.output))[0]
+    with temporary_folder(folder, command.run.temp_location) as temp_folder:
+        files, documents = find_documents(
+            command.input, command.documents, temp_folder, call.console, records
+        )
+        corpus = SampledCorpus(files, documents, command.sample)
+        with (
+            catch_panics("the trainer"),
+            hide_native_errors(),
+            _count_by_job(command, corpus, options, launch) as counted,
+        ):
+            content, remarks = _train(command, corpus, options, counted)
+    tokenizer = Tokenizer.from_str(content)
+    if command.save_model is not None:
+        _save_model(tokenizer, command.save_model, call.files)
+    call.files.write(command.output, content.encode())
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
+    return [*remarks, *_describe(command, size, options.vocab_size)]
+
+
+@contextmanager
+def _count_by_job(
+    command: TrainTokenizer, corpus: SampledCorpus, options: TrainingOptions, launch: Launch
+) -> Iterator[Counted | None]:
+    """Count the words by a job, whose files stay until the block ends.
+
+    Yields:
+        The words; None for a corpus that is counted in this process instead.
+    """
+    if _is_small(corpus, launch.engine):
+        if command.resume:
+            cause = "so small a corpus is counted at once"
+            raise UserError(f"--output {command.output} --resume", cause, "Leave --resume out")
+        yield None
+        return
+    from pipeline.jobs.word_counting import (  # noqa: PLC0415  Beam takes a second to import
+        plan_counting,
+        run_counting,
+    )
+
+    identity = [
+        command.model,
+        asdict(options),
+        asdict(corpus.documents),
+        asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
+        [(file.name, file.bytes, file.modified) for file in corpus.files],
+    ]
+    place = (command.output, command.run.temp_location)
+    with resumable_folder(*place, identity, command.resume) as folder:
+        job = plan_counting(corpus, command.model, options, launch.engine, folder)
+        yield run_counting(job, launch)
+
+
+def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
+    """Whether a corpus is counted in this process, and not by a job."""
+    return isinstance(engine, LocalEngine) and not (
+        engine.count_workers(corpus.text_bytes) or engine.flags
+    )
+
+
+def _train(
+    command: TrainTokenizer,
+    corpus: SampledCorpus,
+    options: TrainingOptions,
+    counted: Counted | None,
+) -> tuple[str, list[str]]:
+    """Train with counted words, or count them here.
+
+    Returns:
+        The tokenizer.json, and remarks.
+    """
+    remarks: list[str] = []
+    with show_reading(corpus.read_bytes, command.run.progress) as line:
+
+        def train() -> str:
+            done = counted or count_here(corpus, command.model, options, line)
+            check_sample(done, corpus)
+            remarks.extend(describe_sample(done, corpus))
+            remarks.extend(options.describe_limits(done.words))
+            line.begin_step(f"training {command.model}")
+            return MODELS[command.model].train_on_words(done.words, options)
+
+        return _run_apart(train), remarks
+
+
+def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:
+    """Set up the engine.
+
+    Raises:
+        UserError: it cannot run the job.
+    """
+    run, log = command.run, command.log
+    if not run.wait:
+        cause = "it trains on what the job has counted"
+        raise UserError("train-tokenizer --no-wait", cause, "Leave it out")
+    places = [("--input", path) for path in command.input]
+    if not run.temp_location:  # temporary files are beside the output
+        places.append(("--output", command.output))
+    return prepare_launch(run, call.engine_arguments, places, call.console, log)
+
+
+def _run_apart(work: Callable[[], str]) -> str:
+    """Work in another thread: libraries do not look for Ctrl-C, which only this one hears."""
+    result: Future[str] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # also a panic
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return result.result()
+
+
+def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
+    output = Path(absolute(command.output))
+    if is_local(command.output) and output.exists() and not output.is_file():
+        cause = "it is a folder" if output.is_dir() else "it is not a regular file"
+        raise UserError(f"--output {command.output}", cause, "Name a file, such as tokenizer.json")
+    if not command.replace and file_exists(absolute(command.output)):
+        raise UserError(
+            f"--output {command.output}", "the file exists", "Name another file, or add --replace"
+        )
+    if command.save_model is None:
+        return
+    folder, cause, cure = absolute(command.save_model), "", "Give another folder"
+    paths = {name: join_path(folder, name) for name in files}
+    if is_local(folder) and _is_blocked(Path(folder)):
+        cause = "a file is in its place"
+    elif absolute(command.output) in {folder, *paths.values()}:
+        cause = f"--output {command.output} has the same path"
+    elif present := [name for name, path in paths.items() if file_exists(path)]:
+        cause = "" if command.replace else f"it already has {' and '.join(present)}"
+        cure = "Give another folder, or add --replace"
+    if cause:
+        raise UserError(f"--save-model {command.save_model}", cause, cure)
+
+
+def _is_blocked(folder: Path) -> bool:
+    """Whether a folder cannot be made, as something else has its path or that of a parent."""
+    return any(path.exists() and not path.is_dir() for path in (folder, *folder.parents))
+
+
+def _save_model(tokenizer: Tokenizer, folder: str, written: Files) -> None:
+    root = absolute(folder)
+    with TemporaryDirectory() as temporary:
+        for path in sorted(map(Path, tokenizer.model.save(temporary))):
+            written.write(join_path(root, path.name), path.read_bytes())
+
+
+def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
+    """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
+    if wanted is not None and size < wanted:
+        yield (
+            f"warning: the vocabulary has {size:,} tokens, fewer than --vocab-size {wanted:,}: "
+            "the corpus does not give more"
+        )
+    yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"
+    if command.save_model is not None:
+        files = " and ".join(MODELS[command.model].files)
+        yield f"{command.save_model}: the model's {files}"

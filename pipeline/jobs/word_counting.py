@@ -1,0 +1,331 @@
+"""Words counted for `train-tokenizer`, in this process or by a job.
+
+A corpus that is too small for worker processes is counted here, because Beam takes a second to
+import; `counting_job` counts all others.
+
+Words counted for `train-tokenizer` by a job: planned, run by an engine, and checked.
+
+plan tasks ─ count words ─ collect
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.input_formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.accounting import count_reasons
+from corpusmill.errors import UserError
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    draw_documents,
+    draw_pieces,
+    read_words,
+)
+from corpusmill.tokenization.training.models import MODELS
+from corpusmill.tokenization.training.options import TrainingOptions
+from pipeline.commands.train_tokenizer import SampleOptions
+from pipeline.console.progress import ReadingLine, Work
+from pipeline.recipe.inputs import InputFile, cut_files, sum_costs
+from pipeline.recipe.recipe import estimate_text_bytes
+from pipeline.runners.engine import Engine
+from pipeline.runners.launch import Launch
+from transforms.corpus.count_words import (
+    WORDS,
+    Counting,
+    CountWords,
+    check_counts,
+    count_partitions,
+    load_words,
+    read_result,
+)
+from transforms.corpus.plan import Plan, PlanTasks, write_plan
+from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
+from transforms.recovery.workplace import Workplace
+from transforms.shuffle.trees import CollectResult, has_collected
+from transforms.storage.checksums import seal, unseal
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import file_exists, open_file, read_file, write_file
+from transforms.tally import COUNTS
+
+# A sample consists of about this many pieces, because neighboring documents resemble each other. A
+# smaller piece would take longer to open than to read.
+_PIECES = 256
+_SMALLEST_PIECE, _LARGEST_PIECE = 2**16, 2**24
+
+
+class Drawn(NamedTuple):
+    """What is read of a corpus.
+
+    Attributes:
+        ranges: ranges of its files.
+        share: the share of their documents that is counted.
+    """
+
+    ranges: Sequence[PlannedRange]
+    share: float
+
+
+@dataclass(frozen=True)
+class SampledCorpus:
+    """A corpus, or a sample of it.
+
+    Attributes:
+        files: the input.
+        documents: the rules of documents, with a format.
+        sample: which part of it is counted.
+    """
+
+    files: Sequence[InputFile]
+    documents: DocumentOptions
+    sample: SampleOptions
+
+    @property
+    def bytes(self) -> int:
+        """The size of the input; an estimate if files are compressed."""
+        return sum_costs(self.files)
+
+    @property
+    def is_in_pieces(self) -> bool:
+        """Whether only pieces of it are read."""
+        return (self.sample.bytes or sys.maxsize) < self._whole_text_bytes
+
+    @property
+    def read_bytes(self) -> int:
+        """The size of what is read; an estimate if files are compressed."""
+        if not self.is_in_pieces:
+            return self.bytes
+        return sum(self._measure(piece) for piece in self._pieces.ranges)
+
+    @property
+    def text_bytes(self) -> int:
+        """The bytes of text that are read; exact for plain files."""
+        return round(self._whole_text_bytes * self.read_bytes / max(1, self.bytes))
+
+    def draw(self, range_bytes: int = sys.maxsize) -> Drawn:
+        """Return what is read.
+
+        Args:
+            range_bytes: the longest range of a corpus that is read whole.
+        """
+        if self.is_in_pieces:
+            return self._pieces
+        share = self.sample.sample
+        ranges = list(cut_files(self.files, self.documents, range_bytes))
+        return Drawn(ranges, 1.0 if share is None else share)
+
+    @property
+    def _whole_text_bytes(self) -> int:
+        return estimate_text_bytes(self.files, self.documents)
+
+    @cached_property
+    def _pieces(self) -> Drawn:
+        wanted = (self.sample.bytes or 0) * self.bytes / self._whole_text_bytes
+        piece_bytes = min(max(round(wanted / _PIECES), _SMALLEST_PIECE), _LARGEST_PIECE)
+        pieces = list(cut_files(self.files, self.documents, piece_bytes))
+        sizes = np.array([self._measure(piece) for piece in pieces], np.int64)
+        numbers, share = draw_pieces(sizes, wanted, self.sample.seed)
+        return Drawn([pieces[number] for number in numbers.tolist()], share)
+
+    def _measure(self, part: PlannedRange) -> int:
+        return self.files[part.file_index].cost if part.end is None else part.end - part.start
+
+
+class Counted(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        counts: the counts of all stages.
+        words: the words.
+    """
+
+    counts: Mapping[str, int]
+    words: CountedWords
+
+
+def count_here(
+    corpus: SampledCorpus, model: str, options: TrainingOptions, line: ReadingLine
+) -> Counted:
+    """Count the words of a corpus in this process.
+
+    Args:
+        corpus: the corpus.
+        model: the model that is trained.
+        options: its options.
+        line: shows the bytes that are read.
+    """
+    counter, counts = MODELS[model].make_counter(options), Counter[str]()
+    ranges, share = corpus.draw()
+    for path, name, index, start, end in ranges:
+        with open_file(path) as raw:
+            stream = open_decompressed(raw, path)
+            part = FileRange(name, index, corpus.documents, start, end)
+            for batch in read_corpus(stream, part):
+                line.add(batch.counts.bytes)
+                documents = batch.documents
+                if share < 1:
+                    ids = documents.column("document").to_numpy()
+                    documents = documents.filter(draw_documents(ids, share, corpus.sample.seed))
+                counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
+                refused = batch.count_rejects().items()
+                counts.update({f"read.rejects.{reason}": n for reason, n in refused})
+                counts["count.documents"] += documents.num_rows
+                counter.add(documents.column("sentences").flatten())
+    words = read_words(counter, options.word_limits)
+    counts["total.distinct_words"] = len(counter.table)
+    return Counted(counts, words)
+
+
+def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
+    """Refuse a corpus, or a sample, without documents.
+
+    Raises:
+        UserError: it has none.
+    """
+    documents = counted.counts.get("read.documents", 0)
+    if not documents:
+        raise _refuse_all(counted.counts)
+    if not counted.counts.get("count.documents"):
+        sample = corpus.sample
+        flag = f"--sample {sample.sample}"
+        if sample.sample is None:
+            flag = f"--sample-bytes {sample.sample_bytes}"
+        cause = f"the sample has none of the {documents:,} documents"
+        raise UserError(flag, cause, "Give a larger value")
+
+
+def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
+    """Describe the parts of a corpus that are not counted, and the words that are not kept."""
+    counts = counted.counts
+    sampled, documents = counts["count.documents"], counts["read.documents"]
+    if corpus.is_in_pieces:
+        read, whole = counts["read.bytes"] / 1e6, corpus.bytes / 1e6
+        yield f"a sample: {sampled:,} documents, from {read:,.1f} of {whole:,.1f} MB"
+    elif corpus.sample.sample is not None:
+        yield f"a sample: {sampled:,} of {documents:,} documents"
+    trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
+    if trained < distinct:
+        limits = "--max-distinct-words and --max-distinct-bytes"
+        yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
+    if rejects := _list_rejects(counts):
+        yield f"left out because they cannot be read: {rejects}"
+
+
+def _list_rejects(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in count_reasons(counts).items())
+
+
+def _refuse_all(counts: Mapping[str, int]) -> UserError:
+    units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    listed = _list_rejects(counts)
+    rejects = f", of which these cannot be read: {listed}" if listed else ""
+    cure = "The input holds only blank lines and titles: check --input and --document-rule"
+    if listed:
+        cure = "Repair the input, or check --input-format and --text-field"
+    cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
+    return UserError("--input", cause, cure)
+
+
+_RESULT, _RECORD = "words.json", "run.json"
+
+
+@dataclass(frozen=True)
+class CountingJob:
+    """All that the graph is built from.
+
+    Attributes:
+        plan: the ranges to read.
+        counting: how words are counted.
+        text_bytes: the size of the text.
+        read_bytes: the bytes that will be read; an estimate if files are compressed.
+        is_exact: whether `read_bytes` is not an estimate.
+    """
+
+    plan: Plan
+    counting: Counting
+    text_bytes: int
+    read_bytes: int
+    is_exact: bool
+
+
+def plan_counting(
+    corpus: SampledCorpus, model: str, options: TrainingOptions, engine: Engine, temp_folder: str
+) -> CountingJob:
+    """Plan how the words of a corpus are counted, and write the plan where workers find it.
+
+    A run that is resumed keeps its ranges.
+
+    Args:
+        corpus: the corpus.
+        model: the model that is trained.
+        options: its options.
+        engine: where the job runs.
+        temp_folder: the folder of temporary files.
+    """
+    files, read_bytes = corpus.files, corpus.read_bytes
+    range_bytes = _find_range_bytes(temp_folder)
+    if range_bytes is None:
+        range_bytes = engine.choose_range_bytes(read_bytes + FILE_BYTES * len(files))
+        write_file(join_path(temp_folder, _RECORD), seal(json.dumps(range_bytes).encode()))
+    drawn = corpus.draw(range_bytes)
+    tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
+    path = join_path(temp_folder, "plan.jsonl")
+    plan = write_plan(path, tasks, [file.path for file in files])
+    counting = Counting(
+        model,
+        options,
+        corpus.documents,
+        Workplace(temp_folder),
+        count_partitions(corpus.text_bytes),
+        drawn.share,
+        corpus.sample.seed,
+    )
+    # A document that begins in a piece is read to its end.
+    is_exact = not corpus.is_in_pieces and all(file.splittable for file in files)
+    return CountingJob(plan, counting, corpus.text_bytes, read_bytes, is_exact)
+
+
+def _find_range_bytes(temp_folder: str) -> int | None:
+    """Return the longest range of the run that is resumed, whose tasks must stay the same."""
+    path = join_path(temp_folder, _RECORD)
+    return int(json.loads(unseal(read_file(path), path))) if file_exists(path) else None
+
+
+def run_counting(job: CountingJob, launch: Launch) -> Counted:
+    """Count the words of a corpus, and check that nothing was lost.
+
+    Raises:
+        UserError: the engine cannot run it, or the job found a mistake of the user's.
+        Exception: as of `Launch.run`.
+    """
+    work = Work(job.read_bytes, repeats=0, tasks=job.plan.tasks)
+    folder = job.counting.place.temp_folder
+    path = join_path(folder, _RESULT)
+    build = partial(count_corpus, job=job, path=path)
+    launch.run(build, work, job.text_bytes, folder, partial(has_collected, path))
+    counts, words = read_result(path)
+    expected = job.read_bytes if job.is_exact else -1
+    check_counts(counts, job.plan.ranges, expected, job.counting.share)
+    return Counted(counts, load_words(words, job.counting.options.word_limits))
+
+
+def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:
+    """Add the job's stages to a pipeline.
+
+    Args:
+        pipeline: a new one.
+        job: the job.
+        path: the file in which it lists what it has counted.
+    """
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.counting.place)
+    counted = tasks | "CountWords" >> CountWords(job.counting)
+    _ = counted[WORDS] | "CollectWords" >> CollectResult(path, counted[COUNTS])

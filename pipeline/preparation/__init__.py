@@ -1,1 +1,0 @@
-"""What is found out and checked before a job is submitted."""

@@ -1,0 +1,1 @@
+"""What is built: input, sources, tokenizer and options, checked before any work."""

@@ -1,0 +1,373 @@
+"""The input: a sorted list of files from what the user names, checked before any work."""
+
+import glob
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+
+from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
+from corpusmill.corpus.input_formats import (
+    check_start,
+    reads_in_ranges,
+    resolve_format,
+    take_suffixes,
+)
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.storage import refuse_special
+from corpusmill.errors import UserError, first_line
+from transforms.elements import PlannedRange, cut_ranges
+from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
+from transforms.storage.files import create_file, find_files, open_file
+from transforms.storage.objects import check_client, is_object_path
+from transforms.storage.store import StoredFile
+
+_STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+
+
+def choose_data_files(
+    path: str, files: Mapping[str, StoredFile], read_bytes: Callable[[str], bytes | None]
+) -> dict[str, StoredFile]:
+    """Choose the files with the data if a folder is such a data set.
+
+    Other Arrow files in it are caches of what was once computed from the data.
+
+    Args:
+        path: the input, as the user named it.
+        files: what is known of each of its files, by path.
+        read_bytes: reads a small file.
+
+    Returns:
+        The chosen files; all of them if the folder is not such a data set.
+
+    Raises:
+        UserError: the data set has several splits, or is incomplete.
+    """
+    folder = _common_folder(files)
+    splits = f"{folder}/{_SPLITS}"
+    if splits in files:
+        names = _read(path, splits, read_bytes).get("splits", [])
+        if len(names) != 1:
+            cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
+            name = "train" if "train" in names else [*names, "split"][0]
+            cure = f"Give the folder of one split, such as {path.rstrip('/')}/{name}"
+            raise UserError(f"--input {path}", cause, cure)
+        folder = f"{folder}/{names[0]}"
+    state = f"{folder}/{_STATE}"
+    if state not in files or f"{folder}/{_INFO}" not in files:
+        return dict(files)
+    content = _read(path, state, read_bytes)
+    if content.get("_indices_data_files"):
+        cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
+        cause += "datasets saved it"
+        raise UserError(f"--input {path}", cause, "Load and save it again with a newer release")
+    listed = [f"{folder}/{entry['filename']}" for entry in content.get("_data_files", [])]
+    missing = [file for file in listed if file not in files]
+    if missing or not listed:
+        cause = f"{state} lists {missing[0]}, which is missing" if missing else "it has no rows"
+        raise UserError(f"--input {path}", cause, "Save the data set again")
+    return {file: files[file] for file in listed}
+
+
+def _common_folder(files: Iterable[str]) -> str:
+    """Return the folder nearest to the root that has one of the files."""
+    return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
+
+
+def _read(path: str, file: str, read_bytes: Callable[[str], bytes | None]) -> Any:
+    try:
+        return json.loads(read_bytes(file) or b"")
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"--input {path}", f"{file} is not valid JSON ({error})", "Save the data set again"
+        ) from None
+
+
+# Compressed text is longer than its file, by this factor as an estimate.
+EXPANSION = 4
+
+# So many files of the hub are printed one by one.
+_MOST_PRINTED = 10
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file of the corpus.
+
+    Attributes:
+        path: its path as workers open it; local paths are absolute.
+        bytes: its size.
+        name: its path in the manifest, relative to the folder that holds all files, so that the
+            data set depends neither on the way they were named nor on where they are.
+        modified: when it was last written, in seconds since 1970; 0 if its name identifies its
+            content, as on the hub.
+    """
+
+    path: str
+    bytes: int
+    name: str
+    modified: float = field(default=0.0, compare=False)
+
+    @property
+    def splittable(self) -> bool:
+        """Whether it can be read in ranges."""
+        return not is_compressed(self.path)
+
+    @property
+    def cost(self) -> int:
+        """Bytes that will be counted as read; an estimate if the file is compressed."""
+        return self.bytes if self.splittable else self.bytes * EXPANSION
+
+
+def sum_costs(files: Sequence[InputFile]) -> int:
+    """Sum the costs of files."""
+    return sum(file.cost for file in files)
+
+
+def cut_files(
+    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
+) -> Iterator[PlannedRange]:
+    """Cut files into ranges, as far as they can be read in ranges.
+
+    Args:
+        files: the input.
+        documents: the rules of documents, with a format.
+        range_bytes: the longest range.
+    """
+    in_ranges = reads_in_ranges(documents)
+    parts = ((file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files)
+    return cut_ranges(parts, range_bytes)
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is in this machine's own file system."""
+    return scheme_of(path) is None
+
+
+def absolute(path: str) -> str:
+    """Make a local path absolute; return any other path unchanged.
+
+    Raises:
+        UserError: nothing knows such a URL, or the home folder that it begins with.
+    """
+    if is_local(path):
+        return os.path.normpath(_expand_user(path).absolute())
+    _check_scheme(path)
+    return path
+
+
+def _expand_user(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        cause = f"it begins with ~, and there is no such home ({first_line(error)})"
+        raise UserError(path, cause, "Write the whole path, or ./~ for a name") from None
+
+
+def _check_scheme(url: str) -> None:
+    scheme = str(scheme_of(url))
+    check_client(scheme)
+    if is_object_path(url):
+        return
+    try:
+        beam_file_systems().get_filesystem(url)
+    except (ValueError, OSError):
+        cause = f"no installed file system knows URLs that begin with {scheme}://"
+        cure = "Give a path, or a URL that begins with gs:// or s3://"
+        raise UserError(url, cause, cure) from None
+
+
+def read_bytes(path: str) -> bytes | None:
+    """Read a file in any of Beam's file systems; None if there is no such file.
+
+    Raises:
+        UserError: it is a pipe, a socket or a device.
+    """
+    if is_local(path):
+        try:
+            refuse_special(Path(absolute(path)))
+        except OSError as error:
+            cause = str(error.strerror)
+            raise UserError(path, cause, "Write its content to a file") from None
+    try:
+        with open_file(path if is_hub_path(path) else absolute(path)) as stream:
+            return stream.read()
+    except OSError:
+        return None
+
+
+def list_inputs(
+    inputs: Sequence[str], temp_folder: str, suffixes: Sequence[str] = ()
+) -> list[InputFile]:
+    """List all files of a corpus, each once, sorted by name.
+
+    Args:
+        inputs: paths, globs, folders, or names of data sets on the hub.
+        temp_folder: the folder into which WikiText is written as plain text.
+        suffixes: the endings of the files that are taken from folders.
+
+    Raises:
+        UserError: there is no input, one names no file or cannot be read, or all files are empty.
+    """
+    if not inputs:
+        raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
+    fetched: dict[str, InputFile] = {}
+    stored: dict[str, StoredFile] = {}
+    for path in inputs:
+        if path in WIKITEXT and not Path(path).exists():
+            fetched[path] = _fetch_wikitext(path, temp_folder)
+        elif is_hub_path(path):
+            listed = list_hub_files(path, suffixes)
+            fetched |= {name: InputFile(name, size, name) for name, size in listed.items()}
+        else:
+            here = is_local(path)
+            paths = (
+                _list_local(path, temp_folder, suffixes) if here else _list_remote(path, suffixes)
+            )
+            if not paths:
+                cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
+                raise _refusal(path, "no such file", cure)
+            stored |= choose_data_files(path, paths, read_bytes)
+    levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
+    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    named = [
+        InputFile(path, size, _name(path.split("/")[common:]), modified)
+        for path, size, modified in stored.values()
+    ]
+    files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
+    if not sum(file.bytes for file in files):
+        raise UserError(
+            f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
+        )
+    return files
+
+
+def _name(parts: Sequence[str]) -> str:
+    """Join a name for the manifest, which is UTF-8: other bytes become escapes."""
+    return "/".join(parts).encode(errors="backslashreplace").decode()
+
+
+def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
+    if is_local(temp_folder):
+        path = fetch_wikitext(name, Path(temp_folder) / name)
+        return InputFile(str(path), path.stat().st_size, name)
+    with TemporaryDirectory(prefix="corpusmill-") as folder:
+        path = fetch_wikitext(name, Path(folder))
+        copy = join_path(temp_folder, path.name)
+        with path.open("rb") as source, create_file(copy) as target:
+            shutil.copyfileobj(source, target, 2**20)
+        return InputFile(copy, path.stat().st_size, name)
+
+
+def choose_format(
+    files: Sequence[InputFile], options: DocumentOptions, console: Console
+) -> DocumentOptions:
+    """Return the options with the format of the files, which is printed if it is inferred.
+
+    Raises:
+        UserError: the names imply several formats, or the first file lacks the text field.
+    """
+    resolved = resolve_format(options, [file.name for file in files])
+    if resolved.input_format not in {options.input_format, "text"}:
+        console.print(f"input format: {resolved.input_format}, by the files' names")
+    first = next(file for file in files if file.bytes)
+    with open_file(first.path) as raw, suppress(DamagedStreamError):
+        check_start(open_decompressed(raw, first.path), first.path, resolved)
+    return resolved
+
+
+def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
+    """Print which files of the hub a data set is built from."""
+    names = [file.name for file in files if is_hub_path(file.path)]
+    lines = [f"input: {name}" for name in names[:_MOST_PRINTED]]
+    if len(names) > _MOST_PRINTED:
+        lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
+    for line in lines:
+        console.print(line)
+
+
+def _refusal(path: str, cause: str, cure: str) -> UserError:
+    return UserError(f"--input {path}", cause, cure)
+
+
+def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+    # Beam's own listing silently leaves out what it cannot read.
+    root = _expand_user(path)
+    if root.is_dir():
+        if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(path)):
+            cure = "Give an output folder elsewhere"
+            raise _refusal(path, "the output folder is inside it", cure)
+        paths = list(_walk(path, absolute(path)))
+        if not paths:
+            raise _refusal(path, "the folder has no files", "Check the path")
+        paths = take_suffixes(path, paths, suffixes)
+    elif os.path.lexists(root):
+        paths = [absolute(path)]
+    else:
+        matches = glob.glob(str(root), recursive=True)  # noqa: PTH207  has a pattern's root
+        paths = [absolute(path) for path in matches if not Path(path).is_dir()]
+    return {path: _stat(path) for path in paths}
+
+
+def _walk(path: str, root: str) -> Iterator[str]:
+    """Yield the files below a folder; links to folders are followed, and each folder read once."""
+
+    def refuse(error: OSError) -> None:
+        cause = f"{error.filename} cannot be listed ({error.strerror})"
+        raise _refusal(path, cause, "Repair it or leave it out") from None
+
+    walked: set[tuple[int, int]] = set()
+    # Paths as text: to make a `Path` for each file takes longer than to list it.
+    for folder, folders, names in os.walk(root, onerror=refuse, followlinks=True):
+        status = os.stat(folder)  # noqa: PTH116
+        if (status.st_dev, status.st_ino) in walked:
+            folders.clear()
+            continue
+        walked.add((status.st_dev, status.st_ino))
+        folders.sort()
+        yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
+
+
+def _stat(path: str) -> StoredFile:
+    """Return the size and time of a local file, which must be readable."""
+    try:
+        # Opening a pipe would wait without this flag.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            result = os.fstat(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        cause = f"it cannot be read ({error.strerror})"
+        raise _refusal(path, cause, "Repair it or leave it out") from None
+    if not stat.S_ISREG(result.st_mode):
+        raise _refusal(path, "it is not a regular file", "Write its text to a file")
+    return StoredFile(path, result.st_size, result.st_mtime)
+
+
+def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+    try:
+        listed = find_files(absolute(path))
+    except (OSError, ValueError) as error:
+        raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
+    except UserError as error:
+        raise _refusal(path, error.cause, error.cure) from None
+    files = {
+        file.path: file
+        for file in listed
+        if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
+    }
+    is_folder = path.endswith("/") or (not glob.has_magic(path) and path not in files)
+    if files and is_folder:
+        return {name: files[name] for name in take_suffixes(path, list(files), suffixes)}
+    return files

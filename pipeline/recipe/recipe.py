@@ -1,0 +1,406 @@
+"""What a data set is made of, and how: a build's options with nothing left to be chosen."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+from rich.console import Console
+
+from corpusmill.arrays.columns import tokens_of
+from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.filters.overlaps import Passages
+from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS
+from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
+from corpusmill.dataset.manifest_json import check_columns
+from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import resolve
+from corpusmill.layout.length_bins import LengthBin, cut_lengths
+from corpusmill.layout.placement import Layout, count_validation_shards
+from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.words.words import load_words
+from pipeline.console.run_log import LogOptions
+from pipeline.options import MAX_SHARDS, CorpusOptions, DatasetOptions, RunOptions
+from pipeline.recipe.inputs import (
+    EXPANSION,
+    InputFile,
+    choose_format,
+    list_inputs,
+    print_hub_files,
+    read_bytes,
+    sum_costs,
+)
+from pipeline.recipe.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
+from pipeline.recipe.records import Records
+from pipeline.recipe.sources import (
+    NamedSource,
+    keep_order,
+    list_sources,
+    parse_sources,
+    spread_sources,
+)
+from transforms.storage.files import open_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """The options that a build shares with an estimate of one."""
+
+    dataset: CorpusOptions
+    objective: ObjectiveOptions
+    preset: str | None = None
+    """The options under which a model was trained, in place of the defaults; options that are given
+    win over it."""
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build(BuildOptions):
+    """The options of a build."""
+
+    dataset: DatasetOptions
+
+
+_FLAG = "--drop-overlap-with"
+
+
+def read_evaluation(
+    paths: Sequence[str], text_field: str, temp_folder: str
+) -> tuple[Passages, Evaluation]:
+    """Read an evaluation set: a passage is a line, or the text of a record.
+
+    Args:
+        paths: files, globs, folders, or names of data sets on the hub.
+        text_field: the field of records that holds the text.
+        temp_folder: a folder for data sets that are fetched from the hub.
+
+    Returns:
+        The passages, and what the manifest says of them.
+
+    Raises:
+        UserError: a file cannot be read, or holds what cannot be read; there are too many passages,
+            or only short ones.
+    """
+    try:
+        files = list_inputs(paths, temp_folder)
+        texts = (text for file in files for text in _read_passages(file, text_field))
+        passages = Passages.from_texts(texts)
+    except UserError as error:
+        value = error.value.replace("--input", _FLAG)
+        value = f"{_FLAG} {' '.join(paths)}" if value == _FLAG else value
+        raise UserError(value, error.cause, error.cure) from None
+    digest = hashlib.sha256(passages.runs.astype("<u8").tobytes()).hexdigest()
+    entries = tuple(EvaluationFile(file.name, file.bytes, _digest(file)) for file in files)
+    entry = Evaluation(entries, passages.compared, passages.ignored, len(passages.runs), digest)
+    return passages, entry
+
+
+def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
+    guessed = guess_format(file.name)
+    options = DocumentOptions(
+        input_format="lines" if guessed == "text" else guessed,
+        text_field=text_field,
+        sentence_rule="document",
+    )
+    with open_file(file.path) as raw:
+        part = FileRange(file.name, 0, options)
+        for batch in read_corpus(open_decompressed(raw, file.path), part):
+            for reject in batch.rejects:
+                cause = f"byte {reject.offset} begins what cannot be read ({reject.reason})"
+                cure = "Repair the file, or name the field that holds its text (--text-field)"
+                raise UserError(f"{_FLAG} {file.name}", cause, cure)
+            yield from batch.documents.column("sentences").flatten().to_pylist()
+
+
+def _digest(file: InputFile) -> str:
+    digest = hashlib.sha256()
+    with open_file(file.path) as stream:
+        while block := stream.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+# By default one shard for each 256 MB of examples, which take about 0.8 bytes for each byte of text
+# and repeat.
+_TEXT_BYTES_PER_SHARD = 320 * 10**6
+# Smaller documents cost as much as one of so many bytes: each has an id, a place and a digest, and
+# rows of its own in many objectives.
+_LEAST_DOCUMENT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a data set is made of, and how.
+
+    Attributes:
+        dataset: what is read, and how examples are spread over files.
+        objective_options: the objective's options.
+        tokenizer: the tokenizer.
+        documents: the rules of documents, with a format.
+        output_options: the options of shards.
+        files: the input.
+        filters: which documents are left out.
+        evaluation: the passages that documents must not overlap with, and their entry in the
+            manifest; None for none.
+        memoize: whether the ids of words may be remembered.
+        preset: the preset from which the objective's options are; None for none.
+        sources: the parts of the input that have names; empty where none has.
+        first_file: the number of the first file, which is above 0 where a data set is continued.
+        tag: stands in the names of the shards that are added to a data set.
+        document_bytes: the mean size of a document in a piece of the input; 0 if it is unknown.
+    """
+
+    dataset: CorpusOptions
+    objective_options: ObjectiveOptions
+    tokenizer: TokenizerFile
+    documents: DocumentOptions
+    output_options: OutputOptions
+    files: Sequence[InputFile]
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    evaluation: tuple[Passages, Evaluation] | None = None
+    memoize: bool = True
+    preset: str | None = None
+    sources: Sequence[NamedSource] = ()
+    first_file: int = 0
+    tag: str = ""
+    document_bytes: float = 0.0
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The objective, bound to the tokenizer."""
+        return self.objective_options.bind(self.tokenizer)
+
+    @cached_property
+    def output(self) -> OutputOptions:
+        """The options of shards, with those that the format chooses."""
+        return resolve(self.output_options, self.objective.columns)
+
+    @cached_property
+    def bins(self) -> tuple[LengthBin, ...]:
+        """The bins of lengths into whose shards rows are written; empty where lengths are mixed.
+
+        Raises:
+            UserError: all rows would have one length.
+        """
+        bins = cut_lengths(self.objective.columns, self.output.bin_size)
+        if bins and self.output.is_padded:
+            raise UserError(
+                f"--bin-size {self.output.bin_size}",
+                "rows that are padded to one width have the same length in every bin (the padding "
+                f"of {self.output.output_format} files is max_length here)",
+                "Add --padding do_not_pad, or leave the flag out",
+            )
+        return bins
+
+    @cached_property
+    def text_bytes(self) -> int:
+        """Bytes of text, exact for plain files."""
+        return estimate_text_bytes(self.files, self.documents)
+
+    @property
+    def document_weight(self) -> float:
+        """How many times the work of its text the input is, 1 unless its documents are tiny."""
+        size = self.document_bytes
+        return max(1.0, _LEAST_DOCUMENT_BYTES / size) if size else 1.0
+
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of text of documents that are not tiny, and are as much work."""
+        return round(self.text_bytes * self.document_weight)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that are read, those that are read twice counted twice."""
+        return sum_costs(self.files) * (2 if self.filters.drop_duplicates else 1)
+
+    @property
+    def layout(self) -> Layout:
+        """How the examples are spread over shards, from the options and the input's size alone."""
+        options = self.dataset
+        sizes = [
+            estimate_text_bytes(source.files, self.documents) * source.repeat
+            for source in self.sources
+        ]
+        built = (sum(sizes) if sizes else self.text_bytes) * self.document_weight
+        default = round(built * self.objective.repeats / _TEXT_BYTES_PER_SHARD)
+        train = options.num_shards or min(max(1, default), MAX_SHARDS)
+        validation = count_validation_shards(train, options.validation_share)
+        layout = Layout(options.seed, train, validation)
+        if self.sources:
+            layout = spread_sources(self.sources, sizes, layout, options.validation_share)
+        if options.order == "corpus":
+            repeats = self.objective.repeats
+            layout = keep_order(layout, self.files, self.sources, repeats, self.first_file)
+        return layout
+
+
+def prepare(
+    build: BuildOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+    tokenizer: TokenizerFile | None = None,
+) -> Recipe:
+    """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
+
+    Args:
+        build: the options of the build.
+        temp_folder: a folder for data sets that are fetched from the hub, and for records.
+        console: where choices are announced that the user did not make.
+        records: what is read in place of files; None where files are named.
+        tokenizer: the tokenizer, where it need not be read.
+
+    Raises:
+        UserError: the options, the tokenizer, the input, a filter or the objective's rule of words
+            is not usable, or shards cannot be written as the options ask.
+    """
+    build.objective.check_build()
+    load_filters(build.filters.filter)
+    if tokenizer is None:
+        with hide_native_errors():
+            tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    tokenizer = tokenizer.with_roles(build.objective.special_tokens)
+    _check_objective(build.objective.bind(tokenizer), tokenizer)
+    if build.objective.bind(tokenizer).text_cuts(build.dataset.seed):
+        prove_cuts(tokenizer)
+    documents = build.objective.choose_documents(build.documents)
+    sources = list_sources(parse_sources(build.dataset.source), temp_folder, documents.suffixes)
+    find = partial(_find_in_sources, sources) if sources else find_documents
+    files, documents = find(build.dataset.input, documents, temp_folder, console, records)
+    memoize, document_bytes = _prove_tokenizer(build, tokenizer, files, documents, console)
+    compared = build.filters.drop_overlap_with
+    evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
+    recipe = Recipe(
+        dataset=build.dataset,
+        objective_options=build.objective,
+        tokenizer=tokenizer,
+        documents=documents,
+        output_options=build.output_options,
+        files=files,
+        filters=build.filters,
+        evaluation=evaluation,
+        memoize=memoize,
+        preset=build.preset,
+        sources=sources,
+        document_bytes=document_bytes,
+    )
+    _ = recipe.bins, recipe.layout  # refuse options of shards
+    return recipe
+
+
+def _prove_tokenizer(
+    build: BuildOptions,
+    tokenizer: TokenizerFile,
+    files: Sequence[InputFile],
+    documents: DocumentOptions,
+    console: Console,
+) -> tuple[bool, float]:
+    """Try the tokenizer on text of the corpus.
+
+    Returns:
+        Whether words may be remembered, and the mean size of a document.
+    """
+    words = load_words(build.objective.bind(tokenizer).words)
+    with hide_native_errors():
+        texts, document_bytes = read_probe(files, documents)
+        memoize = prove_tokenizer(tokenizer, texts, console, words)
+        prove_engine(tokenizer, texts, build.dataset.tokenizer_engine, words)
+    return memoize, document_bytes
+
+
+def _find_in_sources(
+    sources: Sequence[NamedSource],
+    _inputs: Sequence[str],
+    documents: DocumentOptions,
+    _temp_folder: str,
+    console: Console,
+    _records: Records | None = None,
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """Gather the files of sources, and find their format, as `find_documents`."""
+    files = [file for source in sources for file in source.files]
+    print_hub_files(files, console)
+    return files, choose_format(files, documents, console)
+
+
+def find_documents(
+    inputs: Sequence[str],
+    documents: DocumentOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """List the input, and find its format.
+
+    Args:
+        inputs: as the user named them.
+        documents: the rules of documents.
+        temp_folder: as `prepare` has it.
+        console: where the format and files of the hub are announced.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        The files, and the rules with a format.
+
+    Raises:
+        UserError: the input is not usable.
+    """
+    if records is not None:
+        if documents.input_format not in {"auto", "json-lines"}:
+            cause = "the input is not files, and its records are read as JSON lines"
+            value = f"--input-format {documents.input_format}"
+            raise UserError(value, cause, "Leave the option out")
+        documents = replace(documents, input_format="json-lines")
+        file = records.write(temp_folder, documents.text_field)
+        with open_file(file.path) as stream:
+            check_start(stream, "the input", documents)
+        return [file], documents
+    if not inputs:
+        cure = "Name at least one file, glob or folder, or sources with --source"
+        raise UserError("--input", "it is missing", cure)
+    files = list_inputs(inputs, temp_folder, documents.suffixes)
+    print_hub_files(files, console)
+    return files, choose_format(files, documents, console)
+
+
+def _check_objective(objective: Objective, tokenizer: TokenizerFile) -> None:
+    """Refuse an objective whose data set nobody could verify or read."""
+    name, columns = objective.name, objective.columns
+    if name not in OBJECTIVES:
+        cause = "no objective has this name, under which its data set would be opened"
+        raise UserError(f"objective {name}", cause, "Let `name` be that of the entry point")
+    try:
+        check_columns(columns, tokenizer.vocab_size)
+        tokens = tokens_of(objective.built_columns)
+    except ValueError as error:
+        cause = f"its columns could not be verified or read ({error})"
+        raise UserError(f"objective {name}", cause, "Correct its `columns`") from None
+    if tokens.name != columns[0].name:
+        cause = f"it builds the tokens as {tokens.name}, and writes them as {columns[0].name}"
+        raise UserError(f"objective {name}", cause, "Give both columns one name")
+
+
+def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:
+    """Estimate the bytes of text in an input; exact for plain files.
+
+    Args:
+        files: the input.
+        documents: the rules of documents, with a format.
+    """
+    compresses = FORMATS[documents.input_format].compresses
+    return sum_costs(files) * (EXPANSION if compresses else 1)

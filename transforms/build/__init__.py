@@ -1,0 +1,1 @@
+"""From the documents of a shard to its examples."""

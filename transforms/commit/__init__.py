@@ -1,0 +1,1 @@
+"""From finished shards to a data set: counts, names, manifest and `_SUCCESS`."""

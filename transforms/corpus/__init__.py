@@ -1,0 +1,1 @@
+"""From files to documents: planned, read, compared, tokenized, and measured."""

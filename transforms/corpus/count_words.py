@@ -1,0 +1,328 @@
+"""Count the words of a corpus where its text is, and add up the counts in bounded memory.
+
+    tasks ─ count (read, sample, cut) ─ gather by partition ─ add up ─ collect ─► a list of files
+
+Words go through files, and the engine carries references to them. A task writes its words ordered
+by *partition*, which the hash of a word decides; a partition adds up the counts of all tasks, and
+writes its words ordered by the size of their counts, so that whoever wants the most frequent words
+reads little else.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from corpusmill.arrays import ragged
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    WordChoice,
+    WordLimits,
+    WordTotals,
+    choose_words,
+    draw_documents,
+)
+from corpusmill.tokenization.training.models import MODELS
+from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.word_counters import WordCounter
+from corpusmill.tokenization.training.word_table import WordTable, hash_words
+from transforms.corpus.plan import read_task
+from transforms.corpus.read import TaskReader
+from transforms.elements import NamedOutputs, Segment, Task
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.reports import log_begin, run_once
+from transforms.shuffle.segments import KeyedSegment
+from transforms.shuffle.spill import load_segment, write_segments
+from transforms.shuffle.trees import read_collected
+from transforms.storage.parallel import map_ahead
+from transforms.tally import COUNTS, Count, Tally
+
+SCHEMA = pa.schema([("word", pa.large_binary()), ("count", pa.int64())])
+
+
+def classify_counts(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the class of each count: 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on."""
+    classes: npt.NDArray[np.int64] = np.frexp(counts.astype(np.float64))[1].astype(np.int64)
+    return classes
+
+
+def read_result(path: str) -> tuple[dict[str, int], list[Segment]]:
+    """Read the counts of all stages, and the references to all words.
+
+    Raises:
+        DamagedFileError: the file is damaged.
+    """
+    counts, words = read_collected(path)
+    return counts, [Segment(*segment) for segment in words]
+
+
+def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int, share: float) -> None:
+    """Check that nothing was lost between reading and counting.
+
+    Args:
+        counts: the counts of all stages.
+        ranges: number of planned ranges.
+        read_bytes: the size of what is read; -1 if it is unknown.
+        share: the share of the documents that are counted.
+
+    Raises:
+        RuntimeError: something was lost.
+    """
+    expected = {"total.words": counts.get("count.words", 0), "read.ranges": ranges}
+    if read_bytes >= 0:
+        expected["read.bytes"] = read_bytes
+    if share >= 1:
+        expected["count.documents"] = counts.get("read.documents", 0)
+    problems = [
+        f"{name} is {counts.get(name, 0):,} in place of {number:,}"
+        for name, number in expected.items()
+        if counts.get(name, 0) != number
+    ]
+    if problems:
+        raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
+
+
+def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
+    """Load the most frequent words, as `CountedWords.keep_most_frequent` chooses them.
+
+    Only classes of counts with words that are kept are read, one segment after another.
+
+    Args:
+        segments: of all partitions.
+        limits: which words are loaded.
+    """
+    choice = _choose_words(segments, limits)
+    least_class = classify_counts(np.array([choice.least_count]))[0]
+    kept = [
+        _load(segment).keep(choice) for segment in sorted(segments) if segment.bucket >= least_class
+    ]
+    if not kept:
+        return CountedWords(pa.array([], pa.large_binary()), np.zeros(0, np.int64))
+    words = pa.concat_arrays([part.words for part in kept])
+    return CountedWords(words, np.concatenate([part.counts for part in kept]))
+
+
+def _load(segment: Segment) -> CountedWords:
+    rows = load_segment(segment, SCHEMA)
+    return CountedWords(rows.column("word"), rows.column("count").to_numpy())
+
+
+def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice:
+    """Choose words of all segments; those of counts that are certainly left out are not read."""
+    words, sizes = Counter[int](), Counter[int]()
+    # A segment is larger than its words.
+    if (
+        sum(segment.rows for segment in segments) <= limits.words
+        and sum(segment.length for segment in segments) <= limits.bytes
+    ):
+        return WordChoice(1)
+    descending = sorted(segments, key=attrgetter("bucket"), reverse=True)
+    for _, same_class in groupby(descending, key=attrgetter("bucket")):
+        for segment in same_class:
+            totals = _load(segment).totals()
+            words.update(dict(zip(totals.counts.tolist(), totals.words.tolist(), strict=True)))
+            sizes.update(dict(zip(totals.counts.tolist(), totals.bytes.tolist(), strict=True)))
+        if words.total() > limits.words or sizes.total() > limits.bytes:
+            break
+    counts = sorted(words)
+    columns = (counts, [words[one] for one in counts], [sizes[one] for one in counts])
+    return choose_words(WordTotals(*(np.array(column, np.int64) for column in columns)), limits)
+
+
+WORDS = "words"
+
+# The text of a partition. In most languages its distinct words are a small part of that; where
+# words are whole clauses (Chinese, for byte-level BPE) they are as long as the text.
+_PARTITION_BYTES = 32 * 2**20
+_MOST_PARTITIONS = 1024
+# What is added up at once takes about three times this much memory.
+_ADDED_BYTES = 96 * 2**20
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How words are counted.
+
+    Attributes:
+        model: the model that is trained, a key of `MODELS`.
+        options: its options.
+        documents: how the corpus is read.
+        place: where the run works.
+        partitions: number of partitions.
+        share: share of the documents that are counted.
+        seed: decides which.
+    """
+
+    model: str
+    options: TrainingOptions
+    documents: DocumentOptions
+    place: Workplace
+    partitions: int = 1
+    share: float = 1.0
+    seed: int = 0
+
+
+def count_partitions(text_bytes: int) -> int:
+    """Return the number of partitions for a corpus of a size."""
+    return min(_MOST_PARTITIONS, 1 + text_bytes // _PARTITION_BYTES)
+
+
+def count_task(counting: Counting, task: Task) -> Iterator[Output]:
+    """Count the words of a task, and write them to files.
+
+    Yields:
+        WORDS: a segment for each partition, in each file.
+        COUNTS: what was read and counted.
+    """
+    ranges, folder, tally = read_task(task), counting.place.temp_folder, Tally()
+    log_begin(f"task-{task.number}", ranges)
+    reader = TaskReader(counting.documents, folder, tally, keeps_rejects=False)
+    counter = MODELS[counting.model].make_counter(counting.options)
+    for documents in reader.read(ranges):
+        sampled = documents
+        if counting.share < 1:
+            ids = documents.column("document").to_numpy()
+            sampled = documents.filter(draw_documents(ids, counting.share, counting.seed))
+        tally.add("count.documents", sampled.num_rows)
+        counter.add(sampled.column("sentences").flatten())
+        if counter.is_full:
+            yield from _write_words(counter, counting)
+    yield from _write_words(counter, counting)
+    tally.add("count.words", counter.counted)
+    yield from tally.outputs()
+
+
+def _write_words(counter: WordCounter, counting: Counting) -> Iterator[Output]:
+    counter.finish()
+    numbers = counter.table.numbers()
+    if not len(numbers):
+        return
+    hashes = counter.table.hashes(numbers)
+    buckets = (hashes * np.uint64(counting.partitions) >> np.uint64(32)).astype(np.int64)
+    rows = _order_by(counter.table, numbers, buckets)
+    yield from ((WORDS, part) for part in write_segments(rows, counting.place.temp_folder))
+    counter.table.clear()
+
+
+def _order_by(
+    table: WordTable, numbers: npt.NDArray[np.int64], buckets: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (bucket, its words) in ascending order."""
+    # NumPy sorts 16-bit integers by radix, which is ten times as fast.
+    order = np.argsort(buckets.astype(np.uint16), kind="stable")
+    sorted_ = buckets[order]
+    starts = np.flatnonzero(np.diff(sorted_, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+        own = numbers[order[start:stop]]
+        counts = pa.array(table.counts(own))
+        yield int(sorted_[start]), pa.record_batch([table.words(own), counts], schema=SCHEMA)
+
+
+def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[Output]:
+    """Add up the counts of a partition's words.
+
+    Args:
+        counting: how words are counted.
+        segments: what tasks have written for it.
+
+    Yields:
+        WORDS: a segment for each class of counts (`classify_counts`).
+        COUNTS: the number of words, equal ones counted each and once.
+    """
+    tally, ordered = Tally(), sorted(segments)
+    parts = 1 + sum(segment.length for segment in ordered) // _ADDED_BYTES
+    for part in range(parts):
+        table = WordTable()
+        load = partial(_load_part, part=part, parts=parts)
+        for rows in map_ahead(load, ordered):
+            text, offsets = ragged.from_arrow(rows.column("word"))
+            table.add_words(text, offsets, rows.column("count").to_numpy())
+        numbers = table.numbers()
+        if not len(numbers):
+            continue
+        counts = table.counts(numbers)
+        rows_by_class = _order_by(table, numbers, classify_counts(counts))
+        folder = counting.place.temp_folder
+        yield from ((WORDS, written) for written in write_segments(rows_by_class, folder))
+        tally.add("total.words", int(counts.sum()))
+        tally.add("total.distinct_words", len(counts))
+    yield from tally.outputs()
+
+
+def _load_part(segment: Segment, part: int, parts: int) -> pa.RecordBatch:
+    rows = load_segment(segment, SCHEMA)
+    if parts == 1:
+        return rows
+    hashes = hash_words(*ragged.from_arrow(rows.column("word")))
+    return rows.filter(pa.array(hashes % np.uint64(parts) == part))
+
+
+class _CountTask(beam.DoFn):
+    """Count the words of a task, unless the journal says that it is finished."""
+
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def process(self, element: Task) -> Iterator[KeyedSegment]:
+        journal, name = Journal(self._counting.place), f"task-{element.number}"
+        for tag, value in run_once(journal, name, lambda: count_task(self._counting, element)):
+            yield (value.bucket, value) if tag == WORDS else TaggedOutput(tag, value)
+
+
+class _AddPartition(beam.DoFn):
+    """Add up the counts of a partition, unless the journal says that it is finished."""
+
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[Segment]:
+        partition, segments = element
+        given = [Segment(*segment) for segment in segments]
+        journal, name = Journal(self._counting.place), f"partition-{partition}"
+        for tag, value in run_once(journal, name, lambda: add_partition(self._counting, given)):
+            yield value if tag == WORDS else TaggedOutput(tag, value)
+
+
+class CountWords(beam.PTransform):
+    """Count the words of tasks.
+
+    Returns the collections WORDS, of segments whose bucket is the class of the words' counts, and
+    COUNTS.
+
+    Args:
+        counting: how words are counted.
+    """
+
+    def __init__(self, counting: Counting) -> None:
+        super().__init__()
+        self._counting = counting
+
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Apply two DoFns with a grouping between them."""
+        counted = tasks | "CountTask" >> beam.ParDo(_CountTask(self._counting)).with_output_types(
+            KeyedSegment, **{COUNTS: Count}
+        ).with_outputs(COUNTS, main=WORDS)
+        added = (
+            counted[WORDS]
+            | "GatherPartitions" >> beam.GroupByKey()
+            | "AddPartition"
+            >> beam.ParDo(_AddPartition(self._counting))
+            .with_output_types(Segment, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=WORDS)
+        )
+        counts = (counted[COUNTS], added[COUNTS]) | "JoinCounts" >> beam.Flatten()
+        return {WORDS: added[WORDS], COUNTS: counts}
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show what is counted, and in how many partitions."""
+        return {"model": self._counting.model, "partitions": self._counting.partitions}

@@ -1,0 +1,334 @@
+"""Find equal documents, and those of an evaluation set, before any of them is tokenized.
+
+    tasks ─ hash (read, filter) ─ gather by hash ─ find repeats ─ gather by task ─► tasks
+                      └── repeats inside of a task ──────────────────┘
+
+The corpus is read twice, first to hash its documents. All else then sees only the documents that
+are kept, and a second reading costs a small part of what tokenizing all duplicates would. Hashes
+and ids go through files, like documents on their way to shards; a task gets references to the ids
+that it must drop.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.filters.duplicates import (
+    HASH_SCHEMA,
+    REPEAT_SCHEMA,
+    ROW_BYTES,
+    drop_listed,
+    hash_documents,
+    split_repeats,
+)
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.overlaps import load_overlaps
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.layout.placement import Layout
+from transforms.corpus.plan import read_task
+from transforms.corpus.read import TaskReader
+from transforms.elements import NamedOutputs, Segment, Task
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.reports import run_once
+from transforms.shuffle.segments import (
+    BUFFER_BYTES,
+    SMALLEST_SEGMENT_BYTES,
+    GatherShards,
+    KeyedSegment,
+    Routes,
+    count_groups,
+    merge_segments,
+    plan_merges,
+)
+from transforms.shuffle.spill import Spill, load_segment
+from transforms.storage.checksums import StoredFile
+from transforms.storage.parallel import map_ahead
+from transforms.tally import COUNTS, Count, Tally
+
+
+class StoredPassages(StoredFile):
+    """A file with the passages of an evaluation set (`corpusmill.corpus.filters.overlaps`)."""
+
+    def load(self) -> Step:
+        """Make the step that drops documents that overlap with it.
+
+        Raises:
+            DamagedFileError: the file is damaged.
+        """
+        return load_overlaps(self.read())
+
+
+TASKS = "tasks"
+HASHES, REPEATS = "hashes", "repeats"
+
+# An estimate from below of the bytes of a document. Many documents are shorter, but not most text.
+DOCUMENT_BYTES = 256
+# The hashes that are sorted at once, which takes about three times as much memory.
+_BUCKET_BYTES = 32 * 2**20
+_ROWS = _BUCKET_BYTES // ROW_BYTES
+# As a number of rows, it tells a reference to a task's line of the plan from one to ids.
+_LINE = -1
+# As a place, it tells a reference that a task has already.
+_GIVEN = -1
+
+
+@dataclass(frozen=True)
+class HashRoutes(Routes):
+    """How hashes reach those of the same bucket.
+
+    Attributes:
+        column: that of the hashes.
+    """
+
+    column: str = "first"
+
+    def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the bucket of each hash, uint32[rows]."""
+        high = documents.column(self.column).to_numpy() >> np.uint64(32)
+        homes: npt.NDArray[np.uint32] = (
+            high * np.uint64(self.layout.shards) >> np.uint64(32)
+        ).astype(np.uint32)
+        return homes
+
+
+@dataclass(frozen=True)
+class TaskRoutes(Routes):
+    """How ids reach their task."""
+
+    def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the task of each document, uint32[rows]."""
+        homes: npt.NDArray[np.uint32] = documents.column("task").to_numpy()
+        return homes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How equal documents are found.
+
+    Attributes:
+        documents: how the corpus is read.
+        filters: names of the filters that drop documents before they are compared.
+        tasks: number of tasks.
+        text_bytes: the size of the corpus.
+        place: where the run works.
+        column: that of the hashes.
+        kind: part of the names of units of work.
+        others: number of tasks that list further hashes.
+    """
+
+    documents: DocumentOptions
+    filters: tuple[str, ...]
+    tasks: int
+    text_bytes: int
+    place: Workplace
+    column: str = "first"
+    kind: str = ""
+    others: int = 0
+
+    @property
+    def hash_routes(self) -> HashRoutes:
+        """How hashes are gathered, in buckets that can be sorted in memory."""
+        size = self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+        buckets = 1 + size // _BUCKET_BYTES
+        groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
+        merges = plan_merges(groups, buckets, self.tasks + self.others, size)
+        kind = f"{self.kind}{HASHES}-"
+        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges, kind, self.column)
+
+    @property
+    def task_routes(self) -> TaskRoutes:
+        """How the ids of repeats are gathered, by the task that reads them."""
+        layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+        groups = count_groups(layout, BUFFER_BYTES)
+        merges = plan_merges(groups, self.tasks, self.hash_routes.layout.shards, size)
+        return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")
+
+
+class _HashTask(beam.DoFn):
+    """Hash the documents of a task, and find those that repeat others nearby."""
+
+    def __init__(self, options: Comparison) -> None:
+        self._options = options
+
+    def process(self, element: Task) -> Iterator[KeyedSegment]:
+        journal, routes = Journal(self._options.place), self._options.hash_routes
+        outputs = run_once(journal, f"scan-{element.number}", lambda: self._hash(element))
+        hashes = [segment for tag, segment in outputs if tag == HASHES]
+        yield from routes.route(element.number, hashes)
+        for tag, value in outputs:
+            if tag == REPEATS:
+                yield TaggedOutput(REPEATS, (element.number, value))
+            elif tag == COUNTS:
+                yield TaggedOutput(COUNTS, value)
+
+    def _hash(self, task: Task) -> Iterator[Output]:
+        options, tally = self._options, Tally()
+        folder, routes = options.place.temp_folder, options.hash_routes
+        spills = {HASHES: Spill(folder, BUFFER_BYTES), REPEATS: Spill(folder, BUFFER_BYTES)}
+        # The second reading counts what it reads, and keeps the rejects.
+        steps = load_filters(options.filters)
+        documents = replace(options.documents, keep_fields=())
+        reader = TaskReader(documents, folder, Tally(), steps, keeps_rejects=False)
+        batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
+        for rows in _join(batches, _ROWS):
+            # What is repeated inside of a task goes no further; a text is then in few rows, even if
+            # half of a corpus are copies of it.
+            firsts, repeats = split_repeats(rows)
+            spills[HASHES].add(firsts, routes.buckets(firsts))
+            if repeats.num_rows:
+                spills[REPEATS].add(repeats, repeats.column("task").to_numpy())
+            tally.add("duplicates.documents", rows.num_rows)
+            tally.add("duplicates.found", repeats.num_rows)
+        for tag, spill in spills.items():
+            spill.write()
+            yield from ((tag, segment) for segment in spill.segments)
+        yield from tally.outputs()
+
+
+def _join(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Join batches to larger ones of about this many rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(rows.num_rows for rows in waiting) >= most:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _FindRepeats(beam.DoFn):
+    """Find the documents of a bucket of hashes that repeat an earlier one."""
+
+    def __init__(self, options: Comparison) -> None:
+        self._options = options
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
+        bucket, segments = element
+        journal = Journal(self._options.place)
+        outputs = run_once(journal, f"comparison-{bucket}", lambda: self._find(list(segments)))
+        repeats = [segment for tag, segment in outputs if tag == REPEATS]
+        yield from self._options.task_routes.route(bucket, repeats)
+        for tag, value in outputs:
+            if tag == COUNTS:
+                yield TaggedOutput(COUNTS, value)
+
+    def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
+        spill, tally = Spill(self._options.place.temp_folder, BUFFER_BYTES), Tally()
+        full = sorted(segment for segment in segments if segment.path)
+        parts = count_parts(full)
+        for part in range(parts):
+            kept = HASH_SCHEMA.empty_table().to_batches()
+            load = partial(_load_part, part=part, parts=parts)
+            for rows in _join(map_ahead(load, full), _ROWS):
+                firsts, repeats = split_repeats(pa.concat_batches([*kept, rows]))
+                kept = [firsts]
+                tally.add("duplicates.found", repeats.num_rows)
+                if repeats.num_rows:
+                    spill.add(repeats, self._options.task_routes.buckets(repeats))
+        spill.write()
+        yield from ((REPEATS, segment) for segment in spill.segments)
+        yield from tally.outputs()
+
+
+def count_parts(segments: Iterable[Segment]) -> int:
+    """Return in how many parts the hashes of a bucket are compared, to bound the memory.
+
+    A corpus of very short documents fills buckets with more than was estimated.
+    """
+    return 1 + sum(segment.rows for segment in segments) // (2 * _ROWS)
+
+
+def _load_part(segment: Segment, part: int, parts: int) -> pa.RecordBatch:
+    rows = load_segment(segment, HASH_SCHEMA)
+    if parts == 1:
+        return rows
+    return rows.filter(pa.array(rows.column("second").to_numpy() % np.uint64(parts) == part))
+
+
+class FindDuplicates(beam.PTransform):
+    """Give each task the ids of the documents that it must drop.
+
+    Returns the collections TASKS and COUNTS.
+
+    Args:
+        options: how equal documents are found.
+    """
+
+    def __init__(self, options: Comparison) -> None:
+        super().__init__()
+        self._options = options
+
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Read the corpus, and compare the hashes of its documents."""
+        options, place = self._options, self._options.place
+        hashed = tasks | "HashTask" >> beam.ParDo(_HashTask(options)).with_output_types(
+            KeyedSegment, **{REPEATS: KeyedSegment, COUNTS: Count}
+        ).with_outputs(REPEATS, COUNTS, main=HASHES)
+        gather = GatherShards(options.hash_routes, place, HASH_SCHEMA)
+        found = (
+            hashed[HASHES]
+            | "GatherHashes" >> gather
+            | "FindRepeats"
+            >> beam.ParDo(_FindRepeats(options))
+            .with_output_types(KeyedSegment, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=REPEATS)
+        )
+        apart = merge_segments(found[REPEATS], options.task_routes, place, REPEAT_SCHEMA)
+        joined = give_to_tasks(tasks, [hashed[REPEATS], apart])
+        counts = (hashed[COUNTS], found[COUNTS]) | "JoinCounts" >> beam.Flatten()
+        return {TASKS: joined, COUNTS: counts}
+
+
+def give_to_tasks(
+    tasks: beam.PCollection[Task],
+    found: Sequence[beam.PCollection[KeyedSegment]],
+    are_known: bool = False,
+) -> beam.PCollection[Task]:
+    """Return tasks with what was found in each.
+
+    Args:
+        tasks: the tasks.
+        found: references to what was found, keyed by task.
+        are_known: whether these are `Task.known`, and not `Task.repeats`.
+    """
+    lines = tasks | "ReferToTasks" >> beam.FlatMap(_refer).with_output_types(KeyedSegment)
+    return (
+        (lines, *found)
+        | "JoinRepeats" >> beam.Flatten()
+        | "GatherRepeats" >> beam.GroupByKey()
+        | "ListRepeats" >> beam.Map(_to_task, are_known).with_output_types(Task)
+    )
+
+
+def _refer(task: Task) -> Iterator[KeyedSegment]:
+    yield task.number, Segment(task.number, _LINE, task.plan, task.offset, task.length, 0)
+    for segment in task.repeats:
+        yield task.number, Segment(*segment)._replace(place=_GIVEN)
+
+
+def _to_task(element: tuple[int, Iterable[Segment]], are_known: bool) -> Task:
+    number, segments = element
+    ordered = sorted(Segment(*segment) for segment in segments)
+    line, *others = sorted(ordered, key=lambda segment: segment.rows != _LINE)
+    given = [segment for segment in others if segment.place == _GIVEN]
+    found = [segment for segment in others if segment.place != _GIVEN]
+    lists = (given, found) if are_known else (found, [])
+    return Task(number, line.path, line.offset, line.length, *lists)
+
+
+def load_repeats(segments: Iterable[Segment]) -> Step:
+    """Make the step that drops what `FindDuplicates` has found in a task.
+
+    Args:
+        segments: `Task.repeats`; there may be none.
+    """
+    return drop_listed([load_segment(segment, REPEAT_SCHEMA) for segment in segments])

@@ -1,0 +1,311 @@
+"""Find the documents whose text a data set holds already, before any of them is tokenized.
+
+    tasks ─ list digests ─┬─ gather by digest ─ find known ones ─ gather by task ─► tasks
+                          └─ filter ─┐ │
+    tables of documents ─ list those that pass it
+
+The digests of the data set stay in its tables of documents, which are read once, each by one task.
+Few of them pass the filter, a file of a few megabytes that is made of the new digests, so that
+almost nothing of them is written or travels. Where the new text is so long that most would pass it,
+there is no filter, and they travel as the new ones do. Digests and references to them take the ways
+of `transforms.corpus.duplicates`. Where known documents are a mistake, no task goes on before all
+are compared.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
+
+from corpusmill.arrays.text_hashes import digests_of
+from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.filters.known_texts import (
+    DIGEST_SCHEMA,
+    FILTER_BITS,
+    DigestFilter,
+    Digests,
+    count_digests,
+    drop_known,
+    hold_digests,
+    select_known,
+    split_held,
+)
+from corpusmill.dataset.storage import Folder
+from corpusmill.provenance.digests import read_digests
+from transforms.corpus.duplicates import (
+    DOCUMENT_BYTES,
+    HASHES,
+    REPEATS,
+    Comparison,
+    count_parts,
+    give_to_tasks,
+)
+from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
+from transforms.corpus.read import TaskReader
+from transforms.corpus.screening import Screening
+from transforms.elements import LinesFile, NamedOutputs, Segment, Task
+from transforms.recovery.journal import Journal, Output
+from transforms.refusals import refuse_known
+from transforms.reports import run_once
+from transforms.shuffle.segments import BUFFER_BYTES, GatherShards, KeyedSegment, merge_segments
+from transforms.shuffle.spill import Spill, load_segment
+from transforms.storage.checksums import seal, unseal
+from transforms.storage.files import new_path, read_file, write_file
+from transforms.storage.parallel import map_ahead
+from transforms.tally import COUNTS, Count, Tally, add_up
+
+TASKS = "tasks"
+_FILTERED = "filtered"
+_READ = "known.read"
+
+
+@dataclass(frozen=True)
+class Held:
+    """The documents that a data set has, or had before they were removed.
+
+    Attributes:
+        folder: of the data set; workers get a copy.
+        plan: its tables of documents, some on each line, by their names in the folder.
+        are_refused: whether it is a mistake to add them once more.
+    """
+
+    folder: Folder
+    plan: Plan
+    are_refused: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """How known documents are found.
+
+    Attributes:
+        comparison: how digests reach those that are equal, and what is found reaches the tasks.
+        screening: which documents are left out before they are compared.
+        held: what the data set holds.
+        filter_bits: the size of the filter.
+    """
+
+    comparison: Comparison
+    screening: Screening
+    held: Held
+    filter_bits: int = FILTER_BITS
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether there is a filter: not where more than half of all digests would pass it."""
+        return self.comparison.text_bytes // DOCUMENT_BYTES <= self.filter_bits // 2
+
+    def write(self, rows: Iterable[tuple[pa.RecordBatch, str]]) -> Iterator[Output]:
+        """Write rows of DIGEST_SCHEMA to files by their buckets, or by the tasks that get them.
+
+        Args:
+            rows: each with HASHES or REPEATS.
+        """
+        comparison = self.comparison
+        routes = {HASHES: comparison.hash_routes, REPEATS: comparison.task_routes}
+        spills = {tag: Spill(comparison.place.temp_folder, BUFFER_BYTES) for tag in routes}
+        for batch, tag in rows:
+            if batch.num_rows:
+                spills[tag].add(batch, routes[tag].buckets(batch))
+        for tag, spill in spills.items():
+            spill.write()
+            yield from ((tag, segment) for segment in spill.segments)
+
+
+class _ListDigests(beam.DoFn):
+    """List the digests of the documents of a task, and, for the filter, where they are."""
+
+    def __init__(self, search: Search) -> None:
+        self._search, self._shared = search, Shared()
+
+    def process(self, element: Task) -> Iterator[KeyedSegment]:
+        comparison = self._search.comparison
+        work = partial(self._list, element)
+        outputs = run_once(Journal(comparison.place), f"digests-{element.number}", work)
+        segments = [segment for tag, segment in outputs if tag == HASHES]
+        yield from comparison.hash_routes.route(element.number, segments)
+        # The filter is made even of nothing.
+        for segment in segments or [Segment(0, 0, "", 0, 0, 0)]:
+            yield TaggedOutput(_FILTERED, (0, segment))
+        yield from (TaggedOutput(_READ, value) for tag, value in outputs if tag == COUNTS)
+
+    def _list(self, task: Task) -> Iterator[Output]:
+        search, counts = self._search, Tally()
+        # The second reading counts what it reads, and keeps the rejects.
+        documents = replace(search.comparison.documents, keep_fields=())
+        steps = tuple(search.screening.list_steps(task, self._shared))
+        folder = search.comparison.place.temp_folder
+        reader = TaskReader(documents, folder, counts, steps, keeps_rejects=False)
+        digests = (
+            count_digests(digests_of(batch), task.number) for batch in reader.read(read_task(task))
+        )
+        yield from search.write((rows, HASHES) for rows in digests)
+        read = dict(counts.counts()).get("read.documents", 0)
+        yield COUNTS, (_READ, read)
+
+
+class _MakeFilter(beam.DoFn):
+    """Make the filter of all new digests, and return its path."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[str]:
+        _, segments = element
+        place = self._search.comparison.place
+        work = partial(self._make, list(segments))
+        for _, file in run_once(Journal(place), "digest-filter", work):
+            yield file.path
+
+    def _make(self, segments: Sequence[Segment]) -> Iterator[Output]:
+        bits = DigestFilter(number=self._search.filter_bits)
+        full = sorted(segment for segment in segments if segment.path)
+        for rows in map_ahead(partial(load_segment, schema=DIGEST_SCHEMA), full):
+            bits.add(rows.column("digest").to_numpy())
+        path, content = new_path(self._search.comparison.place.temp_folder, "filter"), bits.encode()
+        sealed = seal(content)
+        write_file(path, sealed)
+        yield "", LinesFile(0, path, 0, len(sealed), sha256(sealed).hexdigest())
+
+
+class _ListHeld(beam.DoFn):
+    """List the digests in some tables of documents that pass the filter."""
+
+    def __init__(self, search: Search) -> None:
+        self._search, self._shared = search, Shared()
+
+    def process(self, element: Task, filters: Sequence[str] = ()) -> Iterator[KeyedSegment]:
+        comparison = self._search.comparison
+        work = partial(self._list, element, filters)
+        outputs = run_once(Journal(comparison.place), f"held-{element.number}", work)
+        number = comparison.tasks + element.number
+        yield from comparison.hash_routes.route(number, [segment for _, segment in outputs])
+
+    def _list(self, task: Task, filters: Sequence[str]) -> Iterator[Output]:
+        names = [name for [name] in read_line(task)]
+        digests = read_digests(self._search.held.folder, names)
+        if self._search.is_filtered:
+            [path] = filters
+            bits = DigestFilter(unseal(read_file(path), path))
+            digests = map(bits.select, digests)
+        yield from self._search.write((hold_digests(some), HASHES) for some in digests)
+
+
+class _FindKnown(beam.DoFn):
+    """Find the digests of a bucket that the data set holds."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
+        bucket, segments = element
+        comparison = self._search.comparison
+        work = partial(self._find, [segment for segment in segments if segment.path])
+        outputs = run_once(Journal(comparison.place), f"known-{bucket}", work)
+        known = [segment for tag, segment in outputs if tag == REPEATS]
+        yield from comparison.task_routes.route(bucket, known)
+        yield from (TaggedOutput(COUNTS, value) for tag, value in outputs if tag == COUNTS)
+
+    def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
+        tally, parts = Tally(), count_parts(segments)
+        found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
+        for rows in found:
+            tally.add("known.documents", int(rows.column("documents").to_numpy().sum()))
+        yield from self._search.write((rows, REPEATS) for rows in found)
+        yield from tally.outputs()
+
+
+def _select_part(segments: Sequence[Segment], part: int, parts: int) -> pa.RecordBatch:
+    """Return the rows of tasks with known digests, of one of several parts of all digests."""
+
+    def load() -> Iterator[tuple[pa.RecordBatch, Digests]]:
+        for rows in map_ahead(partial(load_segment, schema=DIGEST_SCHEMA), segments):
+            remainders = rows.column("digest").to_numpy() % np.uint64(parts)
+            yield split_held(rows.filter(pa.array(remainders == part)))
+
+    nothing = hold_digests(np.empty(0, np.uint64))
+    new = pa.concat_batches([nothing, *(rows for rows, _ in load())])
+    # They are read again, as there may be far more of them than of the new ones.
+    return select_known(new, (digests for _, digests in load()))
+
+
+class _Refuse(beam.DoFn):
+    """Refuse known documents; runs once."""
+
+    def process(self, _: bytes, counts: list[Count]) -> Iterator[str]:
+        refuse_known(dict(counts))
+        yield from ()
+
+
+class _PassOn(beam.DoFn):
+    """Pass tasks on, once nothing has been refused."""
+
+    def process(self, element: Task, _: Sequence[str]) -> Iterator[Task]:
+        yield Task(*element)
+
+
+class FindKnown(beam.PTransform):
+    """Give each task the digests of the documents in it that a data set holds.
+
+    Returns the collections TASKS and COUNTS.
+
+    Args:
+        search: how they are found.
+    """
+
+    def __init__(self, search: Search) -> None:
+        super().__init__()
+        self._search = search
+
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Read the new text and the tables of documents, and compare the digests."""
+        search, comparison = self._search, self._search.comparison
+        listed = tasks | "ListDigests" >> beam.ParDo(_ListDigests(search)).with_output_types(
+            KeyedSegment, **{_FILTERED: KeyedSegment, _READ: Count}
+        ).with_outputs(_FILTERED, _READ, main=HASHES)
+        held = self._list_held(listed[_FILTERED])
+        gather = GatherShards(comparison.hash_routes, comparison.place, DIGEST_SCHEMA)
+        found = (
+            ((listed[HASHES], held) | "JoinDigests" >> beam.Flatten())
+            | "GatherDigests" >> gather
+            | "FindKnown"
+            >> beam.ParDo(_FindKnown(search))
+            .with_output_types(KeyedSegment, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=REPEATS)
+        )
+        known = merge_segments(
+            found[REPEATS], comparison.task_routes, comparison.place, DIGEST_SCHEMA
+        )
+        done = give_to_tasks(tasks, [known], are_known=True)
+        if search.held.are_refused:
+            counts = beam.pvalue.AsList(add_up([listed[_READ], found[COUNTS]]))
+            once = tasks.pipeline | "StartRefusing" >> beam.Impulse()
+            refused = once | "Refuse" >> beam.ParDo(_Refuse(), counts).with_output_types(str)
+            wait = beam.ParDo(_PassOn(), beam.pvalue.AsList(refused))
+            done |= "AwaitRefusal" >> wait.with_output_types(Task)
+        return {TASKS: done, COUNTS: found[COUNTS]}
+
+    def _list_held(self, new: beam.PCollection[KeyedSegment]) -> beam.PCollection[KeyedSegment]:
+        search, filters = self._search, list[beam.pvalue.AsList]()
+        if search.is_filtered:
+            make = beam.ParDo(_MakeFilter(search)).with_output_types(str)
+            made = new | "GatherNew" >> beam.GroupByKey() | "MakeFilter" >> make
+            filters.append(beam.pvalue.AsList(made))
+        list_held = beam.ParDo(_ListHeld(search), *filters).with_output_types(KeyedSegment)
+        plan = PlanTasks(search.held.plan, search.comparison.place)
+        return new.pipeline | "PlanHeld" >> plan | "ListHeld" >> list_held
+
+
+def load_known(segments: Iterable[Segment]) -> Step:
+    """Make the step that drops what `FindKnown` has found in a task.
+
+    Args:
+        segments: `Task.known`; there may be none.
+    """
+    return drop_known([load_segment(segment, DIGEST_SCHEMA) for segment in segments])

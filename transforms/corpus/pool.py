@@ -1,0 +1,382 @@
+"""The pool of random documents, and its candidates, which each task writes for itself.
+
+    candidates ─ joined, in a tree ─► write pool ─► its path
+
+In a large corpus a task has few candidates or none, and there are many tasks.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, cast
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import TaggedOutput
+
+from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
+from corpusmill.layout.sorting import JOINED_BYTES, join_small
+from corpusmill.objectives import random_documents as pools
+from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
+from transforms.elements import Candidates, NamedOutputs, Part
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.shuffle.trees import FAN_IN, JoinInTree, Tree
+from transforms.storage.checksums import (
+    ChecksumWriter,
+    are_intact,
+    compute_checksum,
+    explain_damage,
+    read_intact,
+    seal,
+    unseal,
+)
+from transforms.storage.files import (
+    create_file,
+    make_folder,
+    new_path,
+    open_file,
+    read_file,
+    write_file,
+)
+from transforms.storage.parallel import map_ahead
+from transforms.tally import COUNTS, Count, Tally
+
+CANDIDATES = "candidates"
+
+# Size from which candidates are written. In a large corpus a task has few, which make one reference
+# together.
+CANDIDATE_BYTES = 2**20
+
+
+class _CandidateWriter:
+    """Writes batches of documents to a new file, created with the first of them.
+
+    Args:
+        folder: folder of the file.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = new_path(folder, "candidates", ".arrow")
+        self._stream: BinaryIO | None = None
+        self._offset = 0
+
+    def write(self, documents: pa.RecordBatch, number: int = 0) -> Candidates:
+        """Write a batch, and return the reference to it.
+
+        Args:
+            documents: the batch.
+            number: number of the unit of work.
+        """
+        if self._stream is None:
+            self._stream = create_file(self._path)
+        sizes = pools.measure_documents(documents)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, documents.schema) as writer:
+            writer.write_batch(documents)
+        messages = (sizes.tobytes(), sink.getvalue().to_pybytes())
+        checks = [
+            check for message in messages for check in (len(message), compute_checksum(message))
+        ]
+        begin, first = self._offset, str(sizes[0, 0])
+        for message in messages:
+            self._stream.write(message)
+            self._offset += len(message)
+        reference = Candidates(first, documents.num_rows, self._path, begin, *checks)
+        return reference._replace(number=number)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+class CandidateFile:
+    """A file of documents that may enter the pool, created with the first of them.
+
+    The documents must follow each other in the corpus: batches of candidates never overlap.
+
+    Args:
+        seed: seed of the data set.
+        limit: largest priority of a candidate
+            (`corpusmill.objectives.random_documents.candidate_limit`).
+        temp_folder: folder of the file.
+        tally: counts of the task.
+    """
+
+    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
+        self._seed, self._limit, self._tally = seed, limit, tally
+        self._waiting: list[pa.RecordBatch] = []
+        self._writer = _CandidateWriter(temp_folder)
+        self._written: list[Candidates] = []
+
+    def add(self, documents: pa.RecordBatch) -> None:
+        """Keep the candidates of a batch, without facts of the documents."""
+        documents = documents.select(["document", "sentences"])
+        candidates = pools.keep_candidates(self._seed, documents, self._limit)
+        if not candidates.num_rows:
+            return
+        self._tally.add("candidates.documents", candidates.num_rows)
+        self._waiting.append(candidates)
+        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        self._written.append(self._writer.write(pa.concat_batches(self._waiting)))
+        self._waiting = []
+
+    def close(self, number: int = 0) -> list[Candidates]:
+        """Write the remaining candidates, and return the references to all of them.
+
+        Args:
+            number: number of the task.
+        """
+        if self._waiting:
+            self._write()
+        self._writer.close()
+        return [candidates._replace(number=number) for candidates in self._written]
+
+
+def order_candidates(candidates: Sequence[Candidates]) -> list[Candidates]:
+    """Return references in the order of the corpus.
+
+    Batches never overlap, so that the order of their first ids is the order of all ids.
+    """
+    return sorted(candidates, key=lambda one: int(one.first_document))
+
+
+def join_candidates(
+    number: int, candidates: Sequence[Candidates], folder: str
+) -> Iterator[Candidates]:
+    """Join the candidates of neighboring tasks to batches of some megabytes, in a new file.
+
+    Args:
+        number: number of the unit of work.
+        candidates: references to them.
+        folder: folder of the file.
+    """
+    writer = _CandidateWriter(folder)
+    ordered = order_candidates(candidates)
+    for documents in join_small(map_ahead(load_candidates, ordered), JOINED_BYTES):
+        yield writer.write(documents, number)
+    writer.close()
+
+
+def read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
+    """Read the sizes of candidates, uint64[documents, 3].
+
+    Raises:
+        DamagedFileError: their file is damaged.
+    """
+    # In another process Beam's type of an element has its fields alone.
+    sizes, _ = Candidates(*candidates).parts
+    return np.frombuffer(read_intact(sizes), np.uint64).reshape(-1, 3)
+
+
+def load_candidates(candidates: Candidates) -> pa.RecordBatch:
+    """Read candidates.
+
+    Raises:
+        DamagedFileError: their file is damaged.
+    """
+    _, stream = Candidates(*candidates).parts
+    return pa.ipc.open_stream(read_intact(stream)).read_next_batch()
+
+
+POOL = "pool"
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """How the pool is drawn.
+
+    Attributes:
+        seed: seed of the data set.
+        tokens: largest number of tokens in the pool.
+        validation_share: expected share of documents in the validation split.
+        token_dtype: NumPy name of the type of a token id.
+        place: where the run works.
+        tasks: number of tasks, each of which may have candidates.
+        fan_in: the most tasks whose candidates one task joins (`transforms.shuffle.trees`).
+    """
+
+    seed: int
+    tokens: int
+    validation_share: float
+    token_dtype: str
+    place: Workplace
+    tasks: int = 1
+    fan_in: int = FAN_IN
+
+    def assign_splits(self, documents: np.ndarray) -> np.ndarray:
+        """Return the split of each document, uint8[n].
+
+        Args:
+            documents: uint64[n], ids.
+        """
+        return assign_splits(self.seed, documents, self.validation_share)
+
+
+class PoolDoFn(beam.DoFn):
+    """Draw one pool from all candidates."""
+
+    def __init__(self, options: PoolOptions) -> None:
+        self._options = options
+
+    def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
+        """Draw the pool from (key, candidates), unless the journal says that it is finished."""
+        place = self._options.place
+        outputs, _ = Journal(place).once(POOL, lambda: self._write(element[1]), _is_intact)
+        # The side input needs a path, even one that nobody opens because the run is over.
+        for tag, value in outputs or [("", place.temp_folder)]:
+            yield TaggedOutput(tag, value) if tag else value
+
+    def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
+        path = new_path(self._options.place.temp_folder, "pool")
+        make_folder(path)
+        candidates = order_candidates([one for one in references if one.path])
+        shape, limit, number = self._measure(candidates)
+        splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
+        batches = (
+            chosen
+            for split in splits
+            for batch in map_ahead(load_candidates, candidates)
+            if (chosen := self._choose(batch, limit, split)).num_rows
+        )
+        files = [ChecksumWriter(file) for file in files_of_pool(path)]
+        pools.write_pool(batches, shape, cast(list[BinaryIO], files))
+        write_checksums(path, [file.part for file in files])
+        yield "", path
+        yield COUNTS, ("pool.candidates", number)
+        yield COUNTS, ("pool.documents", shape.documents)
+        yield COUNTS, ("pool.tokens", shape.tokens)
+
+    def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
+        """Return the pool's shape, its largest priority and the number of candidates."""
+        options = self._options
+        sizes = list(map_ahead(read_sizes, candidates))
+        ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
+        priorities = pools.priorities(options.seed, ids)
+        limit = pools.choose(priorities, ids, tokens, options.tokens)
+        kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
+        train = options.assign_splits(ids[kept]) == TRAIN
+        shape = pools.PoolShape(
+            int(kept.sum()),
+            int(sentences[kept].sum()),
+            int(tokens[kept].sum()),
+            int(train.sum()),
+            np.dtype(options.token_dtype),
+        )
+        return shape, limit, len(ids)
+
+    def _choose(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
+        """Return the documents of a batch that are in the pool's part of a split."""
+        seed, ids = self._options.seed, batch.column("document").to_numpy()
+        kept = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
+        kept &= (self._options.assign_splits(ids) == split) & (limit >= 0)
+        return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def files_of_pool(path: str) -> list[str]:
+    """Return the files of a pool, in the order of its `ARRAYS`."""
+    return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
+
+
+def write_checksums(path: str, parts: Iterable[Part]) -> None:
+    """Write the checksums of a pool's files beside them.
+
+    Args:
+        path: folder of the pool.
+        parts: its files, in the order of `ARRAYS`.
+    """
+    checksums = json.dumps([(part.length, part.checksum) for part in parts])
+    write_file(_checksums_path(path), seal(checksums.encode()))
+
+
+def _checksums_path(path: str) -> str:
+    return str(FileSystems.join(path, "checksums.json"))
+
+
+def _list_parts(path: str) -> list[Part]:
+    """List the files of a pool, with their checksums."""
+    checksums = _checksums_path(path)
+    content = json.loads(unseal(read_file(checksums), checksums))
+    return [
+        Part(file, 0, length, checksum)
+        for file, (length, checksum) in zip(files_of_pool(path), content, strict=True)
+    ]
+
+
+def _is_intact(outputs: Iterable[Output]) -> bool:
+    return all(are_intact(_list_parts(path)) for tag, path in outputs if not tag)
+
+
+def map_pool(path: str) -> Pool:
+    """Map a pool into memory; a pool elsewhere is first copied to this machine.
+
+    Raises:
+        UserError: its files are damaged.
+    """
+    parts = _list_parts(path)
+    if Path(path).is_dir():
+        return _map_intact(path, path, parts)
+    with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
+        copies = [part._replace(path=str(Path(folder, Path(part.path).name))) for part in parts]
+        for part, copy in zip(parts, copies, strict=True):
+            with open_file(part.path) as source, Path(copy.path).open("wb") as target:
+                shutil.copyfileobj(source, target, 2**20)
+        # The mapping outlives the file's name.
+        return _map_intact(path, folder, copies)
+
+
+def _map_intact(path: str, folder: str, parts: list[Part]) -> Pool:
+    if not are_intact(parts):
+        raise explain_damage(path)
+    return open_pool(folder)
+
+
+class WritePool(beam.PTransform):
+    """Draw the pool from its candidates.
+
+    Returns the collections POOL (one path) and COUNTS.
+
+    Args:
+        options: how the pool is drawn.
+    """
+
+    def __init__(self, options: PoolOptions) -> None:
+        super().__init__()
+        self._options = options
+
+    def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
+        """Join candidates until their references are few, and write one pool."""
+        options = self._options
+        tree = Tree(options.tasks, join_candidates, Candidates, options.place, options.fan_in)
+        if tree.has_levels:
+            candidates |= "JoinInTree" >> JoinInTree(tree)
+        # A corpus without candidates needs a pool too, an empty one.
+        nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
+            [Candidates("0", 0, "", 0, 0, 0, 0, 0)]
+        ).with_output_types(Candidates)
+        write = beam.ParDo(PoolDoFn(options)).with_output_types(str, **{COUNTS: Count})
+        return (
+            (candidates, nothing)
+            | "JoinCandidates" >> beam.Flatten()
+            | "KeyCandidates" >> beam.Map(_to_one_key)
+            | "GatherCandidates" >> beam.GroupByKey()
+            | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
+        )
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show the budget, and the seed as text: Beam shows no integer above 2**63."""
+        return {"pool_tokens": self._options.tokens, "seed": str(self._options.seed)}
+
+
+def _to_one_key(candidates: Candidates) -> tuple[int, Candidates]:
+    return 0, candidates

@@ -1,0 +1,210 @@
+"""Prepare the documents of each task for the shards: read, tokenize, spill.
+
+The three steps are one DoFn, because a task is the unit of the journal: all outputs of a task must
+be known when it ends.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
+
+from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.corpus.known_texts import load_known
+from transforms.corpus.plan import read_task
+from transforms.corpus.pool import CANDIDATES, CandidateFile
+from transforms.corpus.read import READ_RANGES, REJECTS, TaskReader
+from transforms.corpus.screening import Screening
+from transforms.corpus.tokenize import Tokenizing, tokenize_batch
+from transforms.elements import (
+    Candidates,
+    LinesFile,
+    NamedOutputs,
+    PlannedRange,
+    ReadRange,
+    Segment,
+    Task,
+)
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.reports import log_begin, run_once
+from transforms.shuffle.segments import BUFFER_BYTES, Routes
+from transforms.shuffle.spill import Spill
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, SourceTally, Tally
+
+SEGMENTS = "segments"
+# A task has fewer segments than 2 to this power.
+_SEGMENT_BITS = 32
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How tasks are prepared.
+
+    Attributes:
+        documents: how the corpus is read.
+        tokenizing: how text is tokenized.
+        routes: how documents reach their shards.
+        candidate_limit: largest priority of a document that may enter the pool; None without a
+            pool.
+        place: where the run works.
+        screening: which documents are left out.
+        buffer_bytes: size from which the documents of a task are written to a file.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
+        drops_known: whether documents are left out that the data set holds already.
+    """
+
+    documents: DocumentOptions
+    tokenizing: Tokenizing
+    routes: Routes
+    candidate_limit: int | None
+    place: Workplace
+    screening: Screening = field(default_factory=Screening)
+    buffer_bytes: int = BUFFER_BYTES
+    sources: tuple[str, ...] = ()
+    drops_known: bool = False
+
+
+class TaskDoFn(beam.DoFn):
+    """Base of DoFns that read and tokenize a task at a time.
+
+    Args:
+        preparation: how tasks are prepared.
+        keeps_checksums: whether checksums of the input are computed.
+    """
+
+    def __init__(self, preparation: Preparation, keeps_checksums: bool = False) -> None:
+        self._keeps_checksums = keeps_checksums
+        self._preparation, self._shared = preparation, Shared()
+        self._shared_passages = Shared()
+
+    def prepare(
+        self, task: Task, ranges: Iterable[PlannedRange]
+    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """Yield the batches of a task, as text and tokenized; further outputs are in `finish`.
+
+        Args:
+            task: the task.
+            ranges: its ranges.
+        """
+        tokenizing = self._preparation.tokenizing
+        # Once for each process, and not before there is work: the file may be gone by then.
+        self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
+        limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
+        folder, tally = self._preparation.place.temp_folder, Tally()
+        self._candidates = None if limit is None else CandidateFile(seed, limit, folder, tally)
+        steps, layout = list(self._steps(task)), self._preparation.routes.layout
+        names = self._preparation.sources
+        sources = SourceTally(names, layout, tally) if names else None
+        self._reader = TaskReader(
+            self._preparation.documents,
+            folder,
+            tally,
+            steps,
+            keeps_checksums=self._keeps_checksums,
+            sources=sources,
+        )
+        self._tally = tally
+        for text in self._reader.read(ranges):
+            documents = tokenize_batch(self._tokenizer, text, tally, tokenizing)
+            if sources:
+                sources.add_tokenized(text, documents)
+            if self._candidates:
+                self._candidates.add(documents)
+            yield text, documents
+
+    def _steps(self, task: Task) -> Iterator[Step]:
+        """Yield the steps in which documents are dropped, in their order."""
+        yield from self._preparation.screening.list_steps(task, self._shared_passages)
+        if self._preparation.drops_known:
+            yield load_known(task.known)
+        # Last, so that of equal documents the one that is kept may be drawn.
+        if self._preparation.sources:
+            yield self._leave_out
+
+    def _leave_out(self, documents: pa.RecordBatch, _: str) -> Sequence[str]:
+        """Name the documents of which a source takes no copy."""
+        ids = documents.column("document").to_numpy()
+        copies = self._preparation.routes.layout.count_copies(ids)
+        return ["" if number else NOT_DRAWN for number in copies.tolist()]
+
+    def finish(self, task: Task) -> Iterator[Output]:
+        """Yield all further outputs of the last prepared task."""
+        if self._candidates:
+            yield from (
+                (CANDIDATES, candidates) for candidates in self._candidates.close(task.number)
+            )
+        yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
+        yield from ((READ_RANGES, read_range) for read_range in self._reader.ranges)
+        yield from self._tally.outputs()
+
+
+class _PrepareTask(TaskDoFn):
+    """Spill the documents of a task, unless the journal says that it is finished."""
+
+    def setup(self) -> None:
+        self._journal = Journal(self._preparation.place)
+
+    def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
+        name = f"task-{element.number}"
+        outputs = run_once(self._journal, name, lambda: self._spill(element))
+        segments = [segment for tag, segment in outputs if tag == SEGMENTS]
+        yield from self._preparation.routes.route(element.number, segments)
+        for tag, value in outputs:
+            if tag != SEGMENTS:
+                yield TaggedOutput(tag, value)
+
+    def _spill(self, task: Task) -> Iterator[Output]:
+        ranges = read_task(task)
+        log_begin(f"task-{task.number}", ranges)
+        spill = Spill(self._preparation.place.temp_folder, self._preparation.buffer_bytes)
+        for _, documents in self.prepare(task, ranges):
+            if documents.num_rows:
+                spill.add(documents, self._preparation.routes.buckets(documents))
+        spill.write()
+        for number, segment in enumerate(spill.segments):
+            place = task.number << _SEGMENT_BITS | number
+            yield SEGMENTS, segment._replace(place=place)
+        yield from self.finish(task)
+
+
+class PrepareDocuments(beam.PTransform):
+    """Read, tokenize and spill the documents of tasks.
+
+    Returns the collections SEGMENTS (keyed by merge where files have two levels, else by shard),
+    CANDIDATES, REJECTS, READ_RANGES, COUNTS and SKETCHES.
+
+    Args:
+        preparation: how tasks are prepared.
+    """
+
+    def __init__(self, preparation: Preparation) -> None:
+        super().__init__()
+        self._preparation = preparation
+
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Apply one DoFn."""
+        tags: dict[str, object] = {
+            CANDIDATES: Candidates, REJECTS: LinesFile, READ_RANGES: ReadRange, COUNTS: Count,
+            SKETCHES: Sketch,
+        }  # fmt: skip
+        prepare = beam.ParDo(
+            _PrepareTask(self._preparation, keeps_checksums=True)
+        ).with_output_types(tuple[int, Segment], **tags)
+        return tasks | "PrepareTask" >> prepare.with_outputs(*tags, main=SEGMENTS)
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show how the corpus is read and tokenized."""
+        documents, tokenizing = self._preparation.documents, self._preparation.tokenizing
+        return {
+            "input_format": documents.input_format,
+            "document_rule": documents.document_rule or "",
+            "tokenizer": tokenizing.path,
+            "words": tokenizing.words,
+            "shards": self._preparation.routes.layout.shards,
+        }

@@ -1,0 +1,149 @@
+"""Read ranges of files as batches of documents."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.filters.dropping import Step, drop_documents
+from corpusmill.corpus.hub_data_sets import is_hub_path
+from corpusmill.corpus.input_formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.reject_lines import RejectWriter
+from corpusmill.dataset.file_checks import HashingWriter
+from corpusmill.layout.sorting import join_small
+from transforms.elements import LinesFile, PlannedRange, ReadRange
+from transforms.storage.checksums import ChecksumReader
+from transforms.storage.files import create_file, new_path, open_file
+from transforms.tally import SourceTally, Tally
+
+REJECTS, READ_RANGES = "rejects", "read_ranges"
+
+# Each batch costs every following step as much time as about 100 kB of text.
+_SMALL_BYTES = 2**19
+# A reader of tables leaves out columns. That much of a range is fetched from elsewhere for nothing
+# but its checksum; on this machine, any number of bytes is read.
+_MOST_FETCHED = 2**20
+
+
+class TaskReader:
+    """Reads the documents of a task, and writes its rejects to a file of their own.
+
+    Args:
+        options: how the corpus is read.
+        temp_folder: folder of the file of rejects.
+        tally: counts of the task.
+        steps: which documents are dropped.
+        keeps_rejects: whether rejects are written.
+        keeps_checksums: whether checksums of the ranges are computed.
+        sources: counts of each source; None where there is but one.
+
+    Attributes:
+        ranges: the ranges that have been read, with their checksums. Ranges of files on the hub are
+            not among them, because their names hold the commit, nor are ranges whose reader has
+            left out much that is not on this machine.
+    """
+
+    def __init__(
+        self,
+        options: DocumentOptions,
+        temp_folder: str,
+        tally: Tally,
+        steps: Sequence[Step] = (),
+        keeps_rejects: bool = True,
+        keeps_checksums: bool = False,
+        sources: SourceTally | None = None,
+    ) -> None:
+        self._options, self._temp_folder, self._tally = options, temp_folder, tally
+        self._steps, self._keeps_rejects = steps, keeps_rejects
+        self._keeps_checksums, self._sources = keeps_checksums, sources
+        self.ranges: list[ReadRange] = []
+        self._path = ""
+        self._writer: RejectWriter | None = None
+        self._sink: HashingWriter
+
+    def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
+        """Return the task's documents in batches, none of them empty; small files share one."""
+        return join_small(self._read_all(ranges), _SMALL_BYTES)
+
+    def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as files:
+            for planned in ranges:
+                _, name, *_ = planned
+                self._tally.add("read.ranges", 1)
+                for batch in self._read_range(planned):
+                    for count, number in vars(batch.counts).items():
+                        self._tally.add(f"read.{count}", number)
+                    rejects = self._count(batch)
+                    # Written as they come: a small compressed file may hold any number of them.
+                    if rejects and self._keeps_rejects:
+                        self._write(batch, files)
+                    documents = self._drop(batch.documents, name)
+                    if self._sources:
+                        counts = {
+                            "read.documents": batch.counts.documents,
+                            "read.bytes": batch.counts.bytes,
+                            "read.rejects": rejects,
+                            "filter.dropped": batch.documents.num_rows - documents.num_rows,
+                        }
+                        self._sources.add_read(planned.file_index, counts)
+                    if documents.num_rows:
+                        yield documents
+            if self._writer:
+                self._writer.close()
+
+    def _read_range(self, planned: PlannedRange) -> Iterator[DocumentBatch]:
+        path, name, index, start, end = planned
+        file_range = FileRange(name, index, self._options, start, end)
+        with open_file(path) as raw:
+            if not self._keeps_checksums or is_hub_path(path):
+                yield from read_corpus(open_decompressed(raw, path), file_range)
+                return
+            stream = ChecksumReader(raw, start, end)
+            yield from read_corpus(open_decompressed(cast(BinaryIO, stream), path), file_range)
+            most_bytes = None if FileSystems.get_scheme(path) is None else _MOST_FETCHED
+            if checked := stream.finish(most_bytes):
+                self.ranges.append(ReadRange(index, start, *checked))
+
+    def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
+        """Return the documents that no step drops, and count the others by reason."""
+        if not self._steps:
+            return documents
+        kept, reasons, sentences = drop_documents(documents, file, self._steps)
+        self._tally.add("filter.documents", documents.num_rows)
+        self._tally.add("filter.dropped", reasons.total())
+        self._tally.add("filter.dropped_sentences", sentences)
+        for reason, number in reasons.items():
+            self._tally.add(f"filter.dropped.{reason}", number)
+        return kept
+
+    def _write(self, batch: DocumentBatch, files: ExitStack) -> None:
+        if not self._writer:
+            self._path = new_path(self._temp_folder, "rejects", ".jsonl")
+            self._sink = HashingWriter(files.enter_context(create_file(self._path)))
+            self._writer = RejectWriter(self._sink)
+        self._writer.add(batch.rejects, batch.more_rejects)
+
+    def _count(self, batch: DocumentBatch) -> int:
+        """Count the rejects of a batch by reason, and return their number."""
+        reasons = batch.count_rejects()
+        if reasons:
+            self._tally.add("read.rejects", reasons.total())
+        for reason, number in reasons.items():
+            self._tally.add(f"read.rejects.{reason}", number)
+        return reasons.total()
+
+    def rejects(self, number: int) -> Iterator[LinesFile]:
+        """Yield the file of the rejects once all documents are read; nothing without rejects.
+
+        Args:
+            number: number of the task.
+        """
+        if self._writer:
+            sink = self._sink
+            yield LinesFile(number, self._path, self._writer.number, sink.bytes, sink.sha256)

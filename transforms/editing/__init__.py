@@ -1,0 +1,1 @@
+"""Data sets whose shards are written again without some rows."""

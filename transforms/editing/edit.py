@@ -1,0 +1,408 @@
+"""Write the shards of a data set again without some rows, each by a task of its own.
+
+    numbers of units ─ edit ─┬─ the files that were written
+                             └─ counts of what was removed
+
+A unit is a shard with the provenance of its rows, a table of documents, or another file
+(`corpusmill.dataset.editing`). Workers read the manifest and the ids of documents themselves: only
+numbers and names go through the engine.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
+
+from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
+from corpusmill.dataset import manifest_json
+from corpusmill.dataset.accounting import split_distributions
+from corpusmill.dataset.editing import Unit, list_units, remove_rows
+from corpusmill.dataset.file_checks import HashingWriter
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, FileEntry, Manifest, Shard
+from corpusmill.dataset.manifest_entries import (
+    Counts,
+    Removal,
+    as_mapping,
+    removal_name,
+    weigh,
+    weigh_segments,
+)
+from corpusmill.dataset.manifest_json import decode
+from corpusmill.dataset.rewriting import rewrite_shard
+from corpusmill.dataset.shards import damaged_file
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.provenance.copies import copy_documents, copy_rows
+from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
+from corpusmill.provenance.rows import RowsFile, RowsWriter
+from corpusmill.provenance.selection import Selection, find_removed
+from transforms.commit.contents import CommitWork, Decided, Inputs, describe
+from transforms.commit.rename import Move
+from transforms.elements import NamedOutputs, WrittenFile
+from transforms.recovery.claim import check_claim
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.reports import run_once
+from transforms.storage.checksums import StoredFile, read_blocks, seal, unseal
+from transforms.storage.files import create_file, new_path, read_file, write_file
+from transforms.tally import COUNTS, Count, Tally
+
+
+@dataclass(frozen=True)
+class EditPlan:
+    """What the result of an edit is, as far as it is known before.
+
+    Attributes:
+        manifest: of the result, before anything is removed.
+        files: the final names of the files of all units (`transforms.editing.edit.EditShards`).
+        tokenizer: path of a copy of the tokenizer.
+        value: what the user gave, for messages.
+        reason: as `Removal` has it; None if nothing is removed.
+        listed: a file that lists the documents that are removed; None if none does.
+        stale: names of the files of an earlier data set, which is replaced.
+    """
+
+    manifest: Manifest
+    files: Sequence[Sequence[str]]
+    tokenizer: str
+    value: str
+    reason: str | None = None
+    listed: WrittenFile | None = None
+    stale: Sequence[str] = field(default_factory=tuple)
+
+    def write(self, path: str) -> None:
+        """Write it to a file."""
+        entries = {**vars(self), "manifest": manifest_json.to_json(self.manifest)}
+        write_file(path, seal(json.dumps(entries).encode()))
+
+    @classmethod
+    def read(cls, path: str) -> "EditPlan":
+        """Read what `write` wrote."""
+        entries: dict[str, Any] = json.loads(unseal(read_file(path), path))
+        entries["manifest"] = manifest_json.from_json(entries["manifest"])
+        entries["listed"] = entries["listed"] and WrittenFile(*entries["listed"])
+        return cls(**entries)
+
+
+@dataclass(frozen=True)
+class EditDecision:
+    """A `transforms.commit.contents.Decider` for what `EditShards` has written.
+
+    Attributes:
+        work: how much there is to do.
+        plan: path of the `EditPlan`.
+    """
+
+    work: CommitWork
+    plan: str
+
+    def decide(self, inputs: Inputs) -> Decided:
+        """Prepare every file of the data set.
+
+        Raises:
+            RuntimeError: units were lost, or a file is not the copy that it should be.
+            UserError: nothing would be left, or another run has taken the folder.
+        """
+        plan, place = EditPlan.read(self.plan), self.work.place
+        counts, distributions = split_distributions(inputs.counts)
+        if counts.get("removed.units") != len(plan.files):
+            done, total = counts.get("removed.units", 0), len(plan.files)
+            raise RuntimeError(f"{done:,} of {total:,} units were edited")
+        moves, entries = list[Move](), dict[str, FileEntry]()
+        for file in sorted(inputs.written):
+            entry = _entry(plan, plan.files[file.shard][file.part], file)
+            moves.append(Move(file.path, self._final(entry.file), file.bytes))
+            entries[entry.file] = entry
+        manifest = plan.manifest
+        if plan.reason is not None:
+            removal = _describe_removal(plan, counts)
+            if plan.listed:
+                name = removal_name(len(manifest.removals))
+                moves.append(Move(plan.listed.path, self._final(name), plan.listed.bytes))
+                entries[name] = FileEntry(name, plan.listed.bytes, plan.listed.sha256)
+            manifest = remove_rows(manifest, entries, removal, distributions)
+            if not manifest.rows:
+                cause = "no row would be left"
+                raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
+        else:
+            _check_copies(manifest, entries.values())
+        tokenizer = b"".join(read_blocks(plan.tokenizer, manifest.tokenizer.sha256))
+        contents = {TOKENIZER: tokenizer, **describe(manifest, tokenizer)}
+        check_claim(place.output, place.token)
+        return Decided(moves, contents, list(plan.stale))
+
+    def _final(self, name: str) -> str:
+        return str(FileSystems.join(self.work.place.output, *name.split("/")))
+
+
+def _entry(plan: EditPlan, name: str, file: WrittenFile) -> FileEntry:
+    known = plan.manifest.entries[name]
+    changes: dict[str, Any] = {"bytes": file.bytes, "sha256": file.sha256}
+    if isinstance(known, Shard):
+        changes |= {"rows": file.rows, "tokens": file.tokens}
+    return msgspec.structs.replace(known, **changes)
+
+
+def _describe_removal(plan: EditPlan, counts: Mapping[str, int]) -> Removal:
+    names = ("documents", "rows", "tokens", "segment_tokens")
+    numbers = {name: counts.get(f"removed.{name}", 0) for name in names}
+    return Removal(plan.reason or "", is_listed=plan.listed is not None, **numbers)
+
+
+def _check_copies(manifest: Manifest, entries: Iterable[FileEntry]) -> None:
+    """Check that files that were copied are what they were."""
+    for entry in entries:
+        if entry != manifest.entries[entry.file]:
+            raise RuntimeError(f"the copy of {entry.file} is not what it was")
+
+
+FILES = "files"
+_BLOCK_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class StoredSelection:
+    """A selection of documents, in a file that every worker can read.
+
+    Attributes:
+        ids: uint64[n] as NumPy stores arrays.
+        keeps: as `Selection` has it.
+    """
+
+    ids: StoredFile
+    keeps: bool = False
+
+    def load(self) -> Selection:
+        """Read it.
+
+        Raises:
+            DamagedFileError: the file is damaged.
+        """
+        return Selection(np.load(io.BytesIO(self.ids.read())), self.keeps)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A data set, and what is removed from it.
+
+    Attributes:
+        folder: the folder with the files that the manifest lists; workers get a copy.
+        manifest: a copy of the manifest, which stays when that of the folder changes.
+        units: how many units it has (`list_units`).
+        selection: the documents that are removed; None for none.
+        is_copied: whether files that stay as they are are copied, for a data set in another folder.
+    """
+
+    folder: Folder
+    manifest: StoredFile
+    units: int
+    selection: StoredSelection | None = None
+    is_copied: bool = False
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What is known of a data set."""
+
+    manifest: Manifest
+    units: Sequence[Unit]
+    selection: Selection | None
+
+
+@dataclass(frozen=True)
+class _AllLoaded:
+    """What a process has once: what is known of each data set."""
+
+    data_sets: Sequence[_Loaded]
+
+
+class _Editor:
+    """Edits the units of a data set.
+
+    Args:
+        edited: the data set, and what is removed.
+        loaded: its manifest and units.
+        temp_folder: where files are written.
+        tally: where it is counted what is removed.
+    """
+
+    def __init__(self, edited: Edited, loaded: _Loaded, temp_folder: str, tally: Tally) -> None:
+        self._edited, self._folder, self._tally = edited, edited.folder, tally
+        self._manifest, self._selection = loaded.manifest, loaded.selection
+        self._temp_folder = temp_folder
+
+    def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
+        """Yield the files of a unit that are written; none if all stay as they are."""
+        written: list[WrittenFile] = []
+        if self._selection and unit.split:
+            edit = self._edit_rows if unit.shard else self._edit_documents
+            written += edit(number, unit, self._selection.within(unit.generation.first_id))
+        if not written and self._edited.is_copied:
+            written += (self._copy(number, part, unit) for part in range(len(unit.files)))
+        self._tally.add("read.bytes", sum(self._manifest.entries[n].bytes for n in unit.files))
+        yield from written
+
+    def _edit_rows(self, number: int, unit: Unit, selection: Selection) -> Iterator[WrittenFile]:
+        assert unit.shard  # noqa: S101  by the caller
+        self._check(unit.files[-1:])
+        with RowsFile(self._folder.open(unit.files[-1]), self._manifest.seed) as origins:
+            removed_rows = find_removed(origins, selection)
+            if not len(removed_rows):
+                return
+            kept = np.ones(len(origins), np.bool_)
+            kept[origins.places_of(removed_rows)] = False
+            self._check(unit.files[:-1])
+            with ExitStack() as files:
+                paths = [self._path(number) for _ in unit.files]
+                sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
+                shard = unit.shard.file
+                removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
+                writer = RowsWriter(sinks[-1], self._manifest.seed, origins.by_key)
+                copy_rows(origins, writer, removed_rows)
+                writer.close()
+        self._count(unit.split, removed, int((~kept).sum()))
+        rows, tokens = int(kept.sum()), unit.shard.tokens - weigh(removed["length"])
+        for part, (path, sink) in enumerate(zip(paths, sinks, strict=True)):
+            content = (0, 0) if part else (rows, tokens)
+            yield WrittenFile(number, part, path, *content, sink.bytes, sink.sha256)
+
+    def _count(self, split: str, removed: Mapping[str, Counts], rows: int) -> None:
+        self._tally.add("removed.rows", rows)
+        self._tally.add("removed.tokens", weigh(removed["length"]))
+        self._tally.add("removed.segment_tokens", weigh_segments(removed))
+        for name, counts in removed.items():
+            for value, number in as_mapping(counts).items():
+                self._tally.add(f"removed.{split}.{name}.{value}", number)
+
+    def _edit_documents(
+        self, number: int, unit: Unit, selection: Selection
+    ) -> Iterator[WrittenFile]:
+        self._check(unit.files)
+        path = self._path(number)
+        with create_file(path) as stream, self._folder.open(unit.files[0]) as source:
+            sink, table = HashingWriter(stream), DocumentsTable(source)
+            writer = DocumentsWriter(sink, table.schema.names[len(DOCUMENT_COLUMNS) :])
+            removed = copy_documents(table, writer, selection)
+            writer.close()
+        if removed:
+            self._tally.add("removed.documents", removed)
+            yield WrittenFile(number, 0, path, 0, 0, sink.bytes, sink.sha256)
+
+    def _copy(self, number: int, part: int, unit: Unit) -> WrittenFile:
+        name, path = unit.files[part], self._path(number)
+        content = (0, 0) if part or not unit.shard else (unit.shard.rows, unit.shard.tokens)
+        with create_file(path) as stream, self._folder.open(name) as source:
+            sink = HashingWriter(stream)
+            while block := source.read(_BLOCK_BYTES):
+                sink.write(block)
+        self._compare(name, sink.sha256)
+        return WrittenFile(number, part, path, *content, sink.bytes, sink.sha256)
+
+    def _check(self, names: Sequence[str]) -> None:
+        """Refuse files whose bytes are not those of the manifest, before rows are taken from them.
+
+        Raises:
+            UserError: a file is damaged.
+        """
+        for name in names:
+            digest = sha256()
+            with self._folder.open(name) as stream:
+                while block := stream.read(_BLOCK_BYTES):
+                    digest.update(block)
+            self._compare(name, digest.hexdigest())
+
+    def _compare(self, name: str, digest: str) -> None:
+        if digest != self._manifest.entries[name].sha256:
+            raise damaged_file(self._folder, name, f"its bytes do not match {MANIFEST}")
+
+    def _path(self, number: int) -> str:
+        return new_path(self._temp_folder, f"shard-{number}")
+
+
+class _Edit(beam.DoFn):
+    """Edit a unit by its number; the units of several data sets follow one another."""
+
+    def __init__(self, data_sets: Sequence[Edited], place: Workplace) -> None:
+        self._data_sets, self._place, self._shared = data_sets, place, Shared()
+
+    def setup(self) -> None:
+        self._journal = Journal(self._place)
+        self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
+
+    def _load(self) -> _AllLoaded:
+        return _AllLoaded([_load(edited) for edited in self._data_sets])
+
+    def process(self, element: int) -> Iterator[WrittenFile]:
+        work = partial(self._make, element)
+        for tag, value in run_once(self._journal, f"shard-{element}", work):
+            yield TaggedOutput(tag, value) if tag else value
+
+    def _make(self, number: int) -> Iterator[Output]:
+        local, tally = number, Tally()
+        for edited, loaded in zip(self._data_sets, self._loaded.data_sets, strict=True):
+            if local < len(loaded.units):
+                editor = _Editor(edited, loaded, self._place.temp_folder, tally)
+                yield from (("", file) for file in editor.edit(number, loaded.units[local]))
+                break
+            local -= len(loaded.units)
+        tally.add("removed.units", 1)
+        yield from tally.outputs()
+
+
+def _load(edited: Edited) -> _Loaded:
+    manifest = decode(edited.manifest.read(), edited.folder.url)
+    selection = edited.selection.load() if edited.selection else None
+    return _Loaded(manifest, list_units(manifest), selection)
+
+
+class _NumberUnits(beam.DoFn):
+    """List the numbers of all units."""
+
+    def process(self, element: int) -> Iterator[int]:
+        yield from range(element)
+
+
+class EditShards(beam.PTransform):
+    """Write files of data sets again without the rows of some documents.
+
+    Returns the collections FILES and COUNTS. A `WrittenFile` has the number of its unit as its
+    shard, and as its part its place among the unit's files. The counts hold the distributions of
+    the rows that were removed, as ("removed.<split>.<name>.<value>", number).
+
+    Args:
+        data_sets: the data sets, whose units are numbered one after the other.
+        place: where the run works.
+    """
+
+    def __init__(self, data_sets: Sequence[Edited], place: Workplace) -> None:
+        super().__init__()
+        self._data_sets, self._place = data_sets, place
+
+    def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:
+        """Spread the units over all workers."""
+        units = sum(edited.units for edited in self._data_sets)
+        return (
+            begin
+            | "CreateUnits" >> beam.Create([units]).with_output_types(int)
+            | "NumberUnits" >> beam.ParDo(_NumberUnits()).with_output_types(int)
+            | "SpreadUnits" >> beam.Reshuffle()
+            | "EditUnit"
+            >> beam.ParDo(_Edit(self._data_sets, self._place))
+            .with_output_types(WrittenFile, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=FILES)
+        )
+
+    def display_data(self) -> dict[str, str]:
+        """Show what is edited."""
+        return {"folders": ", ".join(edited.folder.url for edited in self._data_sets)}

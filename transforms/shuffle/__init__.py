@@ -1,0 +1,1 @@
+"""Documents brought to their shards: temporary files, and trees of files."""

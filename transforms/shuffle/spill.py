@@ -1,0 +1,180 @@
+"""Rows in temporary files, ordered by bucket or sorted by key, in bounded memory."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.arrays.ragged import RowBuffer
+from corpusmill.layout.sorting import JOINED_BYTES, join_small, order_by_bucket, sort_rows
+from transforms.elements import Segment
+from transforms.storage.checksums import compute_checksum, read_intact
+from transforms.storage.files import create_file, delete_files, new_path
+
+
+class Spill:
+    """Buffers rows and writes each full buffer as one file, ordered by bucket.
+
+    Args:
+        temp_folder: folder of the files.
+        buffer_bytes: size of a full buffer; ordering takes twice as much.
+
+    Attributes:
+        batches: the rows that have not been written.
+        segments: the rows that have been written.
+    """
+
+    def __init__(self, temp_folder: str, buffer_bytes: int) -> None:
+        self._temp_folder, self._buffer_bytes = temp_folder, buffer_bytes
+        self.batches: list[pa.RecordBatch] = []
+        self.segments: list[Segment] = []
+        self._buckets: list[npt.NDArray[np.uint32]] = []
+        self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch, buckets: npt.NDArray[np.uint32]) -> None:
+        """Add rows.
+
+        Args:
+            batch: rows of the same schema as all others.
+            buckets: uint32[rows], the bucket of each row.
+        """
+        self.batches.append(batch)
+        self._buckets.append(buckets)
+        self._bytes += batch.nbytes
+        if self._bytes >= self._buffer_bytes:
+            self.write()
+
+    def write(self) -> None:
+        """Write the buffered rows, and add a segment for each of their buckets to `segments`."""
+        batches, buckets = self.batches, self._buckets
+        self.batches, self._buckets, self._bytes = [], [], 0
+        if batches:
+            ordered = order_by_bucket(batches, buckets)
+            self.segments += write_segments(ordered, self._temp_folder)
+
+
+def write_segments(
+    ordered: Iterable[tuple[int, pa.RecordBatch]], temp_folder: str
+) -> list[Segment]:
+    """Write rows to one new file.
+
+    Args:
+        ordered: (bucket, rows), a segment each.
+        temp_folder: folder of the file.
+    """
+    path = new_path(temp_folder, "spill", ".arrow")
+    segments: list[Segment] = []
+    offset = 0
+    with create_file(path) as stream:
+        for bucket, rows in ordered:
+            message = rows.serialize()
+            stream.write(message)
+            checksum = compute_checksum(message)
+            segments.append(Segment(bucket, rows.num_rows, path, offset, message.size, checksum))
+            offset += message.size
+    return segments
+
+
+def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> list[Segment]:
+    """Join files ordered by bucket into one such file, and remove them.
+
+    Many buckets cut a buffer into pieces too small to be read from an object store.
+
+    Args:
+        segments: the segments of the files.
+        temp_folder: folder of the joined file.
+        schema: schema of the rows.
+
+    Returns:
+        The segments of the joined file.
+    """
+    ordered = sorted(segments, key=attrgetter("bucket"))
+    joined = write_segments(
+        (
+            (bucket, rows)
+            for bucket, parts in groupby(ordered, key=attrgetter("bucket"))
+            for rows in join_small((load_segment(part, schema) for part in parts), JOINED_BYTES)
+        ),
+        temp_folder,
+    )
+    delete_files(sorted({segment.path for segment in segments}))
+    return joined
+
+
+def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
+    """Read the rows of a segment.
+
+    Raises:
+        UserError: its file is damaged.
+    """
+    # In another process Beam's type of an element has its fields alone.
+    [message] = map(read_intact, Segment(*segment).parts)
+    return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+
+# A slice holds the keys that share their upper 8 bits: 1 MB of a full buffer, and 64 MB of a shard
+# of 16 GB.
+_KEY_BITS_OF_A_SLICE = 56
+
+
+class RowSorter:
+    """Collects rows in any order and returns them sorted.
+
+    Rows that fit into memory are sorted there. Otherwise each full buffer becomes a file ordered by
+    slice of the range of keys, and the slices are read from all files and sorted one after the
+    other. Where it can be foreseen that rows will not fit, they become files of a smaller size, as
+    more memory would save nothing.
+
+    Args:
+        rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
+            removed.
+        temp_folder: folder of the files.
+        memory_bytes: size of the rows that are kept in memory.
+        file_bytes: size of the files where these are foreseen to be too few.
+    """
+
+    def __init__(
+        self, rows: RowBuffer, temp_folder: str, memory_bytes: int, file_bytes: int
+    ) -> None:
+        self._rows, self._temp_folder = rows, temp_folder
+        self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
+        self._segments: list[Segment] = []
+        rows.clear()
+
+    def add(self, rows: pa.RecordBatch, share: float) -> None:
+        """Add rows.
+
+        Args:
+            rows: the next ones.
+            share: about which share of all rows has been added with these, above 0.
+        """
+        self._rows.add(rows)
+        size = self._rows.nbytes
+        is_large = bool(self._segments) or size > share * self._memory_bytes
+        if size >= self._memory_bytes or (is_large and size >= self._file_bytes):
+            self._write()
+
+    def drain(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in ascending order, at most `rows` at a time."""
+        if self._segments:
+            self._write()
+            yield from self._merge(rows)
+        elif self._rows.nbytes:
+            yield from sort_rows([self._rows.rows()], rows)
+
+    def _write(self) -> None:
+        buffered = self._rows.rows()
+        if buffered.num_rows:
+            keys = buffered.column("key").to_numpy() >> np.uint64(_KEY_BITS_OF_A_SLICE)
+            ordered = order_by_bucket([buffered], [keys.astype(np.uint32)])
+            self._segments += write_segments(ordered, self._temp_folder)
+        self._rows.clear()
+
+    def _merge(self, rows: int) -> Iterator[pa.RecordBatch]:
+        segments = sorted(self._segments, key=attrgetter("bucket"))
+        for _, parts in groupby(segments, key=attrgetter("bucket")):
+            yield from sort_rows([load_segment(part, self._rows.schema) for part in parts], rows)
+        delete_files(sorted({segment.path for segment in segments}))

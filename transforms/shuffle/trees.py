@@ -1,0 +1,267 @@
+"""Trees: bring together what very many units of work have made, and give no task too much of it.
+
+    units ─ blocks of `FAN_IN` neighbors ─ blocks of blocks ─ ... ─ at most `FAN_IN` for one task
+
+A tree has as many levels as its leaves need. For up to `FAN_IN` units it has none, so that a small
+job has no stage for it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import apache_beam as beam
+
+from corpusmill.corpus.batches import Reject
+from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
+from corpusmill.dataset.file_checks import HashingWriter
+from transforms.elements import LinesFile, WrittenFile
+from transforms.recovery.workplace import Workplace
+from transforms.storage.checksums import is_sealed, read_blocks, seal, unseal
+from transforms.storage.files import create_file, file_exists, new_path, read_file, write_file
+from transforms.storage.parallel import map_ahead
+from transforms.tally import Count, add_up
+
+
+class _Collect(beam.DoFn):
+    """Write all elements and counts to one file; runs once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def process(self, _: bytes, counts: list[Count], elements: list[Any]) -> Iterator[str]:
+        listed = sorted(tuple(element) for element in elements)
+        write_file(self._path, seal(json.dumps([dict(counts), listed]).encode()))
+        yield self._path
+
+
+class CollectResult(beam.PTransform):
+    """Write small tuples and counts to one file, which `read_collected` reads; return its path.
+
+    Args:
+        path: the file.
+        counts: those of all stages.
+    """
+
+    def __init__(self, path: str, counts: beam.PCollection[Count]) -> None:
+        super().__init__()
+        self._path, self._counts = path, counts
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[str]:
+        """Run once, after everything else."""
+        inputs = map(beam.pvalue.AsList, (add_up([self._counts]), elements))
+        once = elements.pipeline | "StartCollecting" >> beam.Impulse()
+        collect = beam.ParDo(_Collect(self._path), *inputs)
+        return once | "Collect" >> collect.with_output_types(str)
+
+
+def has_collected(path: str) -> bool:
+    """Return whether a job has written its one file, and all of it, whatever its engine says."""
+    return file_exists(path) and is_sealed(read_file(path))
+
+
+def read_collected(path: str) -> tuple[dict[str, int], list[list[Any]]]:
+    """Read the counts, and the tuples in ascending order, each as a list.
+
+    Raises:
+        DamagedFileError: the file is damaged.
+    """
+    counts, elements = json.loads(unseal(read_file(path), path))
+    return counts, elements
+
+
+# The most units that one task takes. It opens a small file for each, of which an object store
+# serves 500 a second to one worker.
+FAN_IN = 1000
+
+# Files up to this size are read ahead as a whole.
+_SMALL_BYTES = 2**20
+
+# Joins elements of neighboring units: (number of the block, elements, folder) -> fewer elements.
+Join = Callable[[int, Sequence[Any], str], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How elements are joined.
+
+    Attributes:
+        units: the number of units of work; the `number` of each element is below it.
+        join: joins the elements of a block.
+        element: type of the elements.
+        place: where the run works.
+        fan_in: the most units of a block.
+    """
+
+    units: int
+    join: Join
+    element: type
+    place: Workplace
+    fan_in: int = FAN_IN
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the units are too many for one task."""
+        return self.units > self.fan_in
+
+
+class _JoinBlock(beam.DoFn):
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
+        block, parts = element
+        place = self._tree.place
+        if place.is_over():
+            return
+        with place.at_work():
+            # In another process Beam's type of an element has its fields alone.
+            made = [self._tree.element(*part) for part in parts]
+            joined = list(self._tree.join(block, made, place.temp_folder))
+        yield from joined
+
+
+class JoinInTree(beam.PTransform):
+    """Join the elements of neighboring units, until those of at most `fan_in` are left.
+
+    Args:
+        tree: how they are joined; it has levels.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__()
+        self._tree = tree
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Apply a level, and the levels above it."""
+        tree = self._tree
+        joined = (
+            elements
+            | "KeyByBlock"
+            >> beam.Map(_key_by_block, tree.fan_in).with_output_types(
+                tuple[int, tree.element]  # type: ignore[name-defined]
+            )
+            | "GatherBlocks" >> beam.GroupByKey()
+            | "JoinBlock" >> beam.ParDo(_JoinBlock(tree)).with_output_types(tree.element)
+        )
+        above = replace(tree, units=-(-tree.units // tree.fan_in))
+        return joined | "NextLevel" >> JoinInTree(above) if above.has_levels else joined
+
+
+def _key_by_block(element: Any, fan_in: int) -> tuple[int, Any]:
+    return element.number // fan_in, element
+
+
+def join_lines(number: int, files: Sequence[LinesFile], folder: str) -> Iterator[LinesFile]:
+    """Join files of lines in the order of their numbers.
+
+    Args:
+        number: number of the joined file.
+        files: the files.
+        folder: folder of the joined file.
+    """
+    path = new_path(folder, "lines")
+    size, sha256 = concatenate(sorted(files), path)
+    yield LinesFile(number, path, sum(file.lines for file in files), size, sha256)
+
+
+def join_rejects(number: int, files: Sequence[LinesFile], folder: str) -> Iterator[LinesFile]:
+    """Join files of rejects in the order of their numbers, as if one unit had written them all.
+
+    Args:
+        number: number of the joined file.
+        files: the files.
+        folder: folder of the joined file.
+    """
+    path = new_path(folder, "rejects", ".jsonl")
+    with create_file(path) as stream:
+        sink = HashingWriter(stream)
+        writer = RejectWriter(sink)
+        for blocks in map_ahead(_open, sorted(files)):
+            for reject in read_rejects(_split_lines(blocks)):
+                if isinstance(reject, Reject):
+                    writer.add([reject])
+                else:
+                    writer.add([], [reject])
+        writer.close()
+    yield LinesFile(number, path, writer.number, sink.bytes, sink.sha256)
+
+
+def _split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def concatenate(files: Iterable[WrittenFile | LinesFile], path: str) -> tuple[int, str]:
+    """Write several files into a new one; return its size in bytes and its SHA-256.
+
+    Raises:
+        DamagedFileError: a file does not hold what was written.
+    """
+    with create_file(path) as stream:
+        target = HashingWriter(stream)
+        for blocks in map_ahead(_open, files):
+            for block in blocks:
+                target.write(block)
+    return target.bytes, target.sha256
+
+
+def _open(file: WrittenFile | LinesFile) -> Iterable[bytes]:
+    blocks = read_blocks(file.path, file.sha256)
+    return list(blocks) if file.bytes <= _SMALL_BYTES else blocks
+
+
+class _ListBlock(beam.DoFn):
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+
+    def process(self, element: tuple[int, Iterable[WrittenFile]]) -> Iterator[LinesFile]:
+        block, files = element
+        if self._place.is_over():
+            return
+        with self._place.at_work():
+            lines = sorted([*file] for file in files)
+            content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+            path = new_path(self._place.temp_folder, "files", ".jsonl")
+            write_file(path, content)
+        yield LinesFile(block, path, len(lines), len(content), sha256(content).hexdigest())
+
+
+class ListFiles(beam.PTransform):
+    """List the files of neighboring shards in files, a line each; `read_lists` reads them.
+
+    Args:
+        shards: number of shards in a list.
+        place: where the run works.
+    """
+
+    def __init__(self, shards: int, place: Workplace) -> None:
+        super().__init__()
+        self._shards, self._place = shards, place
+
+    def expand(self, files: beam.PCollection[WrittenFile]) -> beam.PCollection[LinesFile]:
+        """Group the files by list."""
+        return (
+            files
+            | "KeyByList"
+            >> beam.Map(_key_by_list, self._shards).with_output_types(tuple[int, WrittenFile])
+            | "GatherLists" >> beam.GroupByKey()
+            | "WriteList" >> beam.ParDo(_ListBlock(self._place)).with_output_types(LinesFile)
+        )
+
+
+def _key_by_list(file: WrittenFile, shards: int) -> tuple[int, WrittenFile]:
+    return file.shard // shards, file
+
+
+def read_lists(lists: Iterable[LinesFile]) -> Iterator[WrittenFile]:
+    """Read the files that lists name."""
+    for blocks in map_ahead(_open, sorted(lists)):
+        for line in b"".join(blocks).splitlines():
+            yield WrittenFile(*json.loads(line))
