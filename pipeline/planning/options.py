@@ -85,4 +85,4 @@ class PlanOptions(BuildOptions):
 
     dataset: PlannedCorpus
     json: bool = False
-    """Print all numbers as JSON (docs/how-to/estimate-cost.md)."""
+    """Print all numbers as JSON (docs/how-to/plan-a-build.md)."""
