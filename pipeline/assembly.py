@@ -18,7 +18,8 @@ from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
 from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
-from transforms.shuffle.segments import Routes, plan_routes, trees
+from transforms.shuffle import trees
+from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
 
