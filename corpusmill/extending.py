@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from corpusmill.arrays.randomness import to_below as to_below
     from corpusmill.arrays.randomness import to_uniform as to_uniform
     from corpusmill.corpus.batches import DocumentBatch as DocumentBatch
+    from corpusmill.corpus.batches import FileRange as FileRange
     from corpusmill.corpus.batches import ReadCounts as ReadCounts
-    from corpusmill.corpus.file_range import FileRange as FileRange
     from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
     from corpusmill.corpus.options import DocumentOptions as DocumentOptions
     from corpusmill.corpus.records.documents import RecordCollector as RecordCollector
@@ -111,8 +111,7 @@ else:
             "corpusmill.arrays.columns": "ANY_LENGTH LONGEST_ROW NO_PAD Column Role arrow_schema",
             "corpusmill.arrays.kernel_cache": "njit",
             "corpusmill.arrays.randomness": "derive_keys draw purpose_of to_below to_uniform",
-            "corpusmill.corpus.batches": "DocumentBatch ReadCounts",
-            "corpusmill.corpus.file_range": "FileRange",
+            "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts",
             "corpusmill.corpus.input_formats": "CorpusFormat",
             "corpusmill.corpus.options": "DocumentOptions",
             "corpusmill.corpus.records.documents": "RecordCollector",

@@ -30,10 +30,10 @@ from corpusmill.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from corpusmill.layout.placement import Layout as Layout
-    from transforms.build.examples import SHARDS as SHARDS
-    from transforms.build.examples import BuildShards as BuildShards
-    from transforms.build.examples import ShardOptions as ShardOptions
-    from transforms.build.provenance import ProvenanceOptions as ProvenanceOptions
+    from transforms.build import SHARDS as SHARDS
+    from transforms.build import BuildShards as BuildShards
+    from transforms.build import ProvenanceOptions as ProvenanceOptions
+    from transforms.build import ShardOptions as ShardOptions
     from transforms.commit.commit import CommitDataset as CommitDataset
     from transforms.commit.contents import CommitOptions as CommitOptions
     from transforms.commit.contents import Decision as Decision
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from transforms.corpus.duplicates import TASKS as TASKS
     from transforms.corpus.duplicates import Comparison as Comparison
     from transforms.corpus.duplicates import FindDuplicates as FindDuplicates
+    from transforms.corpus.duplicates import Screening as Screening
     from transforms.corpus.duplicates import StoredPassages as StoredPassages
     from transforms.corpus.plan import Plan as Plan
     from transforms.corpus.plan import PlanTasks as PlanTasks
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from transforms.corpus.prepare import PrepareDocuments as PrepareDocuments
     from transforms.corpus.read import READ_RANGES as READ_RANGES
     from transforms.corpus.read import REJECTS as REJECTS
-    from transforms.corpus.screening import Screening as Screening
     from transforms.corpus.tokenize import Tokenizing as Tokenizing
     from transforms.elements import Segment as Segment
     from transforms.elements import Task as Task
@@ -75,19 +75,19 @@ else:
         __name__,
         {
             "corpusmill.layout.placement": "Layout",
-            "transforms.build.examples": "SHARDS BuildShards ShardOptions",
-            "transforms.build.provenance": "ProvenanceOptions",
+            "transforms.build": "SHARDS BuildShards ProvenanceOptions ShardOptions",
             "transforms.commit.commit": "CommitDataset",
             "transforms.commit.contents": "CommitOptions Decision",
             "transforms.corpus.documents": (
                 "DOCUMENTS ReadDocuments RejectedRecord TokenizeDocuments"
             ),
-            "transforms.corpus.duplicates": "TASKS Comparison FindDuplicates StoredPassages",
+            "transforms.corpus.duplicates": (
+                "TASKS Comparison FindDuplicates Screening StoredPassages"
+            ),
             "transforms.corpus.plan": "Plan PlanTasks",
             "transforms.corpus.pool": "CANDIDATES POOL PoolOptions WritePool",
             "transforms.corpus.prepare": "SEGMENTS Preparation PrepareDocuments",
             "transforms.corpus.read": "READ_RANGES REJECTS",
-            "transforms.corpus.screening": "Screening",
             "transforms.corpus.tokenize": "Tokenizing",
             "transforms.elements": "Segment Task WrittenFile",
             "transforms.recovery.workplace": "Workplace",

@@ -30,7 +30,7 @@ from benchmarks.measure import time_call
 from benchmarks.synthetic.corpus import write_corpus
 from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, byte_alphabet

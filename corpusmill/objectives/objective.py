@@ -70,7 +70,7 @@ class Objective(ABC):
         """The word rule by which token ids are marked; empty if they are not marked.
 
         With a rule, the ids of documents and pool are those of
-        `corpusmill.tokenization.words.word_marks`.
+        `corpusmill.tokenization.tokenizer_file`.
         """
         return ""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.distinct import are_among, sort_distinct
-from corpusmill.corpus.filters.known_texts import DigestFilter, Digests
+from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.dataset.storage import Folder

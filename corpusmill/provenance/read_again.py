@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
+from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.provenance.records import UnreadableTextError

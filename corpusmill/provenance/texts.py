@@ -13,7 +13,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics

@@ -13,11 +13,10 @@ import numpy as np
 from corpusmill.errors import UserError
 from corpusmill.provenance.records import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
-from corpusmill.reading.rows import Integers, group
+from corpusmill.reading.rows import Integers, check_minimum, group
 from corpusmill.reading.token_windows import TokenWindows
 
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import apache_beam as beam
 import numpy as np
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_reasons

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build.examples
+import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
@@ -141,7 +141,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(spans, "GROUP_LINES", 20)
-    monkeypatch.setattr(transforms.build.examples, "_BUILT_DOCUMENTS", 3)
+    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
     given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)

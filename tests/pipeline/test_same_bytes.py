@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 
 import pipeline.runners.local.workers as local_workers
-import transforms.build.examples
+import transforms.build
 import transforms.shuffle.segments
 import transforms.shuffle.trees
 from tests.conftest import CHECKOUT
@@ -108,7 +108,7 @@ def test_trees_of_several_levels_and_little_memory(
     monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
     # No task then takes the candidates, the rejects or the files of more than two others.
     monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
-    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
     levels = Counter[str]()
     expand = transforms.shuffle.trees.JoinInTree.expand
 

@@ -26,9 +26,8 @@ from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError

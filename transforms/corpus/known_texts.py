@@ -24,8 +24,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.filters.dropping import Step
-from corpusmill.corpus.filters.known_texts import (
+from corpusmill.corpus.filters.duplicates import (
     DIGEST_SCHEMA,
     FILTER_BITS,
     DigestFilter,
@@ -36,6 +35,7 @@ from corpusmill.corpus.filters.known_texts import (
     select_known,
     split_held,
 )
+from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.storage import Folder
 from corpusmill.provenance.digests import read_digests
 from transforms.coders import NamedOutputs
@@ -44,12 +44,12 @@ from transforms.corpus.duplicates import (
     HASHES,
     REPEATS,
     Comparison,
+    Screening,
     count_parts,
     give_to_tasks,
 )
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
-from transforms.corpus.screening import Screening
 from transforms.elements import LinesFile, Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.refusals import refuse_known

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.compiled import unit_words, word_memo
+from corpusmill.tokenization.compiled import units, word_memo
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -191,10 +191,10 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
 
 def test_units_with_equal_hashes_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel is compiled with the kernels that it calls: plain Python functions are used here.
-    monkeypatch.setattr(kernels, "read_unit", unit_words.read_unit.py_func)
+    monkeypatch.setattr(kernels, "read_unit", units.read_unit.py_func)
     for name in ("find_entry", "look_up"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
-    monkeypatch.setattr(unit_words, "hash_word", lambda _value, _word: np.uint64(0))
+    monkeypatch.setattr(units, "hash_word", lambda _value, _word: np.uint64(0))
     monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
     memo = make_memo(CountingEncoder(), 1 << 12)
     sentences = ("ab abc ba ab b", "a ab abc c", "ba abcdefgh abcdefghi abcdefgi abcdefgh")

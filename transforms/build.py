@@ -1,11 +1,12 @@
 """Build the examples of each shard, sort them, and write them to a file with a temporary name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from typing import Self
 
 import apache_beam as beam
 import numpy as np
@@ -26,16 +27,101 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
-from transforms.build.provenance import ProvenanceOptions, ShardProvenance
+from corpusmill.provenance.documents import DocumentsWriter
+from corpusmill.provenance.spans import SpansWriter
 from transforms.coders import NamedOutputs
 from transforms.corpus.pool import map_pool
-from transforms.elements import Segment, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once
 from transforms.shuffle.spill import RowSorter, load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
+
+
+@dataclass(frozen=True)
+class ProvenanceOptions:
+    """How provenance is written.
+
+    Attributes:
+        layout: how the data set is spread over shards.
+        temp_folder: folder of the files.
+        bins: the number of length bins.
+        keep_fields: names of the fields of documents that are kept.
+    """
+
+    layout: Layout
+    temp_folder: str
+    bins: int = 1
+    keep_fields: Sequence[str] = ()
+
+
+class ShardProvenance:
+    """The provenance of a shard: the spans of its rows, a file for each bin, and its documents.
+
+    Args:
+        options: how it is written; None writes nothing.
+        shard: number of the shard.
+    """
+
+    def __init__(self, options: ProvenanceOptions | None, shard: int) -> None:
+        self._options, self._shard = options, shard
+        self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
+        self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
+
+    def __enter__(self) -> Self:
+        if options := self._options:
+            try:
+                self._open_all(options)
+            except BaseException:
+                self._abandon()
+                raise
+        return self
+
+    def _open_all(self, options: ProvenanceOptions) -> None:
+        for number in range(options.bins):
+            self._spans.append(SpansWriter(self._open(options.temp_folder, SPANS, number)))
+        sink = self._open(options.temp_folder, DOCUMENTS, 0)
+        self._documents.append(DocumentsWriter(sink, options.keep_fields))
+
+    def _abandon(self) -> None:
+        """Close the files, in which writers would otherwise write when they are deleted."""
+        for writer in self._writers:
+            writer.abandon()
+        self._files.close()
+
+    @property
+    def _writers(self) -> Sequence[SpansWriter | DocumentsWriter]:
+        return [*self._spans, *self._documents]
+
+    def _open(self, folder: str, part: int, number: int) -> HashingWriter:
+        path = new_path(folder, f"provenance-{self._shard}", ".parquet")
+        sink = HashingWriter(self._files.enter_context(create_file(path)))
+        self._sinks.append((part, number, path, sink))
+        return sink
+
+    def add_documents(self, documents: pa.RecordBatch) -> None:
+        """Add documents whose home the shard is, with their facts, in the order of the corpus."""
+        for writer in self._documents:
+            writer.add(documents)
+
+    def add_rows(self, number: int, rows: pa.RecordBatch) -> None:
+        """Add the next rows of a bin, with their identity and spans."""
+        if self._spans:
+            self._spans[number].add(rows)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            for writer in self._writers:
+                writer.close()
+        self._abandon()
+
+    def written(self) -> Iterator[WrittenFile]:
+        """Yield the files, once they are closed."""
+        for part, number, path, sink in self._sinks:
+            yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256, number)
+
 
 SHARDS = "shards"
 
