@@ -161,10 +161,10 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
         assert find(memo, b"x ", unit)[0] == entry
 
 
-def read_plain(before: bytes, text: bytes) -> units.Unit:
+def read_plain(before: bytes, text: bytes) -> unit_words.Unit:
     """A unit that owns no space, with the types that compiled kernels take."""
     start = len(before)
-    unit: units.Unit = unit_words.read_unit(padded(before + text), start, start + len(text), 0)
+    unit: unit_words.Unit = unit_words.read_unit(padded(before + text), start, start + len(text), 0)
     return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))
 
 
