@@ -89,11 +89,11 @@ def read_rows(output: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_that_hold_a_document_are_removed_and_no_other(
-    way: str, sample: Path, wordpiece: Path, tmp_path: Path
+    way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
     growing = Growing(tmp_path / "out", wordpiece, (*_SHARE, *flags), objective)
-    growing.build(sample)
+    growing.build(halves[0])
     output, before, files = growing.output, growing.manifest(), growing.files()
     rows, origins = read_rows(output), list_origins(output)
     documents = choose(output)
@@ -115,7 +115,7 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
         assert removal.rows == sum(held)
         totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
         assert removal.tokens == totals[0] - totals[1]
-        check_provenance(folder, sample)
+        check_provenance(folder, halves[0])
     assert f"removed {len(documents)} documents, and the {sum(held)} rows" in printed
     # Both have the same shards and provenance.
     names = [name for name in files if name.startswith(("train", "validation", "provenance"))]

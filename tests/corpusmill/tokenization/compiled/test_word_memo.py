@@ -2,7 +2,7 @@
 
 import string
 import threading
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from corpusmill.tokenization.compiled import units, word_memo
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
@@ -52,12 +53,11 @@ sentences_of_text = st.lists(
 )
 
 TINY, SMALL, USUAL = 0, 1 << 13, 1 << 20
-TOKENIZERS = {
-    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size)
-    for name, text in MEMOIZING.items()
-    for size in (TINY, SMALL, USUAL)
-}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in MEMOIZING.items()}
+TOKENIZERS = Lazily(
+    product(MEMOIZING, (TINY, SMALL, USUAL)),
+    lambda key: SentenceTokenizer(MEMOIZING[key[0]], np.dtype(np.int16), memo_bytes=key[1]),
+)
+PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
 @settings(max_examples=80, deadline=None)
