@@ -40,7 +40,8 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None, files: int 
             "Repair the input, or allow more; a run without "
             f"{option('max_rejects')} lists them in rejects/"
         )
-        raise UserError(option("max_rejects", max_rejects), cause, cure)
+        allowed = int(max_rejects) if float(max_rejects).is_integer() else max_rejects
+        raise UserError(option("max_rejects", allowed), cause, cure)
 
 
 def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
