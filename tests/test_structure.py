@@ -17,6 +17,7 @@ _OUTSIDE_ROOMS = {
     "errors.py",
     "hub.py",
     "job.py",
+    "location.py",
     "plugins.py",
     "py.typed",
     "testing.py",

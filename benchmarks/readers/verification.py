@@ -17,7 +17,7 @@ from benchmarks.console import CONSOLE, make_parser, print_table, verdict
 from benchmarks.measure import Measurement, measure, median_ratio, take_turns
 from benchmarks.readers.data_sets import make_data_set
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 
 _BAR = 1.7
 
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--data-set", type=Path, help="in place of a synthetic one")
     options = parser.parse_args()
     folder = options.data_set or make_data_set(options.folder, "bert", options.scale)
-    splits = read_manifest(UrlFolder(str(folder))).splits.values()
+    splits = read_manifest(locate(str(folder))).splits.values()
     data_bytes = sum(split.bytes for split in splits)
     one, most = ("--workers", 1), ("--workers", options.most_workers)
     names = {

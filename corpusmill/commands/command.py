@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from rich.console import Console
 
 from corpusmill.console.process import EndingSignals
-
-if TYPE_CHECKING:
-    from corpusmill.commands.files import Files
+from corpusmill.location import Location, locate
 
 # What a block of imports is wrapped in: `quick_imports`, or nothing in somebody else's process.
 Importing = Callable[..., AbstractContextManager[Any]]
@@ -20,19 +18,13 @@ Importing = Callable[..., AbstractContextManager[Any]]
 Choices = Mapping[tuple[type, str], tuple[str, ...]]
 
 
-def _url_files() -> "Files":
-    from corpusmill.commands.files import UrlFiles  # noqa: PLC0415  help needs no files
-
-    return UrlFiles()
-
-
 @dataclass(frozen=True)
 class Call:
     """How a command was called.
 
     Attributes:
         console: where it prints.
-        files: how it reaches files.
+        locate: parses a path or a URL.
         typed: the whole command line, for reports.
         engine_arguments: what follows after a lone `--`.
         signals: of the process.
@@ -41,7 +33,7 @@ class Call:
     """
 
     console: Console
-    files: "Files" = field(default_factory=_url_files)
+    locate: Callable[[str], Location] = locate
     typed: str = ""
     engine_arguments: tuple[str, ...] = ()
     signals: EndingSignals = field(default_factory=EndingSignals)

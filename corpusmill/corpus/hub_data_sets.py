@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import has_magic
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import huggingface_hub
 import pyarrow.parquet as pq
@@ -28,8 +28,6 @@ from corpusmill.hub import (
 
 # The branch on which the hub keeps the Parquet files that it made of other files.
 CONVERTED = "refs/convert/parquet"
-# Bytes of one request.
-_BLOCK_BYTES = 4 * 2**20
 
 # The names of splits, as the datasets library recognizes them.
 _SPLITS = {
@@ -66,16 +64,6 @@ class _Named(NamedTuple):
 def is_hub_path(path: str) -> bool:
     """Whether a path names files on the hub."""
     return path.startswith(SCHEME)
-
-
-def open_hub_file(path: str) -> BinaryIO:
-    """Open a file for reading from any position; it is fetched in blocks of 4 MiB as it is read.
-
-    Args:
-        path: one of those that `list_hub_files` returns.
-    """
-    # Each process and thread has its own filesystem; the client opens new connections after a fork.
-    return cast(BinaryIO, huggingface_hub.HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
 
 
 def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:

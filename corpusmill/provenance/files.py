@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from corpusmill.dataset.shards import damaged_file
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, in_one_line
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable
 from corpusmill.provenance.rows import RowsFile
 
 
 @contextmanager
-def open_rows(folder: Folder, name: str, seed: int) -> Iterator[RowsFile]:
+def open_rows(folder: Location, name: str, seed: int) -> Iterator[RowsFile]:
     """Open the provenance of a shard's rows for the block that reads it.
 
     Args:
@@ -27,14 +27,14 @@ def open_rows(folder: Folder, name: str, seed: int) -> Iterator[RowsFile]:
 
 
 @contextmanager
-def open_documents(folder: Folder, name: str) -> Iterator[DocumentsTable]:
+def open_documents(folder: Location, name: str) -> Iterator[DocumentsTable]:
     """Open a table of documents for the block that reads it, as `open_rows`."""
     with _naming(folder, name), folder.open(name) as stream:
         yield DocumentsTable(stream)
 
 
 @contextmanager
-def _naming(folder: Folder, name: str) -> Iterator[None]:
+def _naming(folder: Location, name: str) -> Iterator[None]:
     """Name the file in whose reading an error is raised."""
     try:
         yield

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from corpusmill.dataset.storage import Folder, UrlFolder
+from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
 
 
@@ -43,12 +43,12 @@ class Inputs:
                 raise UnreadableTextError(cause)
             raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
 
-    def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
+    def _candidates(self, name: str) -> Iterator[tuple[Location, str]]:
         # Folders that all files have in common are not part of the name, but a source is.
         ends = list(dict.fromkeys([name, name.partition("/")[2] or name]))
         for file in self._files:
             if file.name == PurePosixPath(name).name:
-                yield UrlFolder(str(file.parent)), file.name
+                yield locate(str(file.parent)), file.name
         for folder in self._folders:
             yield folder, name
         for folder, files in self._listed:
@@ -60,10 +60,10 @@ class Inputs:
         return (Path(place) for place in self.places if Path(place).is_file())
 
     @property
-    def _folders(self) -> Iterator[Folder]:
-        return (UrlFolder(place) for place in self.places or (".",) if not Path(place).is_file())
+    def _folders(self) -> Iterator[Location]:
+        return (locate(place) for place in self.places or (".",) if not Path(place).is_file())
 
     @cached_property
-    def _listed(self) -> list[tuple[Folder, list[str]]]:
+    def _listed(self) -> list[tuple[Location, list[str]]]:
         """The files of each folder, which are listed if a file is not where its name says."""
         return [(folder, list(folder.list())) for folder in self._folders if self.places]

@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import removal_name
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable
 
 
-def read_removed(folder: Folder, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:
+def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:
     """Yield a column of the lists of documents that were removed, some at a time.
 
     Args:

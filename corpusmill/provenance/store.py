@@ -14,9 +14,9 @@ from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
+from corpusmill.location import Location
 from corpusmill.provenance.files import open_documents, open_rows
 from corpusmill.provenance.following import Follow, pass_on
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
@@ -42,10 +42,10 @@ class OriginStore:
         UserError: the data set was built without provenance.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest, follow: Follow = pass_on) -> None:
+    def __init__(self, folder: Location, manifest: Manifest, follow: Follow = pass_on) -> None:
         if manifest.provenance is None:
             cause = "it was built without provenance"
-            raise UserError(folder.url, cause, "Build it again, without --no-provenance")
+            raise UserError(str(folder), cause, "Build it again, without --no-provenance")
         self._folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
         self.piece_bits = piece_bits(

@@ -14,6 +14,7 @@ from apache_beam.portability.api import metrics_pb2
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError
+from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
 from pipeline.runners.failures import (
@@ -23,7 +24,6 @@ from pipeline.runners.failures import (
     drop_stage,
     raise_explained,
 )
-from transforms.storage.file_systems import scheme_of
 from transforms.tally import NAMESPACE
 
 

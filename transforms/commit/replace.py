@@ -24,6 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.dataset.generations import generation_of, is_generation, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from transforms.commit.rename import Move, duplicate, publish, transfer_folder
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (
     delete_files,
     file_exists,
@@ -191,7 +192,7 @@ def _generation_around(name: str) -> str:
 
 
 def _make_folders(files: Iterable[str]) -> None:
-    for folder in sorted({str(FileSystems.split(file)[0]) for file in files}):
+    for folder in sorted({split_path(file)[0] for file in files}):
         if is_object_path(folder) or FileSystems.exists(folder):
             continue
         try:
@@ -211,4 +212,4 @@ def _read(path: str) -> bytes | None:
 
 
 def _final(output: str, name: str) -> str:
-    return str(FileSystems.join(output, *name.split("/")))
+    return join_path(output, *name.split("/"))

@@ -36,7 +36,7 @@ from corpusmill.corpus.filters.known_texts import (
     select_known,
     split_held,
 )
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.digests import read_digests
 from transforms.corpus.duplicates import (
     DOCUMENT_BYTES,
@@ -75,7 +75,7 @@ class Held:
         are_refused: whether it is a mistake to add them once more.
     """
 
-    folder: Folder
+    folder: Location
     plan: Plan
     are_refused: bool = False
 
