@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -29,14 +29,12 @@ from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, find_files, locate, locate_any, open_file
-from transforms.storage.store import StoredFile
+from transforms.storage.store import ListedFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
-def choose_data_files(
-    path: str, files: Mapping[str, StoredFile], read_bytes: Callable[[str], bytes | None]
-) -> dict[str, StoredFile]:
+def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, ListedFile]:
     """Choose the files with the data if a folder is such a data set.
 
     Other Arrow files in it are caches of what was once computed from the data.
@@ -44,7 +42,6 @@ def choose_data_files(
     Args:
         path: the input, as the user named it.
         files: what is known of each of its files, by path.
-        read_bytes: reads a small file.
 
     Returns:
         The chosen files; all of them if the folder is not such a data set.
@@ -55,7 +52,7 @@ def choose_data_files(
     folder = _common_folder(files)
     splits = f"{folder}/{_SPLITS}"
     if splits in files:
-        names = _read(path, splits, read_bytes).get("splits", [])
+        names = _read(path, splits).get("splits", [])
         if len(names) != 1:
             cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
             name = "train" if "train" in names else [*names, "split"][0]
@@ -65,7 +62,7 @@ def choose_data_files(
     state = f"{folder}/{_STATE}"
     if state not in files or f"{folder}/{_INFO}" not in files:
         return dict(files)
-    content = _read(path, state, read_bytes)
+    content = _read(path, state)
     if content.get("_indices_data_files"):
         cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
         cause += "datasets saved it"
@@ -83,7 +80,7 @@ def _common_folder(files: Iterable[str]) -> str:
     return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
 
 
-def _read(path: str, file: str, read_bytes: Callable[[str], bytes | None]) -> Any:
+def _read(path: str, file: str) -> Any:
     try:
         return json.loads(read_bytes(file) or b"")
     except (ValueError, RecursionError) as error:
@@ -173,7 +170,7 @@ def list_inputs(
     if not inputs:
         raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
     fetched: dict[str, InputFile] = {}
-    stored: dict[str, StoredFile] = {}
+    stored: dict[str, ListedFile] = {}
     for path in inputs:
         if path in WIKITEXT and not Path(path).exists():
             fetched[path] = _fetch_wikitext(path, temp_folder)
@@ -186,7 +183,7 @@ def list_inputs(
             if not paths:
                 cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
                 raise _refusal(path, "no such file", cure)
-            stored |= choose_data_files(path, paths, read_bytes)
+            stored |= choose_data_files(path, paths)
     levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
@@ -249,7 +246,7 @@ def _refusal(path: str, cause: str, cure: str) -> UserError:
     return UserError(f"--input {path}", cause, cure)
 
 
-def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
     # Beam's own listing silently leaves out what it cannot read.
     root = Path(locate(path).url)
     if root.is_dir():
@@ -288,7 +285,7 @@ def _walk(path: str, root: str) -> Iterator[str]:
         yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 
-def _stat(path: str) -> StoredFile:
+def _stat(path: str) -> ListedFile:
     """Return the size and time of a local file, which must be readable."""
     try:
         # Opening a pipe would wait without this flag.
@@ -302,10 +299,10 @@ def _stat(path: str) -> StoredFile:
         raise _refusal(path, cause, "Repair it or leave it out") from None
     if not stat.S_ISREG(result.st_mode):
         raise _refusal(path, "it is not a regular file", "Write its text to a file")
-    return StoredFile(path, result.st_size, result.st_mtime)
+    return ListedFile(path, result.st_size, result.st_mtime)
 
 
-def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
     locate(path)  # it says what is missing for such URLs
     try:
         listed = find_files(path)

@@ -27,9 +27,8 @@ from transforms.commit.rename import Move, duplicate, publish, transfer_folder
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (
     delete_files,
-    file_exists,
     new_path,
-    read_file,
+    read_existing,
     remove_folder,
     write_file,
 )
@@ -113,7 +112,7 @@ class Reveal:
             self._write(_final(self.output, SUCCESS), refer_to(self.seal))
         # An attempt that finished just before that write has removed the generation. The manifest
         # is the last file before `_SUCCESS`.
-        if _read(_final(self.output, MANIFEST)) == contents[MANIFEST]:
+        if read_existing(_final(self.output, MANIFEST)) == contents[MANIFEST]:
             self._write(_final(self.output, SUCCESS), self.seal)
 
     def move(self, moves: Sequence[Move], removed: Sequence[str]) -> None:
@@ -158,15 +157,15 @@ class Reveal:
         return _final(self.output, generation_of(self.seal))
 
     def _is_replacing(self) -> bool:
-        return _read(_final(self.output, SUCCESS)) not in {None, self.seal}
+        return read_existing(_final(self.output, SUCCESS)) not in {None, self.seal}
 
     def _is_finished(self) -> bool:
-        return _read(_final(self.output, SUCCESS)) == self.seal
+        return read_existing(_final(self.output, SUCCESS)) == self.seal
 
     def _write_all(self, folder: str, contents: Mapping[str, bytes]) -> None:
         """Write the small files that a folder lacks, in their order."""
         for name, content in contents.items():
-            if _read(_final(folder, name)) != content:
+            if read_existing(_final(folder, name)) != content:
                 self._write(_final(folder, name), content)
 
     def _write(self, path: str, content: bytes) -> None:
@@ -200,15 +199,6 @@ def _make_folders(files: Iterable[str]) -> None:
         except OSError:  # another attempt may have made it
             if not FileSystems.exists(folder):
                 raise
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        return read_file(path)
-    except OSError:
-        if file_exists(path):
-            raise
-        return None
 
 
 def _final(output: str, name: str) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from corpusmill.errors import UserError
 from corpusmill.location import scheme_of
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import delete_files, file_exists, locate, open_file
+from transforms.storage.files import delete_files, locate, read_existing
 
 CLAIM = "_RUNNING"
 
@@ -67,15 +67,8 @@ def read_claim(output: str) -> Claim | None:
     Raises:
         OSError: there may be one, but it cannot be read.
     """
-    path = _path(output)
-    try:
-        with open_file(path) as stream:
-            content = stream.read()
-    except FileNotFoundError:
-        return None
-    except OSError:
-        if file_exists(path):
-            raise
+    content = read_existing(_path(output))
+    if content is None:
         return None
     try:
         return msgspec.json.decode(content, type=Claim)

@@ -31,7 +31,7 @@ from transforms.storage.objects import (
     open_object,
 )
 from transforms.storage.parallel import map_ahead
-from transforms.storage.store import Store, StoredFile
+from transforms.storage.store import ListedFile, Store
 
 _LOGGER = logging.getLogger(__name__)
 _MAGIC = re.compile(r"[*?[]")
@@ -179,6 +179,22 @@ def read_file(path: str) -> bytes:
         return stream.read()
 
 
+def read_existing(path: str) -> bytes | None:
+    """Read a small file; None if there is none.
+
+    Raises:
+        OSError: there may be one, but it cannot be read.
+    """
+    try:
+        return read_file(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if file_exists(path):
+            raise
+        return None
+
+
 def write_file(path: str, content: bytes) -> None:
     """Write a small file."""
     with create_file(path) as stream:
@@ -217,7 +233,7 @@ def file_exists(path: str) -> bool:
     return True
 
 
-def find_files(pattern: str) -> list[StoredFile]:
+def find_files(pattern: str) -> list[ListedFile]:
     """Return the files that a pattern names, in order.
 
     In a store the name of an object names this object, even with wildcards in it. A folder, with or
@@ -232,7 +248,7 @@ def find_files(pattern: str) -> list[StoredFile]:
         return _find_objects(pattern)
     [match] = beam_file_systems().match([f"{pattern}**" if pattern.endswith("/") else pattern])
     return [
-        StoredFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
+        ListedFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
         for file in match.metadata_list
     ]
 
@@ -282,7 +298,7 @@ def list_folder(path: str) -> dict[str, int]:
     return {file.path: file.bytes for file in listed}
 
 
-def _find_objects(pattern: str) -> list[StoredFile]:
+def _find_objects(pattern: str) -> list[ListedFile]:
     store, name = find_object(pattern)
     if name and not name.endswith("/"):
         with suppress(FileNotFoundError):
@@ -296,7 +312,7 @@ def _find_objects(pattern: str) -> list[StoredFile]:
     return [file for file in _list_objects(store, _MAGIC.split(name)[0]) if matches(file.path)]
 
 
-def _list_objects(store: Store, prefix: str) -> list[StoredFile]:
+def _list_objects(store: Store, prefix: str) -> list[ListedFile]:
     return [file for file in store.list(prefix) if not file.path.endswith("/")]
 
 
