@@ -25,11 +25,10 @@ from pipeline.recipe.recipe import Build, Recipe, prepare
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished
-from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate
 
 
-def describe_submission(output: str, submitted: Submitted, change: str = "") -> str:
+def describe_submission(output: Location, submitted: Submitted, change: str = "") -> str:
     """Say how one will know that a job has ended, or that it was only translated.
 
     Args:
@@ -40,7 +39,7 @@ def describe_submission(output: str, submitted: Submitted, change: str = "") -> 
     """
     if submitted.dry:
         return "a dry run: the job was translated and checked, and nothing was submitted"
-    success = join_path(output, SUCCESS)
+    success = output / SUCCESS
     if change:
         return f"submitted; {change} once {success} changes"
     return f"submitted; the data set is complete once {success} exists"
@@ -119,9 +118,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
             return True
     is_there = submitted.done and not submitted.dry
     if not is_there:
-        console.print(
-            describe_submission(str(output), submitted, _CHANGE if dataset.append else "")
-        )
+        console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
     return is_there
 
 

@@ -208,7 +208,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
     is_there = submitted.done and not submitted.dry
     if not is_there:
         change = "the documents have been removed" if target.changed else ""
-        call.console.print(describe_submission(str(target.output), submitted, change))
+        call.console.print(describe_submission(target.output, submitted, change))
     return is_there
 
 
