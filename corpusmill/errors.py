@@ -1,13 +1,84 @@
 """The error that a user is shown for a mistake of their own, and text that is safe to show."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 # What steers a terminal, breaks a line or reverses the order of what follows, and what no encoding
 # can write: control characters, separators of lines, marks of direction, halves of characters.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+# They enclose a mention of an option in a message, and no text of a user's holds them.
+_BEGIN, _IS, _END = "\ue000", "\ue001", "\ue002"
+_UNSAID = object()
+
+
+class Mention(NamedTuple):
+    """An option that a message mentions.
+
+    Attributes:
+        name: with underscores, as the dataclass of its options has it.
+        words: its value as words of a command line; empty if the message mentions the name alone.
+        literal: its value as Python writes it; likewise.
+        is_flag: whether it is named on the command line, and not given by its place.
+    """
+
+    name: str
+    words: str
+    literal: str
+    is_flag: bool
+
+
+# Writes the mention of an option as the user knows the option.
+Spelling = Callable[[Mention], str]
+
+
+def option(name: str, value: object = _UNSAID, *, is_flag: bool = True) -> str:
+    """Mention an option in a message; what shows the message spells it.
+
+    Args:
+        name: with underscores, as the dataclass of its options has it.
+        value: a value that the option has, or is advised to have.
+        is_flag: whether it is named on the command line, and not given by its place.
+
+    Example:
+        option("num_shards", 3) is read as "--num-shards 3" on the command line, "num_shards=3" in
+        Python, and "num_shards: 3" of a file of options.
+    """
+    words = literal = ""
+    if value is not _UNSAID:
+        is_list = isinstance(value, list | tuple)
+        words = " ".join(map(str, value)) if is_list else str(value)  # type: ignore[call-overload]
+        literal = repr(value)
+    return _mark(Mention(name, words, literal, is_flag))
+
+
+def _mark(mention: Mention) -> str:
+    return f"{_BEGIN}{_IS.join(map(str, mention))}{_END}"
+
+
+def spell(text: str, spelling: Spelling) -> str:
+    """Spell the options that a message mentions."""
+    first, *rest = text.split(_BEGIN)
+    pieces = [first]
+    for piece in rest:
+        mention, _, after = piece.partition(_END)
+        name, words, literal, is_flag = mention.split(_IS)
+        pieces += [spelling(Mention(name, words, literal, is_flag == "True")), after]
+    return "".join(pieces)
+
+
+def as_flag(mention: Mention) -> str:
+    """Spell an option as on the command line."""
+    name = mention.name.replace("_", "-")
+    if not mention.is_flag:
+        return f"{name.replace('-', ' ')} {mention.words}".rstrip()
+    if mention.literal in {"True", "False"}:
+        return f"--{name}" if mention.literal == "True" else f"--no-{name}"
+    return f"--{name} {mention.words}".rstrip()
 
 
 class UserError(Exception):
@@ -16,28 +87,48 @@ class UserError(Exception):
     It is shown as one message, never as a traceback.
 
     Args:
-        value: the value as the user wrote it ("--output out").
+        value: the value as the user gave it, an `option` or the name of a file.
         cause: what is wrong with it.
         cure: what to do instead.
     """
 
     def __init__(self, value: str, cause: str, cure: str) -> None:
-        self.value, self.cause, self.cure = value, cause, cure
+        self.value, self.cause, self.cure = (spell(part, as_flag) for part in (value, cause, cure))
         super().__init__(value, cause, cure)
 
     def __str__(self) -> str:
         return f"{self.value}: {self.cause}. {self.cure}."
+
+    def spelled(self, spelling: Spelling) -> "UserError":
+        """Return the error, with its notes, as the caller of a program or a file spells options."""
+        error = UserError(*(spell(part, spelling) for part in self.args))
+        for note in getattr(self, "__notes__", ()):
+            error.add_note(spell(note, spelling))
+        return error
+
+    def renamed(self, name: str, mention: Callable[[str], str]) -> "UserError":
+        """Return the error with other mentions in the place of those of one option.
+
+        Args:
+            name: of the option, as in `Mention`.
+            mention: makes a mention of the option's words.
+        """
+
+        def rename(found: Mention) -> str:
+            return mention(found.words) if found.name == name else _mark(found)
+
+        return UserError(*(spell(part, rename) for part in self.args))
 
     def _render_traceback_(self) -> list[str]:
         """Show the message alone in a notebook, which asks for this."""
         return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
 
 
-def check_option(flag: str, value: object, is_valid: bool, allowed: str) -> None:
+def check_option(name: str, value: object, is_valid: bool, allowed: str) -> None:
     """Refuse an option's value that is not valid.
 
     Args:
-        flag: the option's name on the command line, without its dashes ("max-seq-length").
+        name: of the option, with underscores ("max_seq_length").
         value: the option's value.
         is_valid: whether the value is accepted.
         allowed: the accepted values, in words ("5 to 65535").
@@ -46,7 +137,7 @@ def check_option(flag: str, value: object, is_valid: bool, allowed: str) -> None
         UserError: the value is not valid.
     """
     if not is_valid:
-        raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {allowed}")
+        raise UserError(option(name, value), "the value is out of range", f"Give {allowed}")
 
 
 class PanicError(Exception):

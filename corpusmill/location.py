@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from urllib.parse import unquote
 from uuid import uuid4
 
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -71,6 +71,10 @@ class Location(ABC):
     def __str__(self) -> str:
         """What the user wrote."""
         return self.url
+
+    def __repr__(self) -> str:
+        """What the user wrote, as Python writes it."""
+        return repr(str(self))
 
     @abstractmethod
     def __truediv__(self, name: str) -> "Location":
@@ -143,11 +147,11 @@ class Location(ABC):
         with self.create() as stream:
             stream.write(content)
 
-    def check_file(self, flag: str) -> None:  # noqa: B027  a store takes any name
+    def check_file(self, name: str) -> None:  # noqa: B027  a store takes any name
         """Refuse a file on this machine that could not be written at the end of a command.
 
         Args:
-            flag: the option that named it.
+            name: the option that named it.
 
         Raises:
             UserError: its folder does not exist, or something else is in its place.
@@ -168,7 +172,7 @@ class Location(ABC):
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalPath(Location):
     """A path on this machine.
 
@@ -227,12 +231,12 @@ class LocalPath(Location):
         path = self.local_path(name)
         return path.stat().st_mtime if path.exists() else None
 
-    def check_file(self, flag: str) -> None:
+    def check_file(self, name: str) -> None:
         """Refuse a file that could not be written at the end of a command."""
         file = self.local_path()
         if not file.parent.is_dir() or (file.exists() and not file.is_file()):
             cause = "a file cannot be written there"
-            raise UserError(f"{flag} {self}", cause, "Name a file in an existing folder")
+            raise UserError(option(name, self), cause, "Name a file in an existing folder")
 
     def write(self, content: bytes, new: bool = False) -> None:
         """Write a small file, and its folder where it is missing, unless the name must be free."""
@@ -273,7 +277,7 @@ def _give_free_name(written: Path, place: Path) -> None:
             raise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RemoteUrl(Location):
     """A URL that fsspec knows.
 
@@ -362,7 +366,7 @@ class RemoteUrl(Location):
         return files, f"{root.rstrip('/')}/{name}".rstrip("/")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Layers(Location):
     """A folder over another one, whose files are there where the upper one lacks them.
 

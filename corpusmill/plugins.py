@@ -21,7 +21,7 @@ from importlib.metadata import (
 )
 from typing import Generic, TypeVar, cast
 
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 
 Value = TypeVar("Value")
 
@@ -44,25 +44,28 @@ class Plugins(Generic[Value]):
 
     Args:
         group: the group of entry points.
-        flag: what a user gives the name with ("--output-format").
+        option_name: the option that a user gives the name with ("output_format").
         own: our own entries by name: values, or "package.module:name" of what is imported when it
             is needed.
         adapt: returns the value of what was imported; None if it is not of the kind.
         expected: the kind, in words ("a subclass of ShardFormat").
         takes_functions: whether "package.module:name" names an entry that is not registered.
+        is_flag: whether the option is named on the command line, and not given by its place.
     """
 
     def __init__(
         self,
         group: str,
-        flag: str,
+        option_name: str,
         own: Mapping[str, Value | str],
         adapt: Callable[[object], Value | None],
         expected: str,
         takes_functions: bool = False,
+        is_flag: bool = True,
     ) -> None:
-        self.group, self._flag, self._own = group, flag, own
+        self.group, self._option, self._own = group, option_name, own
         self._adapt, self._expected, self._takes_functions = adapt, expected, takes_functions
+        self._is_flag = is_flag
         self._loaded: dict[str, Value] = {}
 
     @property
@@ -105,7 +108,7 @@ class Plugins(Generic[Value]):
             UserError: it cannot be imported.
         """
         if name not in self and not (self._takes_functions and _DOTTED_NAME.fullmatch(name)):
-            value = f"{self._flag.removeprefix('--').replace('-', ' ')} {name}"
+            value = f"{self._option.replace('_', ' ')} {name}"
             if package is None:
                 cause = "this version of corpusmill does not have it"
                 raise MissingPackageError(value, cause, "Update corpusmill")
@@ -125,6 +128,9 @@ class Plugins(Generic[Value]):
         owners = [entry.dist.name] if entry.dist else packages_distributions().get(module, ())
         return ", ".join(f"{owner} {version(owner)}" for owner in sorted(set(owners))) or None
 
+    def _mention(self, name: str) -> str:
+        return option(self._option, name, is_flag=self._is_flag)
+
     @property
     def _foreign(self) -> EntryPoints:
         return installed_entries().select(group=self.group)
@@ -142,7 +148,7 @@ class Plugins(Generic[Value]):
         if len({entry.value for entry in entries}) > 1:
             owners = ", ".join(sorted(entry.dist.name for entry in entries if entry.dist))
             cause = f"several packages provide it: {owners}"
-            raise UserError(f"{self._flag} {name}", cause, "Uninstall all but one")
+            raise UserError(self._mention(name), cause, "Uninstall all but one")
         if entries:
             return entries[0]
         if self._takes_functions and _DOTTED_NAME.fullmatch(name):
@@ -153,7 +159,7 @@ class Plugins(Generic[Value]):
         cure = ", or ".join(cures or ["Install the package that provides it"])
         cure = cure[0].upper() + cure[1:]
         cause = f"it is not known, and no installed package provides it (group {self.group})"
-        raise UserError(f"{self._flag} {name}", cause, cure)
+        raise UserError(self._mention(name), cause, cure)
 
     def _load(self, name: str) -> Value:
         entry = self.find_entry(name)
@@ -166,8 +172,8 @@ class Plugins(Generic[Value]):
                 f"{first_line(error)})"
             )
             cure = "Repair or update its package, here and on all workers"
-            raise UserError(f"{self._flag} {name}", cause, cure) from error
+            raise UserError(self._mention(name), cause, cure) from error
         if value is None:
             cause = f"{entry.value}{owner} is not {self._expected}"
-            raise UserError(f"{self._flag} {name}", cause, "Correct the entry point of its package")
+            raise UserError(self._mention(name), cause, "Correct the entry point of its package")
         return value

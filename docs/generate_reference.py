@@ -15,9 +15,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_origin
 
-from corpusmill.commands.options import Option, options_of, subcommands_of
 from corpusmill.commands.table import list_commands, load_command
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.settings.options import Option, options_of
 from pipeline.command_line import JOB
 
 _FOLDER = "reference/commands"
@@ -111,11 +111,11 @@ def render_command(name: str) -> str:
     """Return the page of a command."""
     command = load_command(name, JOB)
     lines = [f"# {name}", "", inspect.getdoc(command.options) or "", ""]
-    if words := subcommands_of(command):
-        names = ", ".join(f"[`{word}`]({word}.md)" for word in words)
-        lines += [f"One of {names} follows the options, and its own options follow it.", ""]
+    if command.variants:
+        names = ", ".join(f"[`{word}`]({word}.md)" for word in command.variants)
+        lines += [f"One of {names} follows the command, and adds its own options.", ""]
     lines += _render_presets(name)
-    own = (option for option in options_of(command) if not option.subcommand)
+    own = options_of(command.options, command.choices)
     for group, options in groupby(own, key=lambda option: option.group):
         is_first = group in (inspect.getdoc(command.options) or "")
         lines += [f"## {'Options' if is_first else group.partition('. ')[0].rstrip('.')}", ""]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.gigatoken_engine import Engine
 
 _SOURCE = re.compile(rf"({SOURCE_NAME})=(.+?)(?:@(\d+(?:\.\d+)?))?", re.DOTALL)
@@ -42,14 +42,14 @@ def parse_source(text: str) -> NamedPath:
     if match is None:
         cause = "it is not of the form NAME=PATH or NAME=PATH@REPEAT"
         cure = "Begin the name with a letter, and continue with letters, digits and _"
-        raise UserError(f"--source {text}", cause, cure)
+        raise UserError(option("source", text), cause, cure)
     name, path, repeat = match.groups()
     if re.fullmatch(ADDED_TAG, name):
         cause = f"{name} stands in the names of shards that are added to a data set"
-        raise UserError(f"--source {text}", cause, "Give the source another name")
+        raise UserError(option("source", text), cause, "Give the source another name")
     if repeat is not None and not 0 < float(repeat) <= MAX_REPEAT:
         cause = f"documents cannot be taken {repeat} times"
-        raise UserError(f"--source {text}", cause, f"Give a number above 0, up to {MAX_REPEAT}")
+        raise UserError(option("source", text), cause, f"Give a number above 0, up to {MAX_REPEAT}")
     return NamedPath(name, path, None if repeat is None else float(repeat))
 
 
@@ -92,14 +92,14 @@ class CorpusOptions:
         """
         if self.input and self.source:
             cause = "either all text belongs to sources with names, or none does"
-            raise UserError("--input --source", cause, "Give one of them")
+            raise UserError(f"{option('input')} {option('source')}", cause, "Give one of them")
         for source in self.source:
             parse_source(source)
         shards, share = self.num_shards, self.validation_share
         is_valid = shards is None or 1 <= shards <= MAX_SHARDS
-        check_option("num-shards", shards, is_valid, f"1 to {MAX_SHARDS}")
+        check_option("num_shards", shards, is_valid, f"1 to {MAX_SHARDS}")
         check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
-        check_option("validation-share", share, 0 <= share < 1, "0 up to, not including, 1")
+        check_option("validation_share", share, 0 <= share < 1, "0 up to, not including, 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,21 +140,29 @@ class DatasetOptions(CorpusOptions):
         super().__post_init__()
         if self.replace and self.resume:
             raise UserError(
-                "--replace --resume",
+                f"{option('replace', True)} {option('resume', True)}",
                 "one starts over and the other resumes",
                 "Give one of them",
             )
         if self.append and self.replace:
             cause = "one adds to the data set and the other removes it"
-            raise UserError("--append --replace", cause, "Give one of them")
+            raise UserError(f"{option('append')} {option('replace')}", cause, "Give one of them")
         if self.append and not self.provenance:
             cause = "a data set is only added to if it tells its documents apart"
-            raise UserError("--append --no-provenance", cause, "Leave --no-provenance out")
+            raise UserError(
+                f"{option('append')} {option('provenance', False)}",
+                cause,
+                f"Leave {option('provenance', False)} out",
+            )
         if self.existing != "refuse" and not self.append:
             cause = "it only matters where a data set is added to"
-            raise UserError(f"--existing {self.existing}", cause, "Add --append, or leave it out")
+            raise UserError(
+                option("existing", self.existing),
+                cause,
+                f"Add {option('append', True)}, or leave it out",
+            )
         rejects = self.max_rejects
-        check_option("max-rejects", rejects, rejects is None or rejects >= 0, "0 or more")
+        check_option("max_rejects", rejects, rejects is None or rejects >= 0, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,7 @@ class RunOptions:
         """
         check_option("workers", self.workers, self.workers >= 1, "1 or more")
         length = self.range_bytes
-        check_option("range-bytes", length, length is None or length >= 1, "1 or more")
+        check_option("range_bytes", length, length is None or length >= 1, "1 or more")
         check_option("patience", self.patience, self.patience >= 0, "0 or more")
         least = self.min_bytes_per_worker
-        check_option("min-bytes-per-worker", least, least >= 0, "0 or more")
+        check_option("min_bytes_per_worker", least, least >= 0, "0 or more")

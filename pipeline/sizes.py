@@ -2,7 +2,7 @@
 
 import re
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 _DECIMAL, _BINARY = 1000, 1024
 _PREFIXES = "kMGTP"
@@ -15,11 +15,11 @@ _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*([a-z]*)", r
 _CURE = "Give a number and a unit, such as 300GB, 5TB or 1.5TiB"
 
 
-def parse_size(flag: str, size: int | str) -> int:
+def parse_size(name: str, size: int | str) -> int:
     """Parse a number of bytes.
 
     Args:
-        flag: the option that has the value, with its dashes.
+        name: of the option that has the value.
         size: a number of bytes; or a number and B, kB, MB, GB, TB or PB (powers of 1,000), or KiB
             to PiB (powers of 1,024), in any case.
 
@@ -32,12 +32,12 @@ def parse_size(flag: str, size: int | str) -> int:
     text = str(size)
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"{flag} {text}", "it is not a size", _CURE)
+        raise UserError(option(name, text), "it is not a size", _CURE)
     number, unit = match[1].replace("_", "").replace(",", ""), match[2]
     if unit.lower() not in _BY_NAME:
         units = ", ".join(name for name in _UNITS if name.endswith("B"))
-        raise UserError(f"{flag} {text}", f"{unit} is not one of the units {units}", _CURE)
+        raise UserError(option(name, text), f"{unit} is not one of the units {units}", _CURE)
     parsed = round(float(number) * _BY_NAME[unit.lower()])
     if parsed < 1:
-        raise UserError(f"{flag} {text}", "it is less than one byte", _CURE)
+        raise UserError(option(name, text), "it is less than one byte", _CURE)
     return parsed

@@ -9,7 +9,7 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.inspection.findings import find
 
 
@@ -36,8 +36,11 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None, files: int 
             is_excess = loss.exceeds(max_rejects)
     if is_excess:
         cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {loss.verb}"
-        cure = "Repair the input, or allow more; a run without --max-rejects lists them in rejects/"
-        raise UserError(f"--max-rejects {max_rejects:g}", cause, cure)
+        cure = (
+            "Repair the input, or allow more; a run without "
+            f"{option('max_rejects')} lists them in rejects/"
+        )
+        raise UserError(option("max_rejects", max_rejects), cause, cure)
 
 
 def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
@@ -58,16 +61,25 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
         cure = f"All documents were dropped ({reasons}): check the filters"
     elif tokens:
         cure = "The documents are too short for this objective: check how they are divided into "
-        cure += "sentences (--sentence-rule), and the length of a row (--max-seq-length)"
+        cure += (
+            f"sentences ({option('sentence_rule')}), and the length of a row "
+            f"({option('max_seq_length')})"
+        )
     elif documents:
         cure = "Use a tokenizer for the language of the text"
     elif rejects:
-        cure = "The input is not UTF-8 text, or not of its --input-format; `inspect-corpus` shows "
+        cure = (
+            f"The input is not UTF-8 text, or not of its {option('input_format')}; "
+            "`inspect-corpus` shows "
+        )
         cure += "the first rejects with their reasons"
     else:
-        cure = "The input holds only blank lines and titles: check --input and --document-rule"
+        cure = (
+            f"The input holds only blank lines and titles: check {option('input')} "
+            f"and {option('document_rule')}"
+        )
     return UserError(
-        f"--output {output}",
+        option("output", output),
         f"no example was built: {lines:,} lines and rows were read, of which {rejects:,} are "
         f"rejects, and they gave {documents:,} documents with {tokens:,} tokens",
         cure,
@@ -83,10 +95,10 @@ def refuse_findings(manifest: Manifest) -> None:
     Raises:
         UserError: it has findings.
     """
-    if findings := find(manifest):
+    if findings := find(manifest, spelling=None):
         cause = "; ".join(finding.what for finding in findings)
         cures = "; ".join(dict.fromkeys(finding.cure for finding in findings))
-        raise UserError("--strict", cause, f"{cures}; or leave --strict out")
+        raise UserError(option("strict"), cause, f"{cures}; or leave {option('strict')} out")
 
 
 def refuse_known(counts: Mapping[str, int]) -> None:
@@ -101,5 +113,8 @@ def refuse_known(counts: Mapping[str, int]) -> None:
     """
     if known := counts.get("known.documents", 0):
         cause = f"the data set holds the text of {known:,} of {counts['known.read']:,} documents "
-        cure = "Add --existing skip to leave them out, or --existing allow to add them once more"
-        raise UserError("--append", f"{cause}already", cure)
+        cure = (
+            f"Add {option('existing', 'skip')} to leave them out, or "
+            f"{option('existing', 'allow')} to add them once more"
+        )
+        raise UserError(option("append"), f"{cause}already", cure)

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import tyro
 
 from benchmarks.builds import read_local
 from corpusmill.arrays.columns import tokens_of
+from corpusmill.commands.command_line import parse
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
@@ -36,8 +36,8 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from pipeline.commands.builds import make_commands
-from pipeline.recipe.recipe import Build
+from pipeline.command_line import JOB
+from pipeline.recipe.build_options import Build
 
 _encoded: list[pa.RecordBatch] = []
 
@@ -157,9 +157,7 @@ def run(plan: Plan, processes: int) -> int:
 def main() -> None:
     """Build a data set and print a line of JSON."""
     began = time.perf_counter()
-    command: Build = tyro.extras.subcommand_cli_from_dict(
-        make_commands(Build), args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)
-    )
+    command: Build = parse(sys.argv[1:], JOB)[1]
     rows = run(make_plan(command), command.run.workers)
     print(json.dumps({"examples": rows, "seconds": round(time.perf_counter() - began, 2)}))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import INTEGERS, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 # Offsets of Arrow's lists have 32 bits.
 MOST_VALUES = 2**31 - 1
@@ -412,7 +412,7 @@ def check_numbers(columns: Sequence[Column], output_format: str) -> None:
     for column in columns:
         if column.dtype not in INTEGERS:
             cause = f"the column {column.name} has the type {column.dtype}, which the format lacks"
-            raise UserError(f"--output-format {output_format}", cause, "Choose parquet")
+            raise UserError(option("output_format", output_format), cause, "Choose parquet")
 
 
 # The system gives memory when it is first written, so that a large array costs little before it is

@@ -2,11 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from corpusmill.commands.flags import list_flags
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
@@ -123,3 +122,23 @@ def list_options(manifest: Manifest) -> dict[str, Any]:
         **manifest.tokenizer.options,
         **asdict(output.options),
     }
+
+
+def list_flags(options: type[Any], values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that differ from their defaults, as on the command line.
+
+    Args:
+        options: the dataclass of the options.
+        values: by name; what is missing has its default.
+    """
+    for declared in fields(options):
+        value = values.get(declared.name, declared.default)
+        flag = declared.name.replace("_", "-")
+        if value == declared.default or (isinstance(value, list | tuple) and not value):
+            continue
+        if isinstance(value, bool):
+            yield f"--{flag}" if value else f"--no-{flag}"
+        elif isinstance(value, list | tuple):
+            yield from (f"--{flag}", *map(str, value))
+        else:
+            yield from (f"--{flag}", str(value))

@@ -1,6 +1,6 @@
 """What a command is, how it was called, and what the job adds to the command line."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -10,12 +10,10 @@ from rich.console import Console
 
 from corpusmill.console.process import EndingSignals
 from corpusmill.location import Location, locate
+from corpusmill.settings.options import Choices, Option, options_of
 
 # What a block of imports is wrapped in: `quick_imports`, or nothing in somebody else's process.
 Importing = Callable[..., AbstractContextManager[Any]]
-
-# The values of an option whose type does not list them, by its class and its name.
-Choices = Mapping[tuple[type, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,17 +47,17 @@ class Command:
         options: the dataclass of its options, whose docstring is its help.
         run: runs it with such options, and returns the exit status; or the "package.module:name" of
             what does, so that help needs no slow imports.
-        expand: rewrites the arguments, which begin with its name, before they are parsed.
         choices: the values of options whose types do not list them.
-        variants: the dataclasses of its options by the word that follows its name, such as that of
+        variants: the dataclasses of its options by the word that chooses them, such as the name of
             an objective; empty for a command without such a word.
+        variant: the word by default; empty if it must be given.
     """
 
-    options: Callable[..., Any]
+    options: type[Any]
     run: "Run | str"
-    expand: Callable[[list[str]], list[str]] = list
     choices: Choices = field(default_factory=dict)
-    variants: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    variants: Mapping[str, type[Any]] = field(default_factory=dict)
+    variant: str = ""
 
     def runner(self) -> "Run":
         """Import what runs it."""
@@ -68,25 +66,19 @@ class Command:
         module, _, name = self.run.partition(":")
         return cast(Run, getattr(import_module(module), name))
 
+    def choose(self, variant: str) -> "Command":
+        """Return the command with the options of a variant; itself if it has none."""
+        if not variant:
+            return self
+        return replace(self, options=self.variants[variant], variants={}, variant="")
+
+    def list_options(self) -> list[Option]:
+        """List the options, those of the variant by default included."""
+        return options_of(self.choose(self.variant).options, self.choices)
+
 
 # Runs a command with its options, and returns the exit status.
 Run = Callable[[Any, Call], int]
-
-
-def choose_variant(command: Command, words: Sequence[str]) -> tuple[Command, int]:
-    """Choose the options of a command by the word that follows its name.
-
-    Args:
-        command: the command.
-        words: of the command line, from the command on.
-
-    Returns:
-        The command with these options, and the number of the words that name it: 2, or 1 for a
-        command without such a word, and where it is missing or unknown.
-    """
-    if len(words) < 2 or words[1] not in command.variants:
-        return command, 1
-    return replace(command, options=command.variants[words[1]], variants={}), 2
 
 
 class Job(Protocol):

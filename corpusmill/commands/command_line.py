@@ -1,20 +1,21 @@
 """The command line: from arguments to an exit status."""
 
+import inspect
 import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from corpusmill.commands.arguments import (
-    merge_repeats,
-    names_file,
-    refuse_empty,
-    split_arguments,
+from corpusmill.commands.command import Call, Command, Importing, Job, Run
+from corpusmill.commands.help_pages import (
+    COMPLETION,
+    DESCRIPTION,
+    PROGRAM,
+    print_completion,
+    print_help,
+    print_list,
 )
-from corpusmill.commands.command import Call, Command, Importing, Job, Run, choose_variant
-from corpusmill.commands.completion import FLAG, print_completion
-from corpusmill.commands.parsing import PROGRAM, parse_options, refuse_without_command
 from corpusmill.commands.table import (
     JOB_PACKAGE,
     find_job,
@@ -24,12 +25,21 @@ from corpusmill.commands.table import (
     mark_missing,
     name_missing,
     needs_job,
+    refuse_command,
 )
 from corpusmill.console.compilation import announce_compilation
 from corpusmill.console.outcomes import report_error
 from corpusmill.console.process import EndingSignals
 from corpusmill.console.terminal import Terminal, drop_unread_output
 from corpusmill.errors import UserError
+from corpusmill.settings.filling import fill
+from corpusmill.settings.options import options_of
+from corpusmill.settings.values import read_words
+from corpusmill.settings.words import find_word, gather_words
+
+# Names a file of options.
+FILE_FLAG = "--config"
+_HELP = {"-h", "--help"}
 
 
 def main(
@@ -51,29 +61,21 @@ def main(
                 Terminal().print(*list_versions(), sep="\n")
                 return 0
             job = job or find_job()
-            if arguments and arguments[0] == FLAG:
+            if arguments and arguments[0] == COMPLETION:
                 print_completion(" ".join(arguments[1:]), _load_all(job, importing))
-            typed = shlex.join([PROGRAM, *arguments])
-            if names_file(arguments):
-                # Imported here because few command lines have such a file.
-                from corpusmill.commands.configuration import (  # noqa: PLC0415
-                    apply_configuration,
-                )
-
-                arguments = apply_configuration(arguments, partial(_load, job, importing))
-            command, options = parse(arguments, job, importing)
+                return 0
+            command, options, beam = parse(arguments, job, importing)
             announce_compilation()
-            own, rest = split_arguments(arguments)
             call = Call(
                 Terminal(),
-                typed=typed,
-                engine_arguments=rest,
+                typed=shlex.join([PROGRAM, *arguments]),
+                engine_arguments=beam,
                 signals=signals,
                 job=job,
                 importing=importing,
             )
-            return _import_runner(command, own, call, importing)(options, call)
-        except SystemExit:  # the parser of the command line ends like this
+            return _import_runner(command, arguments, call, importing)(options, call)
+        except SystemExit:  # help was asked for, and is printed
             drop_unread_output()
             raise
         except BaseException as error:  # panics of libraries in Rust are not of class Exception
@@ -83,26 +85,103 @@ def main(
 
 def parse(
     arguments: Sequence[str], job: Job | None = None, importing: Importing = nullcontext
-) -> tuple[Command, Any]:
+) -> tuple[Command, Any, tuple[str, ...]]:
     """Parse the arguments of a command, as of `main`.
 
     Returns:
-        The command and its options.
+        The command, its options, and the words for an engine.
 
     Raises:
         UserError: they are not valid.
         SystemExit: they ask for help, which is printed.
     """
-    own, _ = split_arguments(arguments)
-    refuse_empty(own)
-    words = merge_repeats(own)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words, beam = list(arguments[:end]), tuple(arguments[end + 1 :])
     if not words or words[0].startswith("-"):
-        entries = list_commands()
-        refuse_without_command(entries if job else mark_missing(entries), words)
-    command = _load(job, importing, words[0])
-    command, named = choose_variant(command, words)
-    name = " ".join(words[:named])
-    return command, parse_options(name, command, command.expand([name, *words[named:]])[1:])
+        entries = list_commands() if job else mark_missing(list_commands())
+        summaries = {entry.name: entry.summary for entry in entries}
+        raise _list_words(PROGRAM, DESCRIPTION, summaries, words)
+    name, *words = words
+    command = _load(job, importing, name)
+    path = _take_file(words)
+    content: dict[str, Any] = {}
+    if path:
+        # Imported here because few command lines have a file.
+        from corpusmill.settings.files import (  # noqa: PLC0415
+            BEAM,
+            as_entry,
+            list_beam_options,
+            read_file,
+            read_options,
+        )
+
+        content = read_file(path)
+        beam = (*list_beam_options(path, content.pop(BEAM, None), beam), *beam)
+    command, name = _choose_variant(name, command, words, content)
+    if _HELP & {*words}:
+        print_help(name, command)
+        raise SystemExit
+    options = options_of(command.options, command.choices)
+    given = gather_words(words, options)
+    by_name = {option.name: option for option in options}
+    typed = {name: read_words(by_name[name], value) for name, value in given.items()}
+    if not path:
+        return command, fill(command.options, typed), beam
+    try:
+        values = {**read_options(path, content, options), **typed}
+        return command, fill(command.options, values), beam
+    except UserError as error:
+        raise error.spelled(partial(as_entry, path, content.keys() - typed.keys())) from None
+
+
+def _take_file(words: list[str]) -> str:
+    """Take `--config FILE` out of the words, and return the path; empty if there is none."""
+    places = [n for n, word in enumerate(words) if word.partition("=")[0] == FILE_FLAG]
+    if not places:
+        return ""
+    if len(places) > 1:
+        raise UserError(FILE_FLAG, "the option is given twice", "Give it once")
+    word = words.pop(places[0])
+    _, is_joined, path = word.partition("=")
+    if not is_joined and places[0] < len(words) and not words[places[0]].startswith("--"):
+        path = words.pop(places[0])
+    if not path:
+        raise UserError(FILE_FLAG, "its value is missing", "Name a YAML or TOML file")
+    return path
+
+
+def _choose_variant(
+    name: str, command: Command, words: list[str], content: dict[str, Any]
+) -> tuple[Command, str]:
+    """Choose the options of a command by a word, which is taken out, or by its file."""
+    if not command.variants:
+        return command, name
+    place = find_word(words, command.variants, command.list_options())
+    listed = str(content.pop("objective", ""))
+    variant = words.pop(place) if place >= 0 else listed or command.variant
+    if variant in command.variants:
+        chosen = command.choose(variant)
+        # The page of a command with a word by default is that of the command.
+        is_page = place < 0 and command.variant and _HELP & {*words}
+        return (command, name) if is_page else (chosen, f"{name} {variant}")
+    if variant or (words and not words[0].startswith("-")):
+        raise refuse_command(variant or words[0], list(command.variants))
+    summaries = {word: kind.__doc__ or "" for word, kind in command.variants.items()}
+    summary = inspect.getdoc(command.options) or ""
+    raise _list_words(f"{PROGRAM} {name}", summary, summaries, words)
+
+
+def _list_words(
+    prog: str, summary: str, entries: dict[str, str], words: Sequence[str]
+) -> BaseException:
+    """Print the words that may follow if help is wanted, and return what ends the command."""
+    if _HELP & {*words}:
+        print_list(prog, summary, entries)
+        return SystemExit()
+    if words:
+        cure = f"{prog} --help lists the commands"
+        return UserError(words[0], "the command comes before its options", cure)
+    return UserError(prog, "a command is missing", f"Give one of {', '.join(entries)}")
 
 
 def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:
@@ -116,7 +195,9 @@ def _load(job: Job | None, importing: Importing, name: str) -> Command:
         return load_command(name, job)
 
 
-def _import_runner(command: Command, own: Sequence[str], call: Call, importing: Importing) -> Run:
+def _import_runner(
+    command: Command, arguments: Sequence[str], call: Call, importing: Importing
+) -> Run:
     """Import what runs a command: with the job where it is needed, or files are elsewhere."""
     from corpusmill.location import scheme_of  # noqa: PLC0415  help needs no files
 
@@ -124,6 +205,6 @@ def _import_runner(command: Command, own: Sequence[str], call: Call, importing: 
     if rest and not call.job:
         cause = "these are options of Beam, and the job is not installed"
         raise UserError(f"-- {shlex.join(rest)}", cause, f"Run `pip install {JOB_PACKAGE}`")
-    uses_job = needs_job(own[0]) or rest or any(map(scheme_of, own))
-    with importing(), name_missing(own[0]):
+    uses_job = needs_job(arguments[0]) or rest or any(map(scheme_of, arguments))
+    with importing(), name_missing(arguments[0]):
         return call.job.runner(command) if call.job and uses_job else command.runner()

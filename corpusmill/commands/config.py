@@ -8,8 +8,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-import tyro
-
 from corpusmill.commands.build_command import (
     folder_of,
     list_options,
@@ -17,12 +15,12 @@ from corpusmill.commands.build_command import (
     name_tokenizer,
 )
 from corpusmill.commands.command import Call, Command
-from corpusmill.commands.configuration import BEAM
-from corpusmill.commands.options import Option, options_of
 from corpusmill.commands.table import list_commands, load_command
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError
+from corpusmill.settings.files import BEAM
+from corpusmill.settings.options import Option, Positional
 
 Form = Literal["yaml", "toml"]
 
@@ -36,7 +34,7 @@ class Config:
     Or print the options with which a data set was built.
     """
 
-    subject: tyro.conf.Positional[str]
+    subject: Positional
     """A command such as bert, or a data set: its folder, or its dataset.json."""
     format: Form = "yaml"
     """The language of the file."""
@@ -54,14 +52,23 @@ def print_configuration(config: Config, call: Call) -> int:
         _, manifest = open_data_set(call.locate(folder_of(name)))
         name = manifest.objective.name
     command = load_command(name, call.job)
-    if command.variants:
+    if command.variants and not command.variant:
         cause = "its options are those of the command whose name follows"
         cure = f"Give one of {', '.join(command.variants)}, and use its file for both"
         raise UserError(f"config {name}", cause, cure)
     values = _list_values(manifest) if manifest else {}
-    text = render(name, options_of(command), values, config.format)
+    text = render(name, list_all(command), values, config.format)
     call.console.print(*text.splitlines(), sep="\n")
     return 0
+
+
+def list_all(command: Command) -> list[Option]:
+    """List the options of a command, and the word that chooses them as one more."""
+    options = command.list_options()
+    if not command.variants:
+        return options
+    hint, text = Literal[tuple(command.variants)], "What a build would make."
+    return [Option("objective", hint, command.variant, text, "options", ""), *options]
 
 
 def _list_values(manifest: Manifest) -> dict[str, Any]:

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positional
 
 
 @dataclass(frozen=True)
 class Inspect:
     """Show decoded examples and the distributions of a data set."""
 
-    folder: tyro.conf.Positional[str]
+    folder: Positional
     """The data set."""
     examples: int = 3
     """How many examples of each split to print, drawn at random from all shards."""

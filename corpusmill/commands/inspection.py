@@ -11,7 +11,7 @@ from corpusmill.console.terminal import hide_native_errors
 from corpusmill.console.terminal_report import print_inspection
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.inspection.decoded_examples import DecodedExample, DrawnExample, draw_examples
 from corpusmill.inspection.figures import summarize
 
@@ -25,10 +25,10 @@ def inspect(command: Inspect, call: Call) -> int:
         UserError: the folder does not hold a data set, or one that is damaged.
     """
     if command.examples < 0:
-        raise UserError(f"--examples {command.examples}", "it is negative", "Give 0 or more")
+        raise UserError(option("examples", command.examples), "it is negative", "Give 0 or more")
     page = call.locate(command.html) if command.html else None
     if page:
-        page.check_file("--html")
+        page.check_file("html")
     root = call.locate(command.folder)
     folder, manifest = open_data_set(root)
     report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)

@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positional
 
 
 @dataclass(frozen=True)
 class Push:
     """Push a data set to the Hugging Face hub, or go on with such a push."""
 
-    folder: tyro.conf.Positional[str]
+    folder: Positional
     """The data set, on this machine."""
 
-    name: tyro.conf.Positional[str]
+    name: Positional
     """Where to push it: organization/name."""
 
     revision: str | None = None

@@ -1,14 +1,14 @@
 """The table of commands, and where each one is; nothing that is slow is imported for it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, cast
 
 from corpusmill.commands.command import Command, Job
 from corpusmill.commands.summaries import read_summary
-from corpusmill.console.usage_errors import refuse_command
 from corpusmill.errors import UserError, first_line
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import installed_entries
@@ -85,6 +85,19 @@ def load_command(name: str, job: Job | None) -> Command:
             return job.load(name)
     cause = "the command needs the job, which is not installed"
     raise UserError(name, cause, f"Run `pip install {JOB_PACKAGE}`")
+
+
+def refuse_command(name: str, names: Sequence[str]) -> UserError:
+    """Return the error for a command that does not exist.
+
+    Args:
+        name: as the user typed it.
+        names: of the commands.
+    """
+    close = get_close_matches(name, names, 2)
+    cure = f"Did you mean {' or '.join(close)}? " if close else ""
+    cure += f"Give one of {', '.join(names)}"
+    return UserError(name, "there is no such command", cure)
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-import tyro
-
 from corpusmill.commands.command import Command
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
+from corpusmill.settings.options import Positional
 
 # The options that say what is traced; one of them must be given.
 _STARTS = ("row", "step", "state", "document", "file", "where")
@@ -15,7 +14,7 @@ _STARTS = ("row", "step", "state", "document", "file", "where")
 class Trace:
     """Trace rows, or a step of training, to documents and their text; and documents to rows."""
 
-    folder: tyro.conf.Positional[str]
+    folder: Positional
     """The data set."""
     split: str = "train"
     """The split whose rows or steps are traced."""
@@ -85,16 +84,22 @@ class Trace:
             value = " ".join(f"--{name}" for name in starts) or self.folder
             raise UserError(value, cause, f"Give one of {flags}")
         if (self.file is None) != (self.offset is None):
-            given, missing = ("--file", "--offset") if self.file else ("--offset", "--file")
+            given, missing = (
+                (option("file"), option("offset"))
+                if self.file
+                else (option("offset"), option("file"))
+            )
             raise UserError(given, f"{missing} is missing", "Give both")
         if self.shard is not None and not self.row:
-            raise UserError(f"--shard {self.shard}", "--row is missing", "Give both")
+            raise UserError(option("shard", self.shard), f"{option('row')} is missing", "Give both")
         if (self.step is not None or self.state) and self.batch_size is None:
-            flag = f"--step {self.step}" if self.step is not None else f"--state {self.state}"
-            raise UserError(flag, "the size of batches is unknown", "Add --batch-size")
+            flag = (
+                option("step", self.step) if self.step is not None else option("state", self.state)
+            )
+            raise UserError(flag, "the size of batches is unknown", f"Add {option('batch_size')}")
         if self.context_len and self.batch_size and (self.document or self.file or self.where):
             cause = "in which windows a document stands is not looked up"
-            raise UserError("--context-len", cause, "Leave it out, or trace a step")
+            raise UserError(option("context_len"), cause, "Leave it out, or trace a step")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -102,7 +107,7 @@ class Trace:
             value = getattr(self, name) or 0
             check_option(name, value, value >= 0, "0 or more")
         size = self.batch_size
-        check_option("batch-size", size, size is None or size > 0, "1 or more")
+        check_option("batch_size", size, size is None or size > 0, "1 or more")
         for document in self.document:
             check_option("document", document, 0 <= document < 2**64, "ids of documents")
 

@@ -13,7 +13,7 @@ from corpusmill.commands.command import Call
 from corpusmill.commands.trace import Trace
 from corpusmill.console.traces import follow, print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.provenance.following import pass_on
 from corpusmill.provenance.inputs import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin
@@ -64,11 +64,11 @@ def _row_of(manifest: Manifest, command: Trace, row: int) -> int:
         number = names.index(command.shard) if command.shard in names else number
         if not 0 <= number < len(shards):
             cause = f"{command.split} has the shards 0 to {len(shards) - 1}, from {names[0]} on"
-            raise UserError(f"--shard {command.shard}", cause, "Give one of them")
+            raise UserError(option("shard", command.shard), cause, "Give one of them")
         first = sum(shard.rows for shard in shards[:number])
         end, place = shards[number].rows, names[number]
     if not 0 <= row < end:
-        raise UserError(f"--row {row}", f"{place} has {end:,} rows", f"Give 0 to {end - 1}")
+        raise UserError(option("row", row), f"{place} has {end:,} rows", f"Give 0 to {end - 1}")
     return first + row
 
 
@@ -90,14 +90,14 @@ def _find_step(samples: Samples, command: Trace) -> Step:
     state = _find_state(_read_state(command.state))
     if state is None:
         cause = "it holds no state of a reader of corpusmill"
-        raise UserError(f"--state {command.state}", cause, "Save what state_dict() returns")
+        raise UserError(option("state", command.state), cause, "Save what state_dict() returns")
     run = run_of(samples, state, command.batch_size or 1, command.world_size)
     return run.step_before(state)
 
 
 def _read_state(path: str) -> Any:
     """Read a state from JSON, or from a file of torch.save."""
-    flag = f"--state {path}"
+    flag = option("state", path)
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -127,7 +127,7 @@ def _trace_step(tracer: Tracer, samples: Samples, step: Step, command: Trace) ->
     """Return what each sample of a step is made of, with its rank."""
     if command.rank is not None and not 0 <= command.rank < len(step.batches):
         cause = f"the run has {len(step.batches)} ranks"
-        raise UserError(f"--rank {command.rank}", cause, "Give a number from 0")
+        raise UserError(option("rank", command.rank), cause, "Give a number from 0")
     places = [
         {"epoch": step.epoch, "step": step.number, "rank": rank, "sample": sample}
         for rank, batch in enumerate(step.batches) if command.rank in (None, rank)

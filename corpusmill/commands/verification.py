@@ -8,7 +8,7 @@ from corpusmill.commands.verify import HERE, Verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.verify import verify as find_problems
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.objectives.registry import OBJECTIVES
 
@@ -24,7 +24,7 @@ def verify(command: Verify, call: Call) -> int:
         return report_problems(command, call, folder, find_problems(folder, command.workers))
     if call.job is None:
         cause = "a runner of Beam's needs the job, which is not installed"
-        raise UserError(f"--runner {command.runner}", cause, f"Run `pip install {JOB_PACKAGE}`")
+        raise UserError(option("runner", command.runner), cause, f"Run `pip install {JOB_PACKAGE}`")
     with call.importing():
         run = call.job.runner(call.job.load("verify"))
     return run(command, call)

@@ -3,10 +3,9 @@
 import os
 from dataclasses import dataclass
 
-import tyro
-
 from corpusmill.commands.command import Command
 from corpusmill.errors import check_option
+from corpusmill.settings.options import Positional
 
 HERE = "local"
 
@@ -15,7 +14,7 @@ HERE = "local"
 class Verify:
     """Check every byte, row and count of a data set against its manifest."""
 
-    folder: tyro.conf.Positional[str]
+    folder: Positional
     """The data set."""
     workers: int = os.cpu_count() or 1
     """How many shards are checked at a time, each by a thread; by default one per processor. With

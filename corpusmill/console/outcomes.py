@@ -10,11 +10,14 @@ from typing import NamedTuple
 
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.console.terminal import Terminal, drop_unread_output
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, as_flag, first_line, option, spell
 
 _LONGEST_MESSAGE = 6000
 
-_SPACE = "Free some space, or name another disk; temporary files follow --temp-location and TMPDIR"
+_SPACE = (
+    "Free some space, or name another disk; temporary files follow "
+    f"{option('temp_location')} and TMPDIR"
+)
 _RIGHTS = "Change the permissions, or name another place"
 _PLACE = "Name another place"
 _MACHINE = "Repair the disk or mount, or name another place"
@@ -113,7 +116,8 @@ def blame_system(error: BaseException) -> UserError | None:
 
 def notes_of(error: BaseException, begin: str = " ") -> str:
     """Join the notes on an error, such as how to resume."""
-    return "".join(f"{begin}{note}" for note in getattr(error, "__notes__", []))
+    notes = (f"{begin}{note}" for note in getattr(error, "__notes__", []))
+    return spell("".join(notes), as_flag)
 
 
 def _write_trace(error: BaseException) -> tuple[dict[str, str], str]:

@@ -27,7 +27,7 @@ from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 # Members up to this size are read at once.
 _SMALL_BYTES = 2**20
@@ -359,7 +359,7 @@ def check_wet(stream: BinaryIO, file: str, _options: DocumentOptions) -> None:
             if record.rec_type not in (_TEXT, *_DESCRIPTIONS):
                 cause = f"it holds a record of type {record.rec_type}, not the text of a page"
                 cure = "Give WET files, or extract the text first"
-                raise UserError(f"--input {file}", cause, cure)
+                raise UserError(option("input", file), cause, cure)
 
 
 def read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

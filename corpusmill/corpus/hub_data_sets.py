@@ -17,7 +17,7 @@ import huggingface_hub
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.input_formats import take_suffixes
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.hub import (
     SCHEME,
     DataSetName,
@@ -62,7 +62,7 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
     named = DataSetName.parse(name)
     if not named:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
-        raise UserError(f"--input {name}", "it names no data set of the hub", cure)
+        raise UserError(option("input", name), "it names no data set of the hub", cure)
     with _explain_errors(named):
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
@@ -73,7 +73,7 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
 
 
 def _refusal(named: DataSetName, cause: str, cure: str) -> UserError:
-    return UserError(f"--input {unquote(named.url)}", cause, cure)
+    return UserError(option("input", unquote(named.url)), cause, cure)
 
 
 def _list_named(named: DataSetName, suffixes: Sequence[str]) -> dict[str, int]:

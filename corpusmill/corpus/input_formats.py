@@ -20,7 +20,7 @@ from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
 from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.documents import read_text
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def take_suffixes(folder: str, names: Sequence[str], suffixes: Sequence[str]) ->
         existing = ", ".join(sorted({PurePosixPath(name).suffix or "none" for name in names}))
         cause = f"no file of {folder} ends with one of them; there are {existing}"
         cure = "Give the suffixes of the files to read"
-        raise UserError(f"--suffixes {' '.join(suffixes)}", cause, cure)
+        raise UserError(option("suffixes", suffixes), cause, cure)
     return chosen
 
 
@@ -155,13 +155,13 @@ def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOp
     if options.input_format == "auto":
         options = _guess_one_format(options, names)
     if options.keep_fields and not FORMATS[options.input_format].has_fields:
-        named = f"--keep-fields {','.join(options.keep_fields)}"
+        named = option("keep_fields", options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"
         raise UserError(named, cause, f"Leave it out, or give {_list_with_fields()}")
     compressed = [name for name in names if is_compressed(name)]
     if compressed and not FORMATS[options.input_format].in_compressed:
         cause = f"{options.input_format} files cannot be read from a compressed file"
-        raise UserError(f"--input {compressed[0]}", cause, "Decompress it")
+        raise UserError(option("input", compressed[0]), cause, "Decompress it")
     return options
 
 
@@ -176,7 +176,7 @@ def _guess_one_format(options: DocumentOptions, names: Sequence[str]) -> Documen
         examples = ", ".join(f"{name} ({known})" for known, name in sorted(formats.items()))
         cause = f"the names of the input files tell several formats: {examples}"
         cure = "Give the format, or build a data set from files of one format"
-        raise UserError("--input-format auto", cause, cure)
+        raise UserError(option("input_format", "auto"), cause, cure)
     return replace(options, input_format=next(iter(formats)))
 
 

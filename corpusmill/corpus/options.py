@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
@@ -61,17 +61,25 @@ class DocumentOptions:
         self._check_rule("sentence_rule", get_args(SentenceRule))
         if self.sentence_rule == "split" and self.language is None:
             cause = "sentences are split by the rules of a language, and none is given"
-            raise UserError("--sentence-rule split", cause, "Add --language en, or another code")
+            raise UserError(
+                option("sentence_rule", "split"),
+                cause,
+                f"Add {option('language', 'en')}, or another code",
+            )
         if self.sentence_rule != "split" and self.language is not None:
             cause = "a language is only used to split sentences"
-            raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")
+            raise UserError(
+                option("language", self.language), cause, f"Add {option('sentence_rule', 'split')}"
+            )
         self._check_fields()
         if not all(self.suffixes):
-            raise UserError("--suffixes", "one of them is empty", "Give ends of names such as .txt")
+            raise UserError(
+                option("suffixes"), "one of them is empty", "Give ends of names such as .txt"
+            )
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
             allowed = f"1 to {MAX_LIMIT_BYTES}; the default is right for most corpora"
-            check_option(name.replace("_", "-"), limit, 1 <= limit <= MAX_LIMIT_BYTES, allowed)
+            check_option(name, limit, 1 <= limit <= MAX_LIMIT_BYTES, allowed)
 
     def _check_fields(self) -> None:
         """Split the names of fields at commas, and check them."""
@@ -89,7 +97,7 @@ class DocumentOptions:
             elif name == self.text_field:
                 cause, cure = f"{name} is the text itself", "Name other fields"
             if cause:
-                raise UserError(f"--keep-fields {','.join(names)}", cause, cure)
+                raise UserError(option("keep_fields", names), cause, cure)
 
     def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
         rule = getattr(self, name)
@@ -128,9 +136,9 @@ class DocumentOptions:
         """
         if self.keeps_text:
             raise UserError(
-                "--sentence-rule document",
+                f"{option('sentence_rule')} document",
                 f"{objective} makes its examples of sentences; a document that is one sentence "
                 "would be cut to a single sequence",
-                "Use line, or split with --language",
+                f"Use line, or split with {option('language')}",
             )
         return self

@@ -19,7 +19,7 @@ def _adapt(value: object) -> "CorpusFormat | None":
 
 FORMATS: "Plugins[CorpusFormat]" = Plugins(
     "corpusmill.input_formats",
-    "--input-format",
+    "input_format",
     {
         "text": f"{_OURS}:TEXT",
         "json-lines": f"{_OURS}:JSON_LINES",

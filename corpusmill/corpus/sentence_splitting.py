@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 BY_PUNCTUATION = ("ja", "yue", "zh")
 # Languages that sentencex has rules for. It accepts any other code, and treats it as English.
@@ -75,16 +75,16 @@ def load_splitter(language: str) -> Split:
     if language not in BY_LIBRARY:
         known = ", ".join(sorted(BY_PUNCTUATION + BY_LIBRARY))
         raise UserError(
-            f"--language {language}",
+            option("language", language),
             f"there are no rules for it, only for {known}",
             "Give a language with similar punctuation (en knows the full stops of all scripts), or"
-            " --sentence-rule line",
+            f" {option('sentence_rule', 'line')}",
         )
     try:
         from sentencex import segment  # noqa: PLC0415  an extra that most jobs do not need
     except ImportError:
         raise UserError(
-            "--sentence-rule split",
+            option("sentence_rule", "split"),
             f"the sentences of {language!r} are split by sentencex, which is not installed",
             "Install the extra 'sentences' (pip install 'corpusmill[sentences]')",
         ) from None

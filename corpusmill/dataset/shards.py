@@ -17,7 +17,7 @@ from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, seal
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Group, Sinks
 from corpusmill.formats.shard_formats import FORMATS
@@ -129,7 +129,7 @@ def _why_none(folder: Location, has_seal: bool, has_manifest: bool) -> tuple[str
         return "there is no such folder", "Give the folder that a build wrote"
     if _read(folder, _RUNNING) is not None:
         cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
-        return cause, "Wait until it has finished, or run it again with --resume"
+        return cause, f"Wait until it has finished, or run it again with {option('resume', True)}"
     if has_seal or has_manifest:
         present, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
         cause = f"there is {present} but no {missing}, so the build or a copy was not finished"

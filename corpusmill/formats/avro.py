@@ -35,7 +35,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
 from corpusmill.corpus.tables.numbers import write_long
 from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
@@ -155,7 +155,7 @@ class AvroFormat(ShardFormat):
         for column in columns:
             if not _NAME.fullmatch(column.name):
                 cause = f"{column.name} cannot be the name of a field"
-                raise UserError("--output-format avro", cause, "Choose parquet")
+                raise UserError(option("output_format", "avro"), cause, "Choose parquet")
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes blocks of equally many rows."""

@@ -25,7 +25,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
@@ -265,11 +265,15 @@ class ErnieTextFormat(ShardFormat):
                 if masked and set(_NAMES) <= set(names)
                 else f"a line holds {', '.join(_NAMES)}, and this data set has {', '.join(names)}"
             )
-            cure = "Leave out --mask static" if masked and "seg_labels" in names else "Take parquet"
-            raise UserError("--output-format ernie-text", cause, cure)
+            cure = (
+                f"Leave out {option('mask', 'static')}"
+                if masked and "seg_labels" in names
+                else "Take parquet"
+            )
+            raise UserError(option("output_format", "ernie-text"), cause, cure)
         if options.is_padded:
             raise UserError(
-                "--padding max_length",
+                option("padding", "max_length"),
                 "the lines of ernie-text have no padding; its trainer pads each batch",
                 "Leave it out",
             )

@@ -51,5 +51,5 @@ class OutputOptions:
             check_pattern(self.shard_name)
         level, size = self.compression_level, self.bin_size
         levels = "1 to 22 for zstd, 1 to 9 for gzip and deflate"
-        check_option("compression-level", level, level is None or 1 <= level <= 22, levels)
-        check_option("bin-size", size, size is None or size >= 1, "1 or more")
+        check_option("compression_level", level, level is None or 1 <= level <= 22, levels)
+        check_option("bin_size", size, size is None or size >= 1, "1 or more")

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 
 Columns = tuple[Column, ...]
@@ -214,7 +214,7 @@ class ShardFormat(ABC):
         compression = options.compression or self.compressions[0]
         if compression not in self.compressions:
             raise UserError(
-                f"--compression {compression}",
+                option("compression", compression),
                 f"{self.name} files cannot be compressed with this codec",
                 f"Give one of {', '.join(self.compressions)}",
             )
@@ -237,7 +237,7 @@ class ShardFormat(ABC):
         level = level or self.level or default
         if level > highest:
             raise UserError(
-                f"--compression-level {level}",
+                option("compression_level", level),
                 f"the highest level of {compression} is {highest}",
                 f"Give 1 to {highest}",
             )
@@ -253,15 +253,15 @@ class ShardFormat(ABC):
                 f"readers of {self.name} expect files of fixed names "
                 f"({', '.join(name + suffix for name in self.joined.values())})"
             )
-            raise UserError(f"--shard-name {pattern}", cause, "Leave it out")
+            raise UserError(option("shard_name", pattern), cause, "Leave it out")
         if not self.free_names and not pattern.endswith(suffix):
             cause = f"readers of {self.name} expect names that end with {suffix}"
-            raise UserError(f"--shard-name {pattern}", cause, f"Append {suffix}")
+            raise UserError(option("shard_name", pattern), cause, f"Append {suffix}")
         if options.bin_size and "{split" not in pattern:
             raise UserError(
-                f"--shard-name {pattern}",
+                option("shard_name", pattern),
                 "the shards of all length bins would have the same names",
-                "Add {split}, which names the bin, too, or leave --bin-size out",
+                f"Add {{split}}, which names the bin, too, or leave {option('bin_size')} out",
             )
 
 
@@ -273,4 +273,6 @@ def _check_padding(columns: Columns) -> None:
             cause = f"the tokenizer has no padding token to fill {column.name} with"
         else:
             continue
-        raise UserError("--padding max_length", cause, "Leave it out; readers pad their batches")
+        raise UserError(
+            option("padding", "max_length"), cause, "Leave it out; readers pad their batches"
+        )

@@ -13,7 +13,7 @@ def _adapt(value: object) -> ShardFormat | None:
 
 FORMATS: Plugins[ShardFormat] = Plugins(
     "corpusmill.output_formats",
-    "--output-format",
+    "output_format",
     {
         "parquet": "corpusmill.formats.parquet.shards:ParquetFormat",
         "tfrecord": "corpusmill.formats.tfrecord.shards:TFRecordFormat",

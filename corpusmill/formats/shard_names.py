@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from string import Formatter
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 DEFAULT = "{split}-{shard:05d}-of-{shards:05d}"
 
-_FLAG = "--shard-name"
+_FLAG = option("shard_name")
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
 _NUMBER = re.compile("(0[1-9])?d?")
 # Regular expressions of the name of a source or an added part in names, and of what takes the
@@ -85,7 +85,7 @@ def check_parts(pattern: str | None, validation: bool, sources: bool) -> None:
     """
     if tells_parts_apart(pattern) or not (validation or sources):
         return
-    parts, flag = "train and validation", "--validation-share"
+    parts, flag = "train and validation", option("validation_share")
     if sources:
         parts, flag = "all sources", "the names of sources"
     cause = f"the shards of {parts} would have the same names"

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
@@ -54,14 +54,14 @@ class TokenFileFormat(ShardFormat):
             UserError: there are columns other than the tokens, or the rows have been cut into
                 examples already.
         """
-        flag = f"--output-format {self.name}"
+        flag = option("output_format", self.name)
         others = [column.name for column in columns if column.role is not Role.TOKEN_IDS]
         if others:
             cause = f"it holds token ids alone, and the examples have {', '.join(others)}, too"
             raise UserError(flag, cause, "Use another format, or build a stream of tokens")
         if columns[0].width != ANY_LENGTH:
             cause = "its readers cut examples from one stream of tokens, and these are cut already"
-            raise UserError(flag, cause, "Give --mode stream, or another format")
+            raise UserError(flag, cause, f"Give {option('mode', 'stream')}, or another format")
 
 
 def write_tokens(sink: Sink, input_ids: pa.ListArray, dtype: str) -> npt.NDArray[np.int64]:
@@ -284,7 +284,7 @@ class NanogptFormat(TokenFileFormat):
         super().check(columns, options)
         if np.dtype(columns[0].dtype).itemsize > 2:
             raise UserError(
-                "--output-format nanogpt",
+                option("output_format", "nanogpt"),
                 "its tokens have 16 bits, and the vocabulary has more than 65,536",
                 "Use a smaller tokenizer, or another format",
             )

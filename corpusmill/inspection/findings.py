@@ -7,7 +7,7 @@ bad; one with findings almost always is.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_copied_tokens, count_copies, measure_rejects
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import weigh
+from corpusmill.errors import Spelling, as_flag, option, spell
 
 
 class Range(NamedTuple):
@@ -108,6 +109,11 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.what} (usually {self.usual}). {self.cause}. {self.cure}."
 
+    def spelled(self, spelling: Spelling) -> "Finding":
+        """Return the finding as what shows it spells options."""
+        what, cause, cure = (spell(text, spelling) for text in (self.what, self.cause, self.cure))
+        return replace(self, what=what, cause=cause, cure=cure)
+
 
 def percent(share: float) -> str:
     """Return a share as it stands in findings: 0.123 gives "12.3 %"."""
@@ -124,6 +130,7 @@ class Facts:
 
     Attributes:
         manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+        spelling: how options are spelled; None leaves that to what shows the findings.
     """
 
     manifest: Manifest
@@ -213,13 +220,16 @@ class Facts:
         if rules.get("sentence_rule") == "split":
             cause = "Sentences are split, but the documents are short"
             if ends_at_blanks:
-                return cause, "Add --document-rule whole-file if a file is one text"
+                return cause, f"Add {option('document_rule', 'whole-file')} if a file is one text"
             return cause, "Join the records of one text, or choose examples without pairs"
         cause = "Each line is taken for a sentence, but a line of running text is a paragraph"
-        cure = "Add --sentence-rule split --language en, or the code of the text's language"
+        cure = (
+            f"Add {option('sentence_rule', 'split')} {option('language', 'en')}, or "
+            "the code of the text's language"
+        )
         if ends_at_blanks and self.lacks_pairs:
-            cause += f", and an empty line ends a document (--document-rule {rule})"
-            cure += ", and --document-rule whole-file if a file is one text"
+            cause += f", and an empty line ends a document ({option('document_rule', rule)})"
+            cure += f", and {option('document_rule', 'whole-file')} if a file is one text"
         return cause, cure
 
 
@@ -231,8 +241,14 @@ def check_rejects(facts: Facts) -> Iterator[Finding]:
         what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
         cause = "They are damaged, or not of the format or the encoding that was read"
         if loss.unit == "bytes":
-            cause = "Lines or texts above --max-line-bytes, or damaged files or blocks, have them"
-        cure = "Look into rejects/rejects.jsonl, and choose --input-format or repair the input"
+            cause = (
+                f"Lines or texts above {option('max_line_bytes')}, or damaged files or "
+                "blocks, have them"
+            )
+        cure = (
+            f"Look into rejects/rejects.jsonl, and choose {option('input_format')} "
+            "or repair the input"
+        )
         yield Finding("rejects", what, loss.share, usual.shown, cause, cure)
 
 
@@ -244,8 +260,11 @@ def check_cut_documents(facts: Facts) -> Iterator[Finding]:
     share = min(1.0, cut * limit / max(1, size))
     if share > usual.high and facts.rules.get("max_document_bytes", limit) == limit:
         what = f"About {percent(share)} of the text is in documents that were cut"
-        cause = f"Above --max-document-bytes {limit}, {cut:,} pieces became documents of their own"
-        cure = "Give a --document-rule that finds where documents end, or a larger limit"
+        cause = (
+            f"Above {option('max_document_bytes', limit)}, {cut:,} pieces became "
+            "documents of their own"
+        )
+        cure = f"Give a {option('document_rule')} that finds where documents end, or a larger limit"
         yield Finding("cut documents", what, share, usual.shown, cause, cure)
 
 
@@ -257,18 +276,19 @@ _LARGE_BYTES = 2**28
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".tgz", ".tbz2", ".txz", ".tzst")
 
 
-def find(manifest: Manifest) -> tuple[Finding, ...]:
+def find(manifest: Manifest, spelling: Spelling | None = as_flag) -> tuple[Finding, ...]:
     """Find what makes a data set of little use.
 
     Args:
         manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+        spelling: how options are spelled; None leaves that to what shows the findings.
 
     Returns:
         The findings, those that usually cause others first.
     """
     facts = Facts(manifest)
-    found = (check(facts) for check in _CHECKS)
-    return tuple(finding for findings in found for finding in findings)
+    found = (finding for check in _CHECKS for finding in check(facts))
+    return tuple(one.spelled(spelling) if spelling else one for one in found)
 
 
 def _check_documents(facts: Facts) -> Iterator[Finding]:
@@ -295,7 +315,7 @@ def _check_classes(facts: Facts) -> Iterator[Finding]:
             cause = "Few documents are long enough for a second segment of their own"
         if share < usual.low:
             cause = "There is hardly another document to draw a segment from"
-            cure = "Give more documents, or another --document-rule"
+            cure = f"Give more documents, or another {option('document_rule')}"
         what = f"{percent(share)} of the examples have the class: {name}"
         yield Finding(name, what, share, usual.shown, cause, cure)
 
@@ -314,10 +334,16 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
         what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
         cause, cure = facts.explain_sentences()
         if facts.rules.get("sentence_rule") == "split":
-            cause, cure = "Rows are short beside sentences", "Give a larger --max-seq-length"
+            cause, cure = (
+                "Rows are short beside sentences",
+                f"Give a larger {option('max_seq_length')}",
+            )
         if facts.rules.get("sentence_rule") == "document":
             cause = "Of a document that is too long, one piece is taken in each pass"
-            cure = "Give --overflow keep, or cut documents with --max-document-bytes"
+            cure = (
+                f"Give {option('overflow', 'keep')}, or cut documents with "
+                f"{option('max_document_bytes')}"
+            )
         yield Finding("coverage", what, value, usual.shown, cause, cure)
 
 
@@ -335,7 +361,10 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     what = f"{percent(share)} of the positions are padding, if every row is padded to its width"
     mean = tokens / rows
     cause = f"A row of {width:,} places holds {mean:,.0f} tokens on average"
-    cure = "Give a smaller --max-seq-length, or group rows of similar lengths with --bin-size"
+    cure = (
+        f"Give a smaller {option('max_seq_length')}, or group rows of similar "
+        f"lengths with {option('bin_size')}"
+    )
     if facts.lacks_pairs:
         explained, cure = facts.explain_sentences()
         cause += f". {explained}"
@@ -351,10 +380,13 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
     usual, wanted = USUAL["capped"], prob * weigh(lengths)
     share = weigh(predictions) / wanted if wanted else 1.0
     if share < usual.low and max(predictions) == cap:
-        what = f"Examples have {percent(share)} of the predictions that --masked-lm-prob asks for"
+        what = (
+            f"Examples have {percent(share)} of the predictions that "
+            f"{option('masked_lm_prob')} asks for"
+        )
         capped = predictions[cap] / sum(predictions.values())
         cause = f"{percent(capped)} of the examples have {cap} predictions, the most allowed"
-        cure = f"Give --max-predictions-per-seq {round(max(lengths) * prob)}"
+        cure = f"Give {option('max_predictions_per_seq', round(max(lengths) * prob))}"
         yield Finding("capped predictions", what, share, usual.shown, cause, cure)
 
 
@@ -397,9 +429,9 @@ def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
     predicted = (Role.POSITIONS, Role.TARGET_IDS)
     if not any(column_of(facts.manifest.columns, role) for role in predicted):
         cause = f"Rows that are masked when they are loaded are equal in several of {passes} passes"
-        return cause, "Give fewer --duplicates, such as 1: each epoch draws other masks"
+        return cause, f"Give fewer {option('duplicates')}, such as 1: each epoch draws other masks"
     cause = f"An example of few tokens is masked in the same way in several of {passes} passes"
-    return cause, "Give fewer --duplicates, or join short texts"
+    return cause, f"Give fewer {option('duplicates')}, or join short texts"
 
 
 def _check_sizes(facts: Facts) -> Iterator[Finding]:
@@ -412,7 +444,8 @@ def _check_sizes(facts: Facts) -> Iterator[Finding]:
                 sizes,
                 f"shard of {name}",
                 "One document has most of the text",
-                "Cut documents shorter with --max-document-bytes, or write fewer --num-shards",
+                f"Cut documents shorter with {option('max_document_bytes')}, or write "
+                f"fewer {option('num_shards')}",
             )
     files = facts.manifest.corpus.files
     if any(file.path.endswith(_COMPRESSED) for file in files):
@@ -441,8 +474,8 @@ def _check_validation(facts: Facts) -> Iterator[Finding]:
     if share and rows < usual.low:
         what = f"The validation split has {rows:,} examples"
         documents = facts.count("tokenize.documents")
-        cause = f"--validation-share {share:g} of {documents:,} documents is few"
-        cure = "Give a larger --validation-share, or more and shorter documents"
+        cause = f"{option('validation_share', share)} of {documents:,} documents is few"
+        cure = f"Give a larger {option('validation_share')}, or more and shorter documents"
         yield Finding("validation rows", what, rows, usual.shown, cause, cure)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, Column, tokens_of
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.layout.sorting import cut_into_groups, is_group, order_by_bucket
 
 # A worker keeps a file of each bin open, and rows of each in memory.
@@ -52,7 +52,7 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
     longest = tokens_of(columns).width
     if longest == ANY_LENGTH:
         cause = "the rows of this data set have no maximum length"
-        raise UserError(f"--bin-size {bin_size}", cause, "Leave it out")
+        raise UserError(option("bin_size", bin_size), cause, "Leave it out")
     bins = tuple(
         LengthBin(number, first, min(first + bin_size - 1, longest))
         for number, first in enumerate(range(1, longest + 1, bin_size))
@@ -60,7 +60,7 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
     if not 2 <= len(bins) <= MAX_BINS:
         cause = f"it makes {len(bins)} bins of lengths up to {longest}; 2 to {MAX_BINS} are allowed"
         cure = f"Give {-(-longest // MAX_BINS)} to {longest - 1}"
-        raise UserError(f"--bin-size {bin_size}", cause, cure)
+        raise UserError(option("bin_size", bin_size), cause, cure)
     return bins
 
 

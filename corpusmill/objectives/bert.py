@@ -23,7 +23,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
 from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
@@ -96,20 +96,20 @@ class BertOptions(ObjectiveOptions):
             max_seq_length=(5, 65535), duplicates=(1, 65535), short_seq_prob=(0, 1), ngram=(1, 100)
         )
         check_option(
-            "masked-lm-prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1"
+            "masked_lm_prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1"
         )
         cap = self.max_predictions_per_seq
-        check_option("max-predictions-per-seq", cap, cap is None or cap >= 1, "None, or 1 and more")
+        check_option("max_predictions_per_seq", cap, cap is None or cap >= 1, "None, or 1 and more")
         if not self.whole_word_mask:
             _check_default("ngram", self.ngram, "n-grams are runs of whole words")
             _check_default("words", self.words, "single tokens are masked, not words")
         is_valid = 1 <= self.pool_tokens < 2**48
-        check_option("pool-tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
+        check_option("pool_tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
         check_option("pairs", self.pairs, self.pairs in {"article", "google"}, "article or google")
         if self.pairs == "google" and not bert_rows.has_pairs(self.segments):
-            cause = f"--segments {self.segments} has whole sentences instead of pairs"
-            cure = "Leave it out, or give --segments next-sentence or sentence-order"
-            raise UserError("--pairs google", cause, cure)
+            cause = f"{option('segments', self.segments)} has whole sentences instead of pairs"
+            cure = f"Leave it out, or give {option('segments', 'next-sentence')} or sentence-order"
+            raise UserError(option("pairs", "google"), cause, cure)
 
     @property
     def num_special(self) -> int:
@@ -144,10 +144,11 @@ class BertOptions(ObjectiveOptions):
         is_repeated = self.duplicates > 1 and self.mask == "dynamic"
         if is_repeated and not bert_rows.has_pairs(self.segments):
             raise UserError(
-                f"--duplicates {self.duplicates}",
-                f"the text of --segments {self.segments} is the same in each pass, and with --mask "
+                option("duplicates", self.duplicates),
+                f"the text of {option('segments', self.segments)} is the same in each "
+                f"pass, and with {option('mask')} "
                 "dynamic only readers draw masks, so that rows would be equal",
-                "Give --duplicates 1; each epoch has its own masks",
+                f"Give {option('duplicates', 1)}; each epoch has its own masks",
             )
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
@@ -157,9 +158,11 @@ class BertOptions(ObjectiveOptions):
         return documents.or_else("wikitext", "line").require_sentences("bert")
 
 
-def _check_default(flag: str, value: object, cause: str) -> None:
-    if value != getattr(BertOptions, flag):
-        raise UserError(f"--{flag} {value}", cause, "Add --whole-word-mask, or leave it out")
+def _check_default(name: str, value: object, cause: str) -> None:
+    if value != getattr(BertOptions, name):
+        raise UserError(
+            option(name, value), cause, f"Add {option('whole_word_mask', True)}, or leave it out"
+        )
 
 
 @dataclass(frozen=True)

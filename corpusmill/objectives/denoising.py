@@ -45,7 +45,7 @@ import numpy.typing as npt
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers
 from corpusmill.arrays.randomness import draw, to_below
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 
@@ -396,12 +396,13 @@ def find_sentinels(tokenizer: Vocabulary, number: int, row_tokens: int) -> tuple
     found = list(map(tokenizer.special.find, sentinel_roles(number)))
     if None in found:
         raise UserError(
-            f"--tokenizer {tokenizer.name}",
+            option("tokenizer", tokenizer.name),
             f"rows of up to {row_tokens} tokens have up to {number} spans, and of as many "
             f"sentinels, <extra_id_0> to <extra_id_{number - 1}>, it lacks "
             f"<extra_id_{found.index(None)}>",
             "Add them to the tokenizer as special tokens, train one with `train-tokenizer "
-            "--special-tokens` and their names, or give a smaller --max-seq-length or longer spans",
+            f"{option('special_tokens')}` and their names, or give a smaller "
+            f"{option('max_seq_length')} or longer spans",
         )
     return tuple(token for token in found if token is not None)
 
@@ -417,10 +418,12 @@ def find_modes(tokenizer: Vocabulary, roles: Mapping[str, Sequence[str]]) -> Map
         token = tokenizer.special.find(role)
         if token is None:
             raise UserError(
-                f"--tokenizer {tokenizer.name}",
+                option("tokenizer", tokenizer.name),
                 f"it has no special token {' or '.join(names)}, which begins inputs of a mode",
-                "Add it to the tokenizer, train one with `train-tokenizer --special-tokens "
-                f"{names[0]}` and the others, or name another with --role-tokens {role}=...",
+                "Add it to the tokenizer, train one with `train-tokenizer "
+                f"{option('special_tokens')} "
+                f"{names[0]}` and the others, or name another with "
+                f"{option('role_tokens', role)}=...",
             )
         ids[role] = token
     return ids

@@ -18,7 +18,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives.columns import FIRST_LENGTH, SPANS, segment_column, token_column
 from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
@@ -110,9 +110,9 @@ class ElectraOptions(ObjectiveOptions):
         rule = documents.document_rule or wanted
         if self.blanks_separate_docs != (rule in _RULES_WITH_BLANKS):
             raise UserError(
-                f"--document-rule {rule}",
-                "with --blanks-separate-docs empty lines separate documents, with "
-                f"--no-blanks-separate-docs they do not; {wanted} was expected",
+                option("document_rule", rule),
+                f"with {option('blanks_separate_docs', True)} empty lines separate documents, with "
+                f"{option('blanks_separate_docs', False)} they do not; {wanted} was expected",
                 "Leave one of the two out, or reverse it",
             )
         return documents.or_else(rule, "line").require_sentences("electra")

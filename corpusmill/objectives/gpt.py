@@ -30,7 +30,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.documents import Documents, unpack_documents
 from corpusmill.objectives.examples import fill_in_the_middle as fim
@@ -95,21 +95,23 @@ class GptOptions(ObjectiveOptions):
         self.check_ranges(max_seq_length=(2, 2**20), fim_rate=(0, 1), fim_spm_share=(0, 1))
         if self.fim_rate and self.end_of_text is False:
             raise UserError(
-                "--end-of-text False",
-                f"a middle must end where the model is to stop, and --fim-rate is {self.fim_rate}",
+                f"{option('end_of_text')} False",
+                "a middle must end where the model is to stop, and "
+                f"{option('fim_rate')} is {self.fim_rate}",
                 "Leave it out",
             )
         if self.mode != "windows" and self.overlap:
             raise UserError(
-                f"--overlap {self.overlap}",
+                option("overlap", self.overlap),
                 f"only windows overlap, and the mode is {self.mode}",
-                "Give --mode windows, or leave it out",
+                f"Give {option('mode', 'windows')}, or leave it out",
             )
         if not 0 <= self.overlap < self.max_seq_length:
             raise UserError(
-                f"--overlap {self.overlap}",
+                option("overlap", self.overlap),
                 f"it is not below the length of a window, {self.max_seq_length}",
-                "Give 0 or more, and less than --max-seq-length; a tenth to a quarter is usual",
+                f"Give 0 or more, and less than {option('max_seq_length')}; a tenth to "
+                "a quarter is usual",
             )
 
     @property
@@ -149,9 +151,10 @@ class GptOptions(ObjectiveOptions):
         documents = documents.or_else("wikitext-articles", "document")
         if self.cuts_texts and not documents.keeps_text:
             raise UserError(
-                f"--sentence-rule {documents.sentence_rule}",
-                f"--fim-rate {self.fim_rate} cuts documents at characters, which must be one text",
-                "Leave it out, or add --fim-cut tokens",
+                option("sentence_rule", documents.sentence_rule),
+                f"{option('fim_rate', self.fim_rate)} cuts documents at characters, "
+                "which must be one text",
+                f"Leave it out, or add {option('fim_cut', 'tokens')}",
             )
         return documents
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
@@ -52,7 +52,7 @@ class ObjectiveOptions(ABC):
         """
         if name not in cls.presets:
             cure = f"Give one of {', '.join(cls.presets)}" if cls.presets else "Leave it out"
-            raise UserError(f"--preset {name}", "the objective has no such preset", cure)
+            raise UserError(option("preset", name), "the objective has no such preset", cure)
         return cls(**{**cls.presets[name].options, **changes})
 
     @property
@@ -114,4 +114,4 @@ class ObjectiveOptions(ABC):
         for name, (least, most) in ranges.items():
             value = getattr(self, name)
             is_valid = least <= value <= most
-            check_option(name.replace("_", "-"), value, is_valid, f"{least} to {most}")
+            check_option(name, value, is_valid, f"{least} to {most}")

@@ -36,6 +36,7 @@ OBJECTIVES: "Plugins[type[ObjectiveOptions]]" = Plugins(
     _adapt,
     "a dataclass derived from corpusmill.objectives.options.ObjectiveOptions, with a default for "
     "each field",
+    is_flag=False,
 )
 
 

@@ -30,7 +30,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
 from corpusmill.objectives.combined_rows import empty_lists
@@ -118,8 +118,8 @@ class T5Options(ObjectiveOptions):
                 raise UserError(flag, "UL2's denoisers have their own", "Leave it out")
         if self.duplicates > 1 and self.mask == "dynamic" and not self.merge_documents:
             cause = "each pass would cut documents into the same rows, and readers leave out spans"
-            cure = "Give --duplicates 1; other spans are left out in each epoch"
-            raise UserError(f"--duplicates {self.duplicates}", cause, cure)
+            cure = f"Give {option('duplicates', 1)}; other spans are left out in each epoch"
+            raise UserError(option("duplicates", self.duplicates), cause, cure)
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
     @property

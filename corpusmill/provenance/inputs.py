@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from corpusmill.errors import option
 from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
 
@@ -39,7 +40,7 @@ class Inputs:
                 yield stream
         if not seen:
             if not self.places:
-                cause = f"{name} is not in the present folder: name another with --input"
+                cause = f"{name} is not in the present folder: name another with {option('input')}"
                 raise UnreadableTextError(cause)
             raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 from corpusmill.location import Location
 from corpusmill.provenance.records import DocumentRecord, records_of
 from corpusmill.provenance.store import OriginStore
 
-_FLAG, _NUMBER = "--where", "corpusmill row"
+_FLAG, _NUMBER = option("where"), "corpusmill row"
 
 
 def search_documents(folder: Location, manifest: Manifest, where: str) -> list[DocumentRecord]:

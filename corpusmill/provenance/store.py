@@ -14,7 +14,7 @@ from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
 from corpusmill.provenance.files import open_documents, open_rows
@@ -45,7 +45,9 @@ class OriginStore:
     def __init__(self, folder: Location, manifest: Manifest, follow: Follow = pass_on) -> None:
         if manifest.provenance is None:
             cause = "it was built without provenance"
-            raise UserError(str(folder), cause, "Build it again, without --no-provenance")
+            raise UserError(
+                str(folder), cause, f"Build it again, without {option('provenance', False)}"
+            )
         self._folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
         self.piece_bits = piece_bits(
@@ -261,7 +263,7 @@ class OriginStore:
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:
             cause = "no document of the data set holds it: it may be a title, a reject or left out"
-            raise UserError(f"--offset {place} of {file}", cause, "Give another place")
+            raise UserError(f"{option('offset', place)} of {file}", cause, "Give another place")
         return [record for _, record in sorted(found.items())]
 
     def _numbers_of(self, file: str) -> list[int]:
@@ -272,7 +274,7 @@ class OriginStore:
         if len({paths[number] for number in ending}) != 1:
             known = ", ".join(paths[:3]) + (", ..." if len(paths) > 3 else "")
             cause = f"{len(ending)} files of the corpus have this name; it has {known}"
-            raise UserError(f"--file {file}", cause, "Give the name as the manifest lists it")
+            raise UserError(option("file", file), cause, "Give the name as the manifest lists it")
         return ending
 
     def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:

@@ -21,7 +21,7 @@ from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manife
 from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.verify import verify
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 from corpusmill.hub import (
     LOGIN,
     SCHEME,
@@ -365,7 +365,7 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
         written[SUCCESS] = seal(written[MANIFEST])
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
-        raise UserError(str(source), cause, "Build it with a smaller --num-shards")
+        raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")
     contents = {
         name: Content(root / name, entry.bytes, entry.sha256)
         for name, entry in manifest.entries.items()

@@ -16,7 +16,7 @@ from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.dataset.verify import verify
-from corpusmill.errors import UserError, catch_panics
+from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location, locate, refuse_special
 from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
 from corpusmill.reading.cache.room import Leftovers
@@ -61,7 +61,7 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     if longest <= max_length:
         return
     cause = f"the longest example of {url} has {longest} tokens"
-    cure = "Use a model with a larger limit, or build with a smaller --max-seq-length"
+    cure = f"Use a model with a larger limit, or build with a smaller {option('max_seq_length')}"
     if manifest.columns[0].width == ANY_LENGTH:
         cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
     raise UserError(f"max_length={max_length}", cause, cure)
@@ -460,7 +460,9 @@ class DataSet(Samples, Traceable):
         names = dict.fromkeys(shard.source for shard in self.shards if shard.source and shard.rows)
         if not names:
             cause = "no part of its corpus has a name"
-            raise UserError(str(self.folder), cause, "Build it with --source NAME=PATH")
+            raise UserError(
+                str(self.folder), cause, f"Build it with {option('source', 'NAME=PATH')}"
+            )
         parts = {name: copy(self) for name in names}
         own: dict[str, list[Shard]] = {name: [] for name in names}
         for shard in self.shards:

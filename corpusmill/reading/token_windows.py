@@ -17,7 +17,7 @@ import numpy.typing as npt
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.dataset.manifest import MANIFEST
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.examples.fill_in_the_middle import (
     FIM_TOKENS,
     derive_window_keys,
@@ -199,8 +199,12 @@ class TokenWindows(Samples):
         check_seed(self.seed)
         manifest, value = self.data_set.manifest, f"fim_rate={self.fim_rate}"
         if before := manifest.objective.options.get("fim_rate"):
-            cause = f"middles were moved when the data set was built, with --fim-rate {before}"
-            raise UserError(value, cause, "Omit it, or build the data set without --fim-rate")
+            cause = (
+                f"middles were moved when the data set was built, with {option('fim_rate', before)}"
+            )
+            raise UserError(
+                value, cause, f"Omit it, or build the data set without {option('fim_rate')}"
+            )
         special = manifest.tokenizer.special
         if special.eos_id is None or any(special.find(role) is None for role in FIM_TOKENS):
             names = ", ".join(names[0] for names in FIM_TOKENS.values())
@@ -215,7 +219,9 @@ class TokenWindows(Samples):
             objective = self.data_set.manifest.objective
             kind = filter(None, [objective.name, objective.options.get("mode")])
             cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
-            raise UserError(str(self.data_set.folder), cause, "Build it with --mode stream")
+            raise UserError(
+                str(self.data_set.folder), cause, f"Build it with {option('mode', 'stream')}"
+            )
 
 
 @njit

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 Engine = Literal["own", "gigatoken"]
-FLAG = "--tokenizer-engine gigatoken"
+FLAG = option("tokenizer_engine", "gigatoken")
 # Calls for shorter texts take longer than to look up their words.
 _SHORT = 256
 

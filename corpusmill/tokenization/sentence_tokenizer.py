@@ -8,7 +8,7 @@ import numpy.typing as npt
 import orjson
 from tokenizers import Tokenizer
 
-from corpusmill.errors import PanicError, UserError, catch_panics
+from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
@@ -159,7 +159,7 @@ class SentenceTokenizer:
                 ids, token_offsets = self._encode(text, offsets)
         except PanicError as error:
             cause = f"it cannot tokenize a text of the corpus ({error})"
-            raise UserError("--tokenizer", cause, "Give another tokenizer") from None
+            raise UserError(option("tokenizer"), cause, "Give another tokenizer") from None
         if self._continuing is not None:
             ids = mark(ids, self._continuing[ids])
         return ids, token_offsets

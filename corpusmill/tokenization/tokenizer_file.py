@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from corpusmill.arrays.columns import smallest_integer
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 Part = Mapping[str, Any]
 
@@ -112,7 +112,7 @@ class SpecialTokens:
         if missing:
             names = ", ".join(_CONVENTIONS.get(role, (role,))[0] for role in missing)
             raise UserError(
-                f"--tokenizer {tokenizer_name}",
+                option("tokenizer", tokenizer_name),
                 f"it has no {names} token",
                 "Add the token to the tokenizer as a special token, name it in a "
                 f"tokenizer_config.json beside it ({missing[0]}_token), or train one "
@@ -256,9 +256,11 @@ class TokenizerOptions:
         for pair in self.role_tokens:
             if not all(pair.partition("=")):
                 cause = "it is not of the form role=token"
-                raise UserError(f"--role-tokens {pair}", cause, "Give fim_prefix=<PRE>, say")
+                raise UserError(option("role_tokens", pair), cause, "Give fim_prefix=<PRE>, say")
         if self.tiktoken_pattern is not None and not self.tiktoken_pattern.strip():
-            raise UserError("--tiktoken-pattern ''", "it is empty", f"Give {PATTERN_CHOICES}")
+            raise UserError(
+                f"{option('tiktoken_pattern')} ''", "it is empty", f"Give {PATTERN_CHOICES}"
+            )
 
 
 @dataclass(frozen=True)
@@ -317,13 +319,13 @@ class TokenizerFile:
         if unknown := sorted(named.keys() - roles.keys()):
             cause = "the objective does not ask for this role"
             cure = f"Give one of {', '.join(roles)}" if roles else "Leave it out"
-            raise UserError(f"--role-tokens {unknown[0]}={named[unknown[0]]}", cause, cure)
+            raise UserError(f"{option('role_tokens', unknown[0])}={named[unknown[0]]}", cause, cure)
         wanted = {role: [named[role]] if role in named else names for role, names in roles.items()}
         special = add_roles(self.special, json.loads(self.json), wanted) if roles else self.special
         for role, token in named.items():
             if special.find(role) is None:
                 cause = f"the tokenizer {self.name} has no special token of this name"
-                raise UserError(f"--role-tokens {role}={token}", cause, "Correct the name")
+                raise UserError(f"{option('role_tokens', role)}={token}", cause, "Correct the name")
         return replace(self, special=special)
 
 

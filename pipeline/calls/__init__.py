@@ -2,6 +2,5 @@
 
 - `functions`: the functions.
 - `given_input`: whether an input names files or holds the texts.
-- `keywords`: keyword arguments to the options of a command.
-- `messages`: the messages of the command line with keywords in place of flags.
+- `keywords`: keyword arguments to the options of a command, and how messages spell them.
 """

@@ -15,11 +15,12 @@ from typing import Any
 
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import Terminal
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
+from corpusmill.inspection.findings import find
 from corpusmill.objectives.options import ObjectiveOptions
 from pipeline.calls.given_input import read_input
-from pipeline.calls.keywords import CallOptions, fill_objective, kind_of
-from pipeline.calls.messages import Keywords, in_python
+from pipeline.calls.keywords import as_keyword, fill_command, in_python
+from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.commands.merge import Merge
@@ -31,7 +32,8 @@ from pipeline.jobs.corpus_inspection import measure_corpus
 from pipeline.jobs.editing import run_drop, run_merge, run_subset
 from pipeline.jobs.tokenizer_training import run_training
 from pipeline.outcomes import use_beam_options
-from pipeline.recipe.recipe import Build, prepare
+from pipeline.recipe.build_options import Build
+from pipeline.recipe.recipe import prepare
 from pipeline.recipe.records import Records
 from transforms.storage.files import locate_any
 
@@ -55,9 +57,9 @@ def build(objective: str | ObjectiveOptions, options: Mapping[str, Any]) -> None
     """
     with _prepare(Build, options, objective) as given:
         _finish(given, partial(run_build, prepare=partial(prepare, records=given.records)))
-        _, report = log_end(given.command.dataset.output)
-        for finding in report.findings:
-            given.call.console.print(f"finding: {given.keywords.translate_text(str(finding))}")
+        manifest, _ = log_end(given.command.dataset.output)
+        for finding in find(manifest, as_keyword):
+            given.call.console.print(f"finding: {finding}")
 
 
 def inspect_corpus(objective: str | ObjectiveOptions, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,13 +129,11 @@ class _Given:
     Attributes:
         command: the options.
         records: what is read in place of files; None where files are named.
-        keywords: the keywords, for messages.
         call: as of a command.
     """
 
     command: Any
     records: Records | None
-    keywords: Keywords
     call: Call
 
 
@@ -149,7 +149,7 @@ def _finish(given: _Given, run: Callable[[Any, Call], bool]) -> None:
     """
     if not given.command.run.wait:
         cause = "the data set is returned, which is there once the job has ended"
-        raise UserError("wait=False", cause, "Leave it out, or use the command corpusmill")
+        raise UserError(option("wait", False), cause, "Leave it out, or use the command corpusmill")
     if not run(given.command, given.call):
         cause = "the job was translated and checked, and has made no data set"
         raise UserError("beam_options --dry_run", cause, "Leave it out")
@@ -160,28 +160,22 @@ def _prepare(
     kind: type[Any], options: Mapping[str, Any], objective: str | ObjectiveOptions | None = None
 ) -> Iterator[_Given]:
     """Fill in a command, and open its log while the block runs it."""
-    own = None if objective is None else kind_of(objective)
-    filled = CallOptions(kind, own)
-    given = {name: value for name, value in options.items() if name != "beam_options"}
-    keywords = Keywords(filled.types, given)
-    with _RUNNING, in_python(keywords):
+    values = {name: value for name, value in options.items() if name != "beam_options"}
+    records = None
+    with _RUNNING, in_python():
         beam_arguments = _read_beam_options(options.get("beam_options", ()))
-        values, records = dict(given), None
-        if "input" in given:
-            values["input"], records = read_input(given["input"])
-        if records is not None and given.get("source"):
+        if "input" in values:
+            values["input"], records = read_input(values["input"])
+        if records is not None and values.get("source"):
             cause = "either all text belongs to sources with names, or none does"
             raise UserError("input and source", cause, "Give input=None, or leave source out")
-        parts: dict[str, Any] = {}
-        if objective is not None:
-            parts["objective"] = fill_objective(objective, given.get("preset"), given)
-        command = filled.fill(values, **parts)
+        command = fill_command(kind, values, objective, FORMAT_NAMES)
         use_beam_options(beam_arguments)
         # Rich would render for a notebook what goes to a stream here.
         console = Terminal(stderr=True, force_jupyter=False)
         with _open_log(getattr(command, "log", LogOptions())):
             call = Call(console, locate_any, engine_arguments=beam_arguments)
-            yield _Given(command, records, keywords, call)
+            yield _Given(command, records, call)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.recipe.records import Records
 
 # One word with a slash or a suffix, or a URL.
@@ -31,12 +31,14 @@ def read_input(given: Any) -> tuple[tuple[str, ...], Records | None]:
         name = os.fspath(given)
         if "\n" in name or len(name) > _LONGEST_NAME:
             cause = "it is one string of text, and a string alone names a file"
-            raise UserError("--input", cause, "Give a list of texts, each of them a document")
+            raise UserError(option("input"), cause, "Give a list of texts, each of them a document")
         return (name,), None
     if not isinstance(given, list | tuple):
         return (), Records(given)
     if not given:
-        raise UserError("--input", "it has no value", "Name files, or give an iterable of texts")
+        raise UserError(
+            option("input"), "it has no value", "Name files, or give an iterable of texts"
+        )
     if not _names_files(given[0]):
         return (), Records(given)
     return tuple(_check_names(given)), None
@@ -48,7 +50,7 @@ def _check_names(given: Sequence[Any]) -> Sequence[str]:
             cause = (
                 f"the first of its values names files, and another is of type {type(name).__name__}"
             )
-            raise UserError("--input", cause, "Give the names of files alone, or iter(texts)")
+            raise UserError(option("input"), cause, "Give the names of files alone, or iter(texts)")
     return [os.fspath(name) for name in given]
 
 

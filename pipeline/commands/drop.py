@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positional
 from pipeline.console.run_log import LogOptions
 from pipeline.options import RunOptions
 
@@ -16,7 +15,7 @@ class Drop:
     Only the shards with such rows are written again. The manifest records what was removed.
     """
 
-    data_set: tyro.conf.Positional[str]
+    data_set: Positional
     """The data set."""
     where: str | None = None
     """Remove the documents for which a condition of SQL is true, over document, file, source,

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positionals
 from pipeline.console.run_log import LogOptions
 from pipeline.options import RunOptions
 
@@ -17,7 +16,7 @@ class Merge:
     Each becomes a generation, or several if it has several. The shards are copied as they are.
     """
 
-    data_sets: tyro.conf.Positional[tuple[str, ...]]
+    data_sets: Positionals
     """The data sets, in their order; two or more."""
     output: str
     """Folder of the new data set: a new or an empty one."""

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positional
 from pipeline.console.run_log import LogOptions
 from pipeline.options import RunOptions
 
@@ -16,7 +15,7 @@ class Rebuild:
     All options that change a byte, and the tokenizer, are those of the data set.
     """
 
-    data_set: tyro.conf.Positional[str]
+    data_set: Positional
     """The data set: its folder, or its dataset.json with the tokenizer.json beside it."""
     output: str
     """Folder of the new data set: a new or an empty one."""

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import tyro
-
 from corpusmill.commands.command import Command
+from corpusmill.settings.options import Positional
 from pipeline.console.run_log import LogOptions
 from pipeline.options import RunOptions
 
@@ -16,7 +15,7 @@ class Subset:
     Nothing is tokenized or masked again: the rows are those of the data set, in its order.
     """
 
-    data_set: tyro.conf.Positional[str]
+    data_set: Positional
     """The data set."""
     output: str
     """Folder of the new data set: a new or an empty one."""

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.commands.command import Command
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
@@ -36,7 +36,7 @@ class SampleOptions:
         share, size = self.sample, self.bytes
         if share is not None and size is not None:
             raise UserError(
-                f"--sample {share} --sample-bytes {self.sample_bytes}",
+                f"{option('sample', share)} {option('sample_bytes', self.sample_bytes)}",
                 "both set the size of the sample",
                 "Give one of them",
             )
@@ -48,7 +48,7 @@ class SampleOptions:
     def bytes(self) -> int | None:
         """How many bytes of text to train with; None for all."""
         size = self.sample_bytes
-        return None if size is None else parse_size("--sample-bytes", size)
+        return None if size is None else parse_size("sample_bytes", size)
 
 
 class GivenOptions(TypedDict, total=False):
@@ -119,6 +119,4 @@ class TrainTokenizer:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-COMMAND = Command(
-    TrainTokenizer, "pipeline.jobs.tokenizer_training:train_tokenizer", choices=FORMAT_NAMES
-)
+COMMAND = Command(TrainTokenizer, "pipeline.jobs.tokenizer_training:train_tokenizer", FORMAT_NAMES)

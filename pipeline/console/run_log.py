@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from corpusmill.console.terminal import Terminal
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 
 if TYPE_CHECKING:
     from corpusmill.inspection.findings import Finding
@@ -49,10 +49,10 @@ class LogOptions:
             UserError: a value is not valid.
         """
         is_valid = 0.01 <= self.log_seconds <= 1e6
-        check_option("log-seconds", self.log_seconds, is_valid, "0.01 to 1000000")
+        check_option("log_seconds", self.log_seconds, is_valid, "0.01 to 1000000")
         if self.log_file and "://" in self.log_file:
             raise UserError(
-                f"--log-file {self.log_file}",
+                option("log_file", self.log_file),
                 "it is not a local file",
                 "Give a path on this machine",
             )
@@ -157,7 +157,7 @@ def _create_handler(path: str | None) -> logging.Handler:
         return _LogFile(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(
-            f"--log-file {path}", f"it cannot be written ({error})", "Give another file"
+            option("log_file", path), f"it cannot be written ({error})", "Give another file"
         ) from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.location import Location
 from corpusmill.provenance.digests import find_shared, list_tables
@@ -24,7 +24,7 @@ from transforms.storage.file_systems import join_path
 if TYPE_CHECKING:
     from pipeline.graph import Job
 
-_FLAG = "--append"
+_FLAG = option("append")
 # The tables of documents that a task reads: about four million documents.
 _MOST_TABLE_BYTES = 64 * 2**20
 # What may differ between generations, or follows from other entries.
@@ -55,7 +55,9 @@ class Appended:
         if run.earlier is not None:
             if "appended_to" not in run.earlier:
                 cause = "the stopped run does not add to the data set"
-                raise UserError(f"{_FLAG} --resume", cause, "Leave --append out")
+                raise UserError(
+                    f"{_FLAG} {option('resume')}", cause, f"Leave {option('append')} out"
+                )
             self.manifest = from_json(run.earlier["appended_to"])
         self._check(output)
 
@@ -74,10 +76,12 @@ class Appended:
         names = ", ".join(source.name for source in self.manifest.corpus.sources)
         if recipe.sources and not names:
             cause = "the input has sources with names, and the data set has none"
-            raise UserError(_FLAG, cause, "Give --input")
+            raise UserError(_FLAG, cause, f"Give {option('input')}")
         if names and not recipe.sources:
             cause = f"the data set has sources with names ({names}), and the input has none"
-            raise UserError(_FLAG, cause, "Give --source NAME=PATH, with one of them or another")
+            raise UserError(
+                _FLAG, cause, f"Give {option('source', 'NAME=PATH')}, with one of them or another"
+            )
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         first, tag = len(self.manifest.corpus.files), f"more{len(generations)}"
         sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
@@ -121,8 +125,8 @@ class Appended:
         if repeats != [source.repeat for source in recipe.sources]:
             taken = ", ".join(f"@{repeat:g}" for repeat in repeats)
             cause = f"the text has been added, with the repeats {taken}"
-            cure = "Give these, or leave --resume out to add the text once more"
-            raise UserError(f"{_FLAG} --resume", cause, cure)
+            cure = f"Give these, or leave {option('resume')} out to add the text once more"
+            raise UserError(f"{_FLAG} {option('resume')}", cause, cure)
         return True
 
     def complete(self, job: "Job", existing: str, folder: str) -> "Job":
@@ -257,5 +261,8 @@ def refuse_known(opened: Sequence[Opened], found: Sequence[Ids]) -> None:
     for (name, _, _), documents in zip(opened, found, strict=True):
         if len(documents):
             cause = f"the text of {len(documents):,} of its documents is in an earlier data set"
-            cure = "Leave them out with --existing skip, or keep them with --existing allow"
+            cure = (
+                f"Leave them out with {option('existing', 'skip')}, or keep them with "
+                f"{option('existing', 'allow')}"
+            )
             raise UserError(name, cause, cure)

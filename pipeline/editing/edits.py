@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.provenance.documents import documents_schema
 from corpusmill.provenance.removed_documents import read_removed
@@ -58,9 +58,9 @@ def describe_choice(where: str | None, documents: Sequence[int]) -> str:
     """
     if (where is None) == (not documents):
         cause = "it is not clear which documents are meant"
-        raise UserError("--where --document", cause, "Give one of them")
+        raise UserError(f"{option('where')} {option('document')}", cause, "Give one of them")
     if invalid := [number for number in documents if not 0 <= number < 2**64]:
-        raise UserError(f"--document {invalid[0]}", "no document has this id", "Give 0 or more")
+        raise UserError(option("document", invalid[0]), "no document has this id", "Give 0 or more")
     return where if where is not None else f"document IN ({', '.join(map(str, documents))})"
 
 
@@ -92,7 +92,7 @@ def choose_documents(
         missing = np.setdiff1d(missing, removed.to_numpy())
     for number in missing.tolist():
         cause = "the data set holds no such document"
-        raise UserError(f"--document {number}", cause, "Give an id of `corpusmill trace`")
+        raise UserError(option("document", number), cause, "Give an id of `corpusmill trace`")
     return Choice(table, reason)
 
 
@@ -139,7 +139,7 @@ def finish_stopped(output: Location, temp_location: Location | None) -> bool:
         refuse_alive(claim, output, is_ours)
         if not (is_ours and _is_edit(claim)) and not is_removed(*place):
             cause = "a build was stopped that wrote into this folder"
-            cure = "Resume it: the command of the build, with --resume"
+            cure = f"Resume it: the command of the build, with {option('resume', True)}"
             if is_ours:
                 cure += f"; or, to give up, remove {claim.temp_folder}"
             raise UserError(str(output), cause, cure)

@@ -7,7 +7,7 @@ from typing import Any
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
@@ -36,7 +36,11 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     changes += describe_changes(
         earlier.get(known), now.get(known), "what the data set holds already"
     )
-    over = "without --resume" if "appended_to" in earlier else "with --replace"
+    over = (
+        f"without {option('resume')}"
+        if "appended_to" in earlier
+        else f"with {option('replace', True)}"
+    )
     _refuse(
         changes,
         "this is not the run that was stopped",
@@ -65,7 +69,8 @@ def refuse_other(output: Location, recipe: Recipe) -> None:
     _refuse(
         changes,
         f"the data set in {output} is complete, but it is not the one that this command builds",
-        "Give the same input and options, or another folder, or start over with --replace",
+        "Give the same input and options, or another folder, or start over "
+        f"with {option('replace', True)}",
     )
     sizes = folder.list()
     for entry in manifest.entries.values():
@@ -73,7 +78,11 @@ def refuse_other(output: Location, recipe: Recipe) -> None:
             cause = (
                 f"{entry.file} in {output} is missing or does not have its {entry.bytes:,} bytes"
             )
-            raise UserError("--resume", cause, "Copy it again, or start over with --replace")
+            raise UserError(
+                option("resume"),
+                cause,
+                f"Copy it again, or start over with {option('replace', True)}",
+            )
 
 
 def compare_files(
@@ -116,7 +125,7 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
 def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:
     if changes:
         more = f", and {len(changes) - 3} more changes" if len(changes) > 3 else ""
-        raise UserError("--resume", f"{cause}: {'; '.join(changes[:3])}{more}", cure)
+        raise UserError(option("resume"), f"{cause}: {'; '.join(changes[:3])}{more}", cure)
 
 
 def _compare_shards(manifest: Manifest, layout: Layout) -> Iterator[str]:

@@ -12,7 +12,7 @@ from corpusmill.dataset.generations import GENERATION, is_generation
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
 from corpusmill.location import Location, refuse_special
@@ -117,11 +117,11 @@ def check_output(
     """
     if not output.url.strip("/"):
         cause = "it is the folder that holds everything on this machine"
-        raise UserError(f"--output {output}", cause, "Name a folder in it")
+        raise UserError(option("output", output), cause, "Name a folder in it")
     try:
         claim, listed = read_claim(output.url), output.list()
     except UserError as error:  # of an object store
-        raise UserError(f"--output {output}", error.cause, error.cure) from None
+        raise UserError(option("output", output), *error.args[1:]) from None
     for path in map(output.local_path, listed):
         if path:
             refuse_special(path)
@@ -142,7 +142,7 @@ def check_output(
         raise _in_use(output, names, foreign, claim if resumable else None)
     if foreign:
         raise UserError(
-            f"--output {output} {'--resume' if resume else '--replace'}",
+            f"{option('output', output)} {option('resume' if resume else 'replace')}",
             f"it has a file that is not part of a data set ({foreign[0]})",
             "Move that file away, or give another folder",
         )
@@ -166,25 +166,29 @@ def check_appendable(output: Location, resume: bool, temp_location: Location | N
     try:
         claim, listed = read_claim(output.url), output.list()
     except UserError as error:  # of an object store
-        raise UserError(f"--output {output}", error.cause, error.cure) from None
+        raise UserError(option("output", output), *error.args[1:]) from None
     if claim is None and SUCCESS in listed:
         settle(output)
         return False
     if claim is None:
         cause = "there is no complete data set to which anything could be added"
         raise UserError(
-            f"--output {output} --append", cause, "Leave --append out, or build one first"
+            f"{option('output', output)} {option('append')}",
+            cause,
+            f"Leave {option('append')} out, or build one first",
         )
     is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
     refuse_alive(claim, output, is_ours)
     if resume:
-        _refuse_lost(claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave --resume out")
+        _refuse_lost(
+            claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
+        )
         return claim.ended == COMMITTED and is_complete(output, temp_location)
     seal = output.read_any(SUCCESS) or b""
     if SUCCESS not in listed or not is_ours or b" " in seal.strip():
         cause = "a run was stopped that wrote into this folder"
-        cure = "Run the command again that was stopped, a build with --resume"
-        raise UserError(f"--output {output} --append", cause, cure)
+        cure = f"Run the command again that was stopped, a build with {option('resume', True)}"
+        raise UserError(f"{option('output', output)} {option('append')}", cause, cure)
     return False
 
 
@@ -250,7 +254,7 @@ def refuse_alive(claim: Claim, output: Location, is_ours: bool) -> None:
     """
     if _is_alive(claim):
         raise UserError(
-            f"--output {output}",
+            option("output", output),
             f"another run (process {claim.process}) writes into this folder",
             "Wait for it, or give another folder",
         )
@@ -259,7 +263,7 @@ def refuse_alive(claim: Claim, output: Location, is_ours: bool) -> None:
     silence = count_silence(claim.temp_folder)
     if silence < _SECONDS_OF_SILENCE:
         raise UserError(
-            f"--output {output}",
+            option("output", output),
             f"the job of another run (process {claim.process} on {claim.host}) writes into this "
             f"folder; its last sign of life is {max(silence, 0):.0f} seconds old",
             f"Wait for it, or give another folder; if it has ended on its engine, wait until "
@@ -268,22 +272,26 @@ def refuse_alive(claim: Claim, output: Location, is_ours: bool) -> None:
 
 
 def _refuse_lost(
-    claim: Claim, output: Location, is_ours: bool, over: str = "Start over with --replace"
+    claim: Claim,
+    output: Location,
+    is_ours: bool,
+    over: str = f"Start over with {option('replace', True)}",
 ) -> None:
     """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
     if claim.is_damaged:
         raise UserError(
-            "--resume",
+            option("resume"),
             f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
             "stopped run has left its work",
             over,
         )
     if not is_ours:
         raise UserError(
-            "--resume",
+            option("resume"),
             f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
             f"runs into {output}",
-            "If it was started with --temp-location, give the same one; if its folder was moved, "
+            f"If it was started with {option('temp_location')}, give the same one; "
+            "if its folder was moved, "
             f"copied or removed: {over[0].lower()}{over[1:]}",
         )
 
@@ -299,7 +307,7 @@ def _is_alive(claim: Claim) -> bool:
         return False
 
 
-_BOTH = ["add --resume", "add --replace"]
+_BOTH = [f"add {option('resume', True)}", f"add {option('replace', True)}"]
 
 
 def _in_use(
@@ -312,10 +320,10 @@ def _in_use(
         cause = (
             f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
         )
-    cures = ["add --replace"] if claim is None or claim.is_damaged else _BOTH
+    cures = [f"add {option('replace', True)}"] if claim is None or claim.is_damaged else _BOTH
     cure = f"Give another folder, or {', or '.join(cures)}"
     return UserError(
-        f"--output {output}",
+        option("output", output),
         cause or "it has an unfinished data set",
         "Give a new or an empty folder" if foreign else cure,
     )

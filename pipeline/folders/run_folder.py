@@ -19,7 +19,7 @@ import psutil
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, to_json
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import TEMPORARY, Location, scheme_of
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.temporary_folder import (
@@ -70,11 +70,13 @@ def resumable_folder(
     exists = is_folder_of_run(path, parent, temp_location)
     if resume and not exists:
         cause = "no run with this input and these options was stopped there"
-        raise UserError(f"--output {output} --resume", cause, "Leave --resume out")
+        raise UserError(
+            f"{option('output', output)} {option('resume')}", cause, f"Leave {option('resume')} out"
+        )
     if exists and not resume:
         cause = f"a run with this input and these options was stopped, or works in {path}"
-        cure = "Add --resume to continue it, or remove that folder"
-        raise UserError(f"--output {output}", cause, cure)
+        cure = f"Add {option('resume', True)} to continue it, or remove that folder"
+        raise UserError(option("output", output), cause, cure)
     if not exists:
         make_temporary_folder(parent, temp_location, name)
     try:
@@ -124,7 +126,7 @@ class RunFolder:
     earlier_seal: bytes | None = None
     outlives: bool = False
     handed_over: bool = False
-    restart: str = "with --replace it starts over"
+    restart: str = f"with {option('replace', True)} it starts over"
 
     @property
     def place(self) -> Workplace:
@@ -183,7 +185,7 @@ class RunFolder:
         if appended_to is not None:
             record["appended_to"] = to_json(appended_to)
             record["known_documents"] = "added" if job.held is None else "left out"
-            self.restart = "without --resume it starts over"
+            self.restart = f"without {option('resume')} it starts over"
         # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
@@ -301,9 +303,9 @@ def _is_gone(folder: str) -> bool:
 
 def _too_late(output: str) -> UserError:
     return UserError(
-        f"--output {output}",
+        option("output", output),
         "another run has meanwhile finished a data set there",
-        "Give another folder, or add --replace",
+        f"Give another folder, or add {option('replace', True)}",
     )
 
 
@@ -348,7 +350,8 @@ def describe_finished(finished: Mapping[str, int], folder: str, further: str = "
         further: another way to go on, after a comma.
     """
     return (
-        f"Finished so far: {name_units(finished)}. The same command with --resume continues from "
+        f"Finished so far: {name_units(finished)}. The same command with "
+        f"{option('resume', True)} continues from "
         f"there{further}; to give up, remove {folder}"
     )
 

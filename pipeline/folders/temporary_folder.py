@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from uuid import uuid4
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import TEMPORARY, Location
 from transforms.storage.file_systems import split_path
 from transforms.storage.files import locate, remove_folder, write_file
@@ -31,7 +31,7 @@ def make_temporary_folder(output: Location, temp_location: Location | None, name
     """
     name = name or f"{TEMPORARY}{uuid4().hex}"
     folder = (temp_location or output) / name
-    flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
+    flag = option("temp_location", temp_location) if temp_location else option("output", output)
     path = folder.local_path()
     made = [above for above in (path.parents if path else ()) if not above.exists()]
     try:
@@ -48,7 +48,7 @@ def make_temporary_folder(output: Location, temp_location: Location | None, name
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
     except UserError as error:
-        raise UserError(flag, error.cause, error.cure) from None
+        raise UserError(flag, *error.args[1:]) from None
     return folder.url
 
 

@@ -20,8 +20,9 @@ from pipeline.editing.appending import Appended
 from pipeline.folders.changes import refuse_other
 from pipeline.folders.output import check_appendable, check_output, is_complete
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder
+from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import sum_costs
-from pipeline.recipe.recipe import Build, Recipe, prepare
+from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished

@@ -12,7 +12,7 @@ from corpusmill.console.html_report import render_corpus_page
 from corpusmill.console.origin import Origin
 from corpusmill.console.terminal_report import print_corpus
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import find_before_build, report_build
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
@@ -49,20 +49,22 @@ def measure_corpus(
     run, console = command.run, call.console
     page = call.locate(command.html) if command.html else None
     table = call.locate(command.json) if command.json else None
-    for flag, file in (("--html", page), ("--json", table)):
+    for name, file in (("html", page), ("json", table)):
         if file:
-            file.check_file(flag)
+            file.check_file(name)
     if not run.wait:
         raise UserError(
-            "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
+            f"inspect-corpus {option('wait', False)}",
+            "its report needs the result of the job",
+            "Leave it out",
         )
     places = list_places(command.dataset)
     launch = prepare_launch(run, call.engine_arguments, places, console, command.log)
     if launch.engine.reach is not Reach.HERE and not run.temp_location:
         raise UserError(
-            f"--runner {run.runner}",
+            option("runner", run.runner),
             "its workers cannot reach this machine's folder of temporary files",
-            "Add a --temp-location that all of them reach",
+            f"Add a {option('temp_location')} that all of them reach",
         )
     numbers = _measure(command, launch, call, records)
     log_findings(report_build(numbers).findings)

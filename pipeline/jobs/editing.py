@@ -10,7 +10,7 @@ import numpy as np
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from pipeline.commands.drop import Drop
 from pipeline.commands.merge import Merge
@@ -151,13 +151,12 @@ def open_sources(
     Raises:
         UserError: the new data set would take the place of one of them, or one cannot be read.
     """
-    output, kind = command.output, type(command).__name__.lower()
-    folders = [call.locate(one) for one in data_sets]
+    output, folders = command.output, [call.locate(one) for one in data_sets]
     if locate(output) in folders:
         cause = "it is the folder of a data set that is read"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
-        raise UserError(f"--output {output}", cause, cure)
-    places = [*((kind, one) for one in data_sets), ("--output", output)]
+        raise UserError(option("output", output), cause, cure)
+    places = [*(("data_set", one) for one in data_sets), ("output", output)]
     launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
     return launch, [(str(one), *open_data_set(one)) for one in folders]
 

@@ -17,7 +17,7 @@ from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -26,8 +26,9 @@ from pipeline.console.run_log import LogOptions
 from pipeline.folders.changes import compare_files, compare_options
 from pipeline.jobs.build import log_end, run_build
 from pipeline.options import DatasetOptions, RunOptions, parse_source
+from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import Build, Recipe, prepare
+from pipeline.recipe.recipe import Recipe, prepare
 from transforms.storage.files import locate, open_file
 
 # Files of this size together are compared by their checksums before any work; of all others, the
@@ -75,12 +76,16 @@ class Rebuilding:
         if names != repeats.keys():
             known = ", ".join(repeats) or "none"
             cause = f"the sources of the data set are {known}, and not {', '.join(names) or 'none'}"
-            cure = "Give each of them as --source NAME=PATH" if repeats else "Give --input"
-            raise UserError("--source", cause, cure)
+            cure = (
+                f"Give each of them as {option('source', 'NAME=PATH')}"
+                if repeats
+                else f"Give {option('input')}"
+            )
+            raise UserError(option("source"), cause, cure)
         for source in parsed:
             if source.repeat not in {None, repeats[source.source]}:
                 cause = f"the data set took it {repeats[source.source]:g} times"
-                raise UserError(f"--source {source.source}", cause, "Leave the number out")
+                raise UserError(option("source", source.source), cause, "Leave the number out")
         return tuple(
             f"{source.source}={source.path}@{Decimal(repr(repeats[source.source])):f}"
             for source in parsed
@@ -131,7 +136,7 @@ class Rebuilding:
             cause = f"it is not the input of the data set: {'; '.join(changes[:3])}{more}"
             cure = "Give the files from which it was built"
             dataset = build.dataset
-            flag = "--source" if dataset.source else "--input"
+            flag = option("source") if dataset.source else option("input")
             given = " ".join(dataset.source or dataset.input)
             raise UserError(f"{flag} {given}", cause, cure)
         self.warnings[:] = compare_options(self.manifest, recipe)
@@ -208,16 +213,16 @@ def rebuild(command: Rebuild, call: Call) -> int:
     """
     if not command.run.wait:
         cause = "the digests can only be compared when the job has ended"
-        raise UserError("rebuild --no-wait", cause, "Leave it out")
+        raise UserError(f"rebuild {option('wait', False)}", cause, "Leave it out")
     place = folder_of(command.data_set)
     rebuilt = call.locate(place)
     if rebuilt == locate(command.output):
         cause = "it is the data set that is built again"
-        raise UserError(f"--output {command.output}", cause, "Give another folder")
+        raise UserError(option("output", command.output), cause, "Give another folder")
     folder, manifest = open_data_set(rebuilt)
     if manifest.provenance and len(manifest.provenance.generations) > 1:
         cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
-        cure = "Build its first part, and add the others with --append"
+        cure = f"Build its first part, and add the others with {option('append', True)}"
         raise UserError(command.data_set, cause, cure)
     if manifest.removals:
         cause = f"rows were removed from it after the build ({manifest.removals[0].reason})"
@@ -239,15 +244,15 @@ def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions
     if not inputs and not sources:
         first = manifest.corpus.files[0].path if manifest.corpus.files else "none"
         cause = f"the manifest does not tell where the {len(manifest.corpus.files):,} files are"
-        raise UserError("--input", cause, f"Give the input, whose first file is {first}")
+        raise UserError(option("input"), cause, f"Give the input, whose first file is {first}")
     filtering = manifest.corpus.filtering
     has_evaluation = bool(filtering and filtering.evaluation)
     if has_evaluation != bool(command.drop_overlap_with):
         cause = "documents were compared with an evaluation set, which the manifest does not hold"
         if has_evaluation:
-            raise UserError("--drop-overlap-with", cause, "Give its files")
+            raise UserError(option("drop_overlap_with"), cause, "Give its files")
         cause = "documents were not compared with an evaluation set"
-        raise UserError("--drop-overlap-with", cause, "Leave it out")
+        raise UserError(option("drop_overlap_with"), cause, "Leave it out")
     return DatasetOptions(
         input=inputs,
         source=sources,

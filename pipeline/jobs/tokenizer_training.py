@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.errors import UserError, catch_panics
+from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
@@ -56,7 +56,8 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         What was trained and where it is, in words.
     """
     model, options = MODELS[command.model], model_options(command.model, command.training)
-    output, saved = locate(command.output), locate(command.save_model or ".")
+    output = locate(command.output)
+    saved = locate(command.save_model) if command.save_model else None
     _check_outputs(command, output, saved, model.files)
     launch = _prepare_launch(command, call)
     folder = locate(split_path(output.url)[0])
@@ -72,7 +73,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         ):
             content, remarks = _train(command, corpus, options, counted)
     tokenizer = Tokenizer.from_str(content)
-    if command.save_model is not None:
+    if saved:
         _save_model(tokenizer, saved)
     output.write(content.encode())
     size = tokenizer.get_vocab_size(with_added_tokens=True)
@@ -92,7 +93,11 @@ def _count_by_job(
     if _is_small(corpus, launch.engine):
         if command.resume:
             cause = "so small a corpus is counted at once"
-            raise UserError(f"--output {command.output} --resume", cause, "Leave --resume out")
+            raise UserError(
+                f"{option('output', command.output)} {option('resume')}",
+                cause,
+                f"Leave {option('resume')} out",
+            )
         yield None
         return
     from pipeline.jobs.word_counting import (  # noqa: PLC0415  Beam takes a second to import
@@ -154,10 +159,10 @@ def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:
     run, log = command.run, command.log
     if not run.wait:
         cause = "it trains on what the job has counted"
-        raise UserError("train-tokenizer --no-wait", cause, "Leave it out")
-    places = [("--input", path) for path in command.input]
+        raise UserError(f"train-tokenizer {option('wait', False)}", cause, "Leave it out")
+    places = [("input", path) for path in command.input]
     if not run.temp_location:  # temporary files are beside the output
-        places.append(("--output", command.output))
+        places.append(("output", command.output))
     return prepare_launch(run, call.engine_arguments, places, call.console, log)
 
 
@@ -176,28 +181,31 @@ def _run_apart(work: Callable[[], str]) -> str:
 
 
 def _check_outputs(
-    command: TrainTokenizer, output: Location, saved: Location, files: tuple[str, ...]
+    command: TrainTokenizer, output: Location, saved: Location | None, files: tuple[str, ...]
 ) -> None:
-    path, folder = output.local_path(), saved.local_path()
+    path = output.local_path()
     if path and path.exists() and not path.is_file():
         cause = "it is a folder" if path.is_dir() else "it is not a regular file"
-        raise UserError(f"--output {output}", cause, "Name a file, such as tokenizer.json")
+        raise UserError(option("output", output), cause, "Name a file, such as tokenizer.json")
     if not command.replace and file_exists(output.url):
         raise UserError(
-            f"--output {output}", "the file exists", "Name another file, or add --replace"
+            option("output", output),
+            "the file exists",
+            f"Name another file, or add {option('replace', True)}",
         )
-    if command.save_model is None:
+    if saved is None:
         return
+    folder = saved.local_path()
     cause, cure = "", "Give another folder"
     if folder and _is_blocked(folder):
         cause = "a file is in its place"
     elif output in [saved, *(saved / name for name in files)]:
-        cause = f"--output {output} has the same path"
+        cause = f"{option('output', output)} has the same path"
     elif present := [name for name in files if file_exists((saved / name).url)]:
         cause = "" if command.replace else f"it already has {' and '.join(present)}"
-        cure = "Give another folder, or add --replace"
+        cure = f"Give another folder, or add {option('replace', True)}"
     if cause:
-        raise UserError(f"--save-model {saved}", cause, cure)
+        raise UserError(option("save_model", saved), cause, cure)
 
 
 def _is_blocked(folder: Path) -> bool:
@@ -215,7 +223,8 @@ def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterato
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (
-            f"warning: the vocabulary has {size:,} tokens, fewer than --vocab-size {wanted:,}: "
+            f"warning: the vocabulary has {size:,} tokens, fewer than "
+            f"{option('vocab_size', wanted)}: "
             "the corpus does not give more"
         )
     yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"

@@ -35,7 +35,7 @@ def verify(command: Verify, call: Call) -> int:
         Exception: as of `Launch.run`.
     """
     run = RunOptions(command.runner, command.workers, temp_location=command.temp_location)
-    places = [("verify", command.folder)]
+    places = [("folder", command.folder)]
     launch = prepare_launch(run, call.engine_arguments, places, call.console, LogOptions())
     folder = call.locate(command.folder)
     return report_problems(command, call, folder, _find_problems(launch, folder))

@@ -24,7 +24,7 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_reasons
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     draw_documents,
@@ -196,9 +196,9 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
         raise _refuse_all(counted.counts)
     if not counted.counts.get("count.documents"):
         sample = corpus.sample
-        flag = f"--sample {sample.sample}"
+        flag = option("sample", sample.sample)
         if sample.sample is None:
-            flag = f"--sample-bytes {sample.sample_bytes}"
+            flag = option("sample_bytes", sample.sample_bytes)
         cause = f"the sample has none of the {documents:,} documents"
         raise UserError(flag, cause, "Give a larger value")
 
@@ -214,7 +214,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"a sample: {sampled:,} of {documents:,} documents"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
     if trained < distinct:
-        limits = "--max-distinct-words and --max-distinct-bytes"
+        limits = f"{option('max_distinct_words')} and {option('max_distinct_bytes')}"
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"
@@ -228,11 +228,14 @@ def _refuse_all(counts: Mapping[str, int]) -> UserError:
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     listed = _list_rejects(counts)
     rejects = f", of which these cannot be read: {listed}" if listed else ""
-    cure = "The input holds only blank lines and titles: check --input and --document-rule"
+    cure = (
+        f"The input holds only blank lines and titles: check {option('input')} "
+        f"and {option('document_rule')}"
+    )
     if listed:
-        cure = "Repair the input, or check --input-format and --text-field"
+        cure = f"Repair the input, or check {option('input_format')} and {option('text_field')}"
     cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
-    return UserError("--input", cause, cure)
+    return UserError(option("input"), cause, cure)
 
 
 _RESULT, _RECORD = "words.json", "run.json"

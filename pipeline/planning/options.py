@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.options import DatasetOptions
-from pipeline.recipe.recipe import BuildOptions
+from pipeline.recipe.build_options import BuildOptions
 from pipeline.sizes import parse_size
 
 # To list more files, even without their names, takes gigabytes of memory.
@@ -39,19 +39,21 @@ class PlannedCorpus(DatasetOptions):
         super().__post_init__()
         if self.source and self.corpus_bytes is not None:
             cause = "the size of each source is that of its files"
-            raise UserError("--source --corpus-bytes", cause, "Give one of them")
+            raise UserError(
+                f"{option('source')} {option('corpus_bytes')}", cause, "Give one of them"
+            )
         if not self.parts and self.corpus_bytes is None:
-            cure = "Give --corpus-bytes, such as 5TB, or the corpus as --input"
-            raise UserError("--corpus-bytes", "nothing tells the size of the corpus", cure)
+            cure = f"Give {option('corpus_bytes')}, such as 5TB, or the corpus as {option('input')}"
+            raise UserError(option("corpus_bytes"), "nothing tells the size of the corpus", cure)
         if not _LEAST_SAMPLE_BYTES <= self.sample <= _MOST_SAMPLE_BYTES:
             cause = "the sample would be too small to be measured, or too large to be quick"
             cure = "Give 100kB to 1GB; the default is right for most corpora"
-            raise UserError(f"--sample-bytes {self.sample_bytes}", cause, cure)
+            raise UserError(option("sample_bytes", self.sample_bytes), cause, cure)
         number = (self.total or 0) // self.file
         if number > _MOST_FILES:
             cause = f"in files of {self.file_bytes} these are {number:,} files"
-            cure = "Give a larger --file-bytes"
-            raise UserError(f"--corpus-bytes {self.corpus_bytes}", cause, cure)
+            cure = f"Give a larger {option('file_bytes')}"
+            raise UserError(option("corpus_bytes", self.corpus_bytes), cause, cure)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -61,19 +63,17 @@ class PlannedCorpus(DatasetOptions):
     @property
     def total(self) -> int | None:
         """Size of the corpus; None for that of the input."""
-        return (
-            None if self.corpus_bytes is None else parse_size("--corpus-bytes", self.corpus_bytes)
-        )
+        return None if self.corpus_bytes is None else parse_size("corpus_bytes", self.corpus_bytes)
 
     @property
     def file(self) -> int:
         """Size of a file."""
-        return parse_size("--file-bytes", self.file_bytes)
+        return parse_size("file_bytes", self.file_bytes)
 
     @property
     def sample(self) -> int:
         """Size of the sample."""
-        return parse_size("--sample-bytes", self.sample_bytes)
+        return parse_size("sample_bytes", self.sample_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)

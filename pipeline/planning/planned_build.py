@@ -47,7 +47,7 @@ from rich.console import Console
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import Terminal
 from corpusmill.corpus.batches import MAX_FILES, OFFSET_BITS
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.inspection.build_estimate import enlarge, estimate_build
 from corpusmill.location import scheme_of
 from pipeline.assembly import assemble_job, choose_range_bytes, choose_routes, cut_tasks
@@ -135,7 +135,10 @@ def _bounds_of_files(numbers: Mapping[str, Any], job: Job, engine: Engine) -> It
     built, most = job.corpus_bytes * job.objective.repeats, engine.largest_shard_bytes
     if isfinite(most):
         if built <= most * MAX_SHARDS:
-            cure = f"Give --num-shards {ceil(built / most)}, as a shard is begun anew after a fault"
+            cure = (
+                f"Give {option('num_shards', ceil(built / most))}, as a shard is begun "
+                "anew after a fault"
+            )
         yield Bound("text built into a shard", built / shards, most, cure, unit="bytes")
 
 
@@ -143,13 +146,16 @@ def _bounds_here(
     numbers: Mapping[str, Any], engine: Engine, places: Sequence[str]
 ) -> Iterator[Bound]:
     most, wanted = most_workers(), engine.options.workers
-    cure = f"Give --workers {most}, or another --runner"
+    cure = f"Give {option('workers', most)}, or another {option('runner')}"
     yield Bound("workers of this machine", wanted, most, cure, False)
     path = locate(next(filter(None, places), ".")).local_path()
     if path and not any(map(scheme_of, places)):
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         free, most_bytes = shutil.disk_usage(existing).free, numbers["bytes"]["most_at_once"]
-        cure = f"{existing} has no room: give a --temp-location and an --output that have"
+        cure = (
+            f"{existing} has no room: give a {option('temp_location')} and an "
+            f"{option('output')} that have"
+        )
         yield Bound("files on disk at once", most_bytes, free, cure, unit="bytes")
 
 
@@ -158,7 +164,7 @@ def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
     with without_folder(pipeline):
         build_dataset(pipeline, job)
         proto = describe(pipeline)
-    cure = "Give fewer --num-shards or sources, or split the corpus into builds"
+    cure = f"Give fewer {option('num_shards')} or sources, or split the corpus into builds"
     yield Bound("graph of the job", proto.ByteSize(), LARGEST_PIPELINE, cure, unit="bytes")
     for fault in find_faults(proto):
         if fault.place != WHOLE:
@@ -169,15 +175,15 @@ def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
 def _bounds_of_workers(numbers: Mapping[str, Any]) -> Iterator[Bound]:
     workers, counts = numbers["workers"], numbers["counts"]
     tasks, shards, longest = counts["tasks"], counts["shards"], numbers["longest_seconds"]
-    cure = f"Give --workers {tasks}, a smaller --range-bytes, or smaller files"
+    cure = f"Give {option('workers', tasks)}, a smaller {option('range_bytes')}, or smaller files"
     yield Bound("workers, a task each", workers, tasks, cure, False)
-    cure = f"Give --num-shards {workers}, or fewer --workers"
+    cure = f"Give {option('num_shards', workers)}, or fewer {option('workers')}"
     yield Bound("workers, a shard each", workers, shards, cure, False)
-    cure = "Give a smaller --range-bytes"
+    cure = f"Give a smaller {option('range_bytes')}"
     if counts["ranges"] == numbers["corpus"]["files"]:
         cure += ", or files that are smaller, or not compressed, as one worker reads a file"
     yield Bound("time of a task", longest["task"], _MOST_SECONDS, cure, False, "seconds")
-    cure = "Give more --num-shards"
+    cure = f"Give more {option('num_shards')}"
     yield Bound("time of a shard", longest["shard"], _MOST_SECONDS, cure, False, "seconds")
 
 
@@ -338,7 +344,11 @@ def _find_sample(options: PlanOptions, folder: str) -> PlanOptions:
     path = Path(folder) / "sample.txt"
     if options.documents.document_rule == "whole-file":
         cause = "the size of the files, each of them a document, is not known"
-        raise UserError("--document-rule whole-file", cause, "Add some of the files as --input")
+        raise UserError(
+            option("document_rule", "whole-file"),
+            cause,
+            f"Add some of the files as {option('input')}",
+        )
     rule = options.objective.choose_documents(options.documents).document_rule
     write_sample_text(path, options.dataset.sample, titled=rule == "wikitext-articles")
     dataset = replace(options.dataset, input=(str(path),))
@@ -423,9 +433,12 @@ def _estimate(
 def _refuse_nothing(recipe: Recipe, number: int) -> None:
     if not number:
         cause = "a sample of it makes no examples"
-        cure = "Look at it with `corpusmill inspect-corpus`, or give a larger --sample-bytes"
+        cure = (
+            "Look at it with `corpusmill inspect-corpus`, or give a larger "
+            f"{option('sample_bytes')}"
+        )
         named = recipe.dataset.input or recipe.dataset.source
-        raise UserError(f"--input {' '.join(named)}", cause, cure)
+        raise UserError(option("input", named), cause, cure)
 
 
 def _count_copies(recipe: Recipe) -> tuple[float, float]:

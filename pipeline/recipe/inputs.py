@@ -24,7 +24,7 @@ from corpusmill.corpus.input_formats import (
     take_suffixes,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
@@ -57,7 +57,7 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
             cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
             name = "train" if "train" in names else [*names, "split"][0]
             cure = f"Give the folder of one split, such as {path.rstrip('/')}/{name}"
-            raise UserError(f"--input {path}", cause, cure)
+            raise UserError(option("input", path), cause, cure)
         folder = f"{folder}/{names[0]}"
     state = f"{folder}/{_STATE}"
     if state not in files or f"{folder}/{_INFO}" not in files:
@@ -66,12 +66,12 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     if content.get("_indices_data_files"):
         cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
         cause += "datasets saved it"
-        raise UserError(f"--input {path}", cause, "Load and save it again with a newer release")
+        raise UserError(option("input", path), cause, "Load and save it again with a newer release")
     listed = [f"{folder}/{entry['filename']}" for entry in content.get("_data_files", [])]
     missing = [file for file in listed if file not in files]
     if missing or not listed:
         cause = f"{state} lists {missing[0]}, which is missing" if missing else "it has no rows"
-        raise UserError(f"--input {path}", cause, "Save the data set again")
+        raise UserError(option("input", path), cause, "Save the data set again")
     return {file: files[file] for file in listed}
 
 
@@ -85,7 +85,7 @@ def _read(path: str, file: str) -> Any:
         return json.loads(read_bytes(file) or b"")
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"--input {path}", f"{file} is not valid JSON ({error})", "Save the data set again"
+            option("input", path), f"{file} is not valid JSON ({error})", "Save the data set again"
         ) from None
 
 
@@ -168,7 +168,9 @@ def list_inputs(
         UserError: there is no input, one names no file or cannot be read, or all files are empty.
     """
     if not inputs:
-        raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
+        raise UserError(
+            option("input"), "it has no value", "Name at least one file, glob or folder"
+        )
     fetched: dict[str, InputFile] = {}
     stored: dict[str, ListedFile] = {}
     for path in inputs:
@@ -192,9 +194,7 @@ def list_inputs(
     ]
     files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
     if not sum(file.bytes for file in files):
-        raise UserError(
-            f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
-        )
+        raise UserError(option("input", inputs), "all files are empty", "Name files that hold text")
     return files
 
 
@@ -243,7 +243,7 @@ def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
 
 
 def _refusal(path: str, cause: str, cure: str) -> UserError:
-    return UserError(f"--input {path}", cause, cure)
+    return UserError(option("input", path), cause, cure)
 
 
 def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
@@ -303,13 +303,13 @@ def _stat(path: str) -> ListedFile:
 
 
 def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
-    locate(path)  # it says what is missing for such URLs
     try:
+        locate(path)  # it says what is missing for such URLs
         listed = find_files(path)
     except (OSError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:
-        raise _refusal(path, error.cause, error.cure) from None
+        raise _refusal(path, *error.args[1:]) from None
     files = {
         file.path: file
         for file in listed

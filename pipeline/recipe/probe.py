@@ -19,7 +19,7 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
 from corpusmill.tokenization.gigatoken_engine import Engine, Gigatoken, other_ids
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
@@ -158,7 +158,7 @@ def prove_tokenizer(
         difference = find_difference(encode_plainly, tokenizer.reference, texts)
         if difference:
             raise UserError(
-                f"--tokenizer {tokenizer.name}",
+                option("tokenizer", tokenizer.name),
                 "converted to a tokenizer.json, it does not give the ids of its own library: "
                 f"{difference}",
                 "Give a tokenizer.json that was made for it",
@@ -220,7 +220,7 @@ def prove_cuts(tokenizer: TokenizerFile) -> None:
         pieces = (_CUT_TEXT[:place], _CUT_TEXT[place:])
         if spell(*pieces) != spell(_CUT_TEXT):
             raise UserError(
-                f"--tokenizer {tokenizer.name}",
+                option("tokenizer", tokenizer.name),
                 f"texts are cut before they are tokenized, and {pieces[0]!r} and {pieces[1]!r} "
                 f"come back from it as {spell(*pieces)!r}",
                 "Give a byte-level tokenizer that adds no space to a text, or have the objective "
@@ -247,7 +247,7 @@ def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:
     else:
         return
     raise UserError(
-        f"--tokenizer {tokenizer.name}",
+        option("tokenizer", tokenizer.name),
         f"{cause}; its regular expressions are {', '.join(map(repr, sorted(unknown)))}",
         "Give another tokenizer, or one without nested repetitions such as (a+)+",
     )

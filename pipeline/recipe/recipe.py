@@ -19,7 +19,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
 from corpusmill.dataset.manifest_json import check_columns
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
@@ -28,10 +28,10 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline.console.run_log import LogOptions
-from pipeline.options import MAX_SHARDS, CorpusOptions, DatasetOptions, RunOptions
+from pipeline.options import MAX_SHARDS, CorpusOptions
+from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import (
     EXPANSION,
     InputFile,
@@ -52,32 +52,7 @@ from pipeline.recipe.sources import (
 )
 from transforms.storage.files import open_file
 
-
-@dataclass(frozen=True, kw_only=True)
-class BuildOptions:
-    """The options that a build shares with an estimate of one."""
-
-    dataset: CorpusOptions
-    objective: ObjectiveOptions
-    preset: str | None = None
-    """The options under which a model was trained, in place of the defaults; options that are given
-    win over it."""
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    filters: FilterOptions = field(default_factory=FilterOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-    log: LogOptions = field(default_factory=LogOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build(BuildOptions):
-    """The options of a build."""
-
-    dataset: DatasetOptions
-
-
-_FLAG = "--drop-overlap-with"
+_OPTION = "drop_overlap_with"
 
 
 def read_evaluation(
@@ -102,9 +77,8 @@ def read_evaluation(
         texts = (text for file in files for text in _read_passages(file, text_field))
         passages = Passages.from_texts(texts)
     except UserError as error:
-        value = error.value.replace("--input", _FLAG)
-        value = f"{_FLAG} {' '.join(paths)}" if value == _FLAG else value
-        raise UserError(value, error.cause, error.cure) from None
+        # The evaluation set is read as an input is.
+        raise error.renamed("input", lambda path: option(_OPTION, path or paths)) from None
     digest = hashlib.sha256(passages.runs.astype("<u8").tobytes()).hexdigest()
     entries = tuple(EvaluationFile(file.name, file.bytes, _digest(file)) for file in files)
     entry = Evaluation(entries, passages.compared, passages.ignored, len(passages.runs), digest)
@@ -123,8 +97,11 @@ def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
         for batch in read_corpus(open_decompressed(raw, file.path), part):
             for reject in batch.rejects:
                 cause = f"byte {reject.offset} begins what cannot be read ({reject.reason})"
-                cure = "Repair the file, or name the field that holds its text (--text-field)"
-                raise UserError(f"{_FLAG} {file.name}", cause, cure)
+                cure = (
+                    "Repair the file, or name the field that holds its text "
+                    f"({option('text_field')})"
+                )
+                raise UserError(option(_OPTION, file.name), cause, cure)
             yield from batch.documents.column("sentences").flatten().to_pylist()
 
 
@@ -201,10 +178,10 @@ class Recipe:
         bins = cut_lengths(self.objective.columns, self.output.bin_size)
         if bins and self.output.is_padded:
             raise UserError(
-                f"--bin-size {self.output.bin_size}",
+                option("bin_size", self.output.bin_size),
                 "rows that are padded to one width have the same length in every bin (the padding "
                 f"of {self.output.output_format} files is max_length here)",
-                "Add --padding do_not_pad, or leave the flag out",
+                f"Add {option('padding')} do_not_pad, or leave the flag out",
             )
         return bins
 
@@ -363,7 +340,7 @@ def find_documents(
     if records is not None:
         if documents.input_format not in {"auto", "json-lines"}:
             cause = "the input is not files, and its records are read as JSON lines"
-            value = f"--input-format {documents.input_format}"
+            value = option("input_format", documents.input_format)
             raise UserError(value, cause, "Leave the option out")
         documents = replace(documents, input_format="json-lines")
         file = records.write(temp_folder, documents.text_field)
@@ -371,8 +348,8 @@ def find_documents(
             check_start(stream, "the input", documents)
         return [file], documents
     if not inputs:
-        cure = "Name at least one file, glob or folder, or sources with --source"
-        raise UserError("--input", "it is missing", cure)
+        cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
+        raise UserError(option("input"), "it is missing", cure)
     files = list_inputs(inputs, temp_folder, documents.suffixes)
     print_hub_files(files, console)
     return files, choose_format(files, documents, console)

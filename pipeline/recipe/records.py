@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.records.documents import no_such_field
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 from pipeline.recipe.inputs import InputFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file
@@ -66,7 +66,7 @@ class Records:
                     lines.clear()
             sink.write(bytes(lines))
         if not sink.bytes:
-            raise UserError("--input", "it has no records", "Give at least one text")
+            raise UserError(option("input"), "it has no records", "Give at least one text")
         return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
 
 
@@ -76,7 +76,7 @@ def _read(given: Any, text_field: str) -> Iterator[Any]:
         splits = [str(name) for name in given] if isinstance(given, Mapping) else []
         cause = f"it is of type {type(given).__name__}"
         cause += f", with {', '.join(splits[:5])}" * bool(splits)
-        raise UserError("--input", cause, _KINDS)
+        raise UserError(option("input"), cause, _KINDS)
     if _is_of("pandas", "DataFrame", given):
         yield from _read_pandas(_column(given, text_field))
     elif _is_of("pandas", "Series", given):
@@ -117,7 +117,7 @@ def _check_field(fields: Iterable[Any], text_field: str) -> None:
         raise no_such_field("the input", text_field, names)
     if names.count(text_field) > 1:
         cause = "several columns of the input have this name"
-        raise UserError(f"--text-field {text_field}", cause, "Rename all but one")
+        raise UserError(option("text_field", text_field), cause, "Rename all but one")
 
 
 def _column(frame: Any, text_field: str) -> Any:
@@ -141,7 +141,7 @@ def _read_arrow(given: Any, text_field: str) -> Iterator[Any]:
             reader = pa.RecordBatchReader.from_stream(given)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             cause = f"it is not a table ({first_line(error)})"
-            raise UserError("--input", cause, _KINDS) from None
+            raise UserError(option("input"), cause, _KINDS) from None
     _check_field(reader.schema.names, text_field)
     for batch in reader:
         yield from _read_array(batch.column(text_field))

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import (
     Layout,
     SourceLayout,
@@ -35,6 +36,10 @@ class NamedSource:
     first_file: int = 0
 
 
+def _mention_path(source: str, path: str) -> str:
+    return option("source", f"{source}={path}" if path else source)
+
+
 def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
     """Gather the paths of each source, sorted by name.
 
@@ -51,7 +56,7 @@ def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
         paths.setdefault(name, []).append(path)
         if repeat is not None and repeats.setdefault(name, repeat) != repeat:
             cause = f"the same source is taken {repeats[name]:g} times elsewhere"
-            raise UserError(f"--source {text}", cause, "Give one number, or another name")
+            raise UserError(option("source", text), cause, "Give one number, or another name")
     return [NamedSource(name, tuple(paths[name]), repeats.get(name, 1.0)) for name in sorted(paths)]
 
 
@@ -68,8 +73,7 @@ def list_sources(
         try:
             found = list_inputs(source.paths, temp_folder, suffixes)
         except UserError as error:
-            value = error.value.replace("--input ", f"--source {source.name}=", 1)
-            raise UserError(value, error.cause, error.cure) from None
+            raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
         listed.append(replace(source, files=files, first_file=first))
@@ -129,7 +133,7 @@ def keep_order(
     if most > 1:
         cause = f"a document is built {most:g} times here, and has but one place in the corpus"
         cure = "Leave it out, or build each document once"
-        raise UserError("--order corpus", cause, cure)
+        raise UserError(f"{option('order')} corpus", cause, cure)
     parts: list[tuple[int, Sequence[InputFile]]] = [(first_file, files)]
     if sources:
         parts = [(source.first_file, source.files) for source in sources]

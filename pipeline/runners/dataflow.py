@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.portable import PortableEngine
 
@@ -82,12 +82,12 @@ class DataflowEngine(PortableEngine):
                 )
         if not any(self.flags.get(flag) for flag in _CODE):
             cause = "workers would start without the code of this job"
-            option = "--sdk_container_image=IMAGE (docs/how-to/dataflow.md says how one is built)"
-            raise _missing("--sdk_container_image", cause, option)
-        for flag, path in self.places:
-            if flag == "--input" and path in WIKITEXT:
+            given = "--sdk_container_image=IMAGE (docs/how-to/dataflow.md says how one is built)"
+            raise _missing("--sdk_container_image", cause, given)
+        for name, path in self.places:
+            if name == "input" and path in WIKITEXT:
                 raise UserError(
-                    f"{flag} {path}",
+                    option(name, path),
                     "it would be stored on this machine, which workers cannot reach",
                     "Copy the text into a bucket, or name its files on the hub (hf://datasets/...)",
                 )
@@ -117,5 +117,5 @@ class DataflowEngine(PortableEngine):
         return self.flags.get("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
 
 
-def _missing(flag: str, cause: str, option: str) -> UserError:
-    return UserError(flag, cause, f"Add {option} after --")
+def _missing(flag: str, cause: str, given: str) -> UserError:
+    return UserError(flag, cause, f"Add {given} after --")

@@ -13,7 +13,7 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import metrics_pb2
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
@@ -101,7 +101,7 @@ class Engine(ABC):
     Args:
         options: where and how the job runs.
         beam_arguments: options for Beam itself, as the user gave them.
-        places: (flag, path) of every place that workers open.
+        places: (option, path) of every place that workers open.
 
     Attributes:
         ours: the options for Beam that we set because the user did not.
@@ -210,9 +210,10 @@ class Engine(ABC):
         self._check_tasks(tasks)
         if self.reason_to_wait and not self.options.wait:
             raise UserError(
-                f"--no-wait --runner {self.options.runner}",
+                f"{option('wait', False)} {option('runner', self.options.runner)}",
                 self.reason_to_wait,
-                "Leave --no-wait out, or name an engine and workers that outlive this command "
+                f"Leave {option('wait', False)} out, or name an engine and workers that "
+                "outlive this command "
                 "(a --job_endpoint, and an --environment_type other than LOOPBACK)",
             )
         self.check_options()
@@ -230,7 +231,7 @@ class Engine(ABC):
         """
         if shards and built_bytes > shards * self.largest_shard_bytes:
             raise UserError(
-                "--num-shards",
+                option("num_shards"),
                 f"one worker builds a shard, and each of {shards:,} shards would be built from "
                 f"{built_bytes / shards / 2**30:,.0f} GB of text",
                 f"Give {-(-built_bytes // int(self.largest_shard_bytes)):,} or more, or leave the "
@@ -262,7 +263,7 @@ class Engine(ABC):
     def _check_places(self) -> None:
         if self.reach is Reach.HERE:
             return
-        for flag, path in self.places:
+        for name, path in self.places:
             if scheme_of(path) is not None or path in WIKITEXT:
                 continue
             if self.reach is Reach.STORES:
@@ -274,14 +275,15 @@ class Engine(ABC):
             else:
                 continue
             runner = self.options.runner
-            raise UserError(f"{flag} {path}", f"the workers of {runner} {cause}", cure)
+            shown = option(name, path, is_flag=name not in {"data_set", "folder"})
+            raise UserError(shown, f"the workers of {runner} {cause}", cure)
 
     def _check_tasks(self, tasks: int) -> None:
         """Refuse ranges that the user chose so long that some workers would have no task."""
         workers = self.parallelism
         if workers and self.options.range_bytes is not None and 0 < tasks < workers:
             raise UserError(
-                "--range-bytes",
+                option("range_bytes"),
                 f"the input makes {tasks} tasks of that size, for {workers} workers",
                 "Give a smaller value, or leave the flag out",
             )

@@ -4,7 +4,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 # The last line of a traceback, which is all that an engine passes on of the error.
@@ -45,8 +45,8 @@ _FAULTS = (
     _Fault(
         re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*"),
         "the disk is full",
-        "Free some space, or put temporary files on another disk with --temp-location",
-        "--output, --temp-location",
+        f"Free some space, or put temporary files on another disk with {option('temp_location')}",
+        f"{option('output')}, {option('temp_location')}",
     ),
     _Fault(
         re.compile(
@@ -54,20 +54,20 @@ _FAULTS = (
         ),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",
-        "--input, --output, --temp-location",
+        f"{option('input')}, {option('output')}, {option('temp_location')}",
     ),
     _Fault(
         re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')"),
         "its workers lack code of the job",
         "Install the wheels of corpusmill and corpusmill-job, which `make wheels` builds, in the "
         "workers' image; or give both, corpusmill's first, with --extra_package after --",
-        "--runner",
+        option("runner"),
     ),
     _Fault(
         re.compile(r"(?:FileNotFoundError|No such file)[^\n]*_temporary-[^\n]*"),
         "workers cannot reach the temporary folder",
         "Give a folder that all workers and this machine share, or one in an object store",
-        "--temp-location",
+        option("temp_location"),
     ),
     _Fault(
         re.compile(
@@ -77,7 +77,7 @@ _FAULTS = (
         ),
         "memory ran out on a worker",
         "Give workers more memory, let fewer tasks run at once on each, or write more shards "
-        "(--num-shards)",
+        f"({option('num_shards')})",
     ),
     _Fault(
         re.compile(
@@ -100,7 +100,7 @@ _FAULTS = (
 
 def drop_stage(error: UserError) -> UserError:
     """Return a mistake without the name of the stage that Beam adds to it."""
-    return UserError(_WHERE.sub("", error.value), error.cause, error.cure)
+    return UserError(_WHERE.sub("", error.value), *error.args[1:])
 
 
 def raise_user_error(trace: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
@@ -109,8 +109,8 @@ class Launch:
     def _log_start(self, work: Work, workers: int) -> None:
         tasks, name = work.tasks, self.engine.name
         places: dict[str, list[str]] = {}
-        for flag, path in self.engine.places:
-            places.setdefault(flag.strip("-").replace("-", "_"), []).append(path)
+        for name, path in self.engine.places:
+            places.setdefault(name, []).append(path)
         counts = {"workers": workers, "bytes": work.bytes, "tasks": tasks}
         log_event(
             "run_started",
@@ -137,11 +137,11 @@ def _is_there(has_result: Callable[[], bool]) -> bool:
 
 
 def list_places(dataset: CorpusOptions) -> list[tuple[str, str]]:
-    """Return (flag, path) of every place that a build names."""
-    places = [("--input", path) for path in dataset.input]
-    places += [("--source", parse_source(source).path) for source in dataset.source]
+    """Return (option, path) of every place that a build names."""
+    places = [("input", path) for path in dataset.input]
+    places += [("source", parse_source(source).path) for source in dataset.source]
     if isinstance(dataset, DatasetOptions):
-        places.append(("--output", dataset.output))
+        places.append(("output", dataset.output))
     return places
 
 
@@ -157,7 +157,7 @@ def prepare_launch(
     Args:
         options: where and how the job runs.
         beam_arguments: options for Beam itself, as the user gave them.
-        places: (flag, path) of every place that workers open, but that of temporary files.
+        places: (option, path) of every place that workers open, but that of temporary files.
         console: where this is printed.
         log: where the log goes.
 
@@ -166,9 +166,9 @@ def prepare_launch(
     """
     places = [*places]
     if options.temp_location:
-        places.append(("--temp-location", options.temp_location))
-    for flag, path in places:
-        _check_name(flag, path)
+        places.append(("temp_location", options.temp_location))
+    for name, path in places:
+        _check_name(name, path)
     engine = make_engine(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     set_beam_options(engine.arguments)
@@ -188,7 +188,7 @@ def make_engine(
     Args:
         options: of the run.
         beam_arguments: options for Beam itself, as the user gave them.
-        places: (flag, path) of every place that workers open.
+        places: (option, path) of every place that workers open.
     """
     options = replace(options, runner=resolve_name(options.runner))
     return load_engine(options.runner)(options, beam_arguments, places)
@@ -200,15 +200,15 @@ def load_engine(runner: str) -> type[Engine]:
     return cast(type[Engine], getattr(import_module(module), name))
 
 
-def _check_name(flag: str, path: str) -> None:
+def _check_name(name: str, path: str) -> None:
     """Refuse a folder that cannot be named to workers; input files are named in the plan."""
-    if flag == "--input":
+    if name == "input":
         return
     try:
         os.path.abspath(path).encode()  # noqa: PTH100  of a URL as well
     except UnicodeEncodeError:
         cause = "the name is not UTF-8, or that of a folder around it"
-        raise UserError(f"{flag} {path}", cause, "Rename it, or give another folder") from None
+        raise UserError(option(name, path), cause, "Rename it, or give another folder") from None
 
 
 def resolve_name(runner: str) -> str:

@@ -18,7 +18,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, PipelineState
 from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
 from pipeline.runners.engine import Engine, Reach, Run, Submitted, read_counters
 from pipeline.runners.failures import JobCancelledError
@@ -235,7 +235,7 @@ class PortableEngine(Engine):
                 "--environment_config with an image (docs/how-to/flink.md)"
             )
         if cause:
-            raise UserError(f"--runner {self.name}", cause, cure)
+            raise UserError(option("runner", self.name), cause, cure)
 
     def page(self, job_id: str) -> str:  # noqa: ARG002
         """Return the URL of the page on which a job can be watched; empty if there is none."""
@@ -282,7 +282,7 @@ class PortableEngine(Engine):
             pipeline = beam.Pipeline(runner=runner or self.name, argv=arguments)
         except (ValueError, ImportError) as error:
             raise UserError(
-                f"--runner {self.name}",
+                option("runner", self.name),
                 f"Beam cannot create it ({error})",
                 "Give local, or the name of one of Beam's runners with its options after --",
             ) from None

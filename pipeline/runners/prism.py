@@ -13,7 +13,7 @@ import apache_beam
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.job_server import StoppableRunner, stopping
@@ -85,7 +85,7 @@ class PrismEngine(PortableEngine):
             return
         if not Path(location).is_file():
             raise UserError(
-                f"--prism_location {location}" if location else "--runner PrismRunner",
+                f"--prism_location {location}" if location else f"{option('runner')} PrismRunner",
                 "there is no such file" if location else "the program `prism` is not installed",
                 f"Install it with `go install {_PACKAGE}`, or name its path in {LOCATION}",
             )

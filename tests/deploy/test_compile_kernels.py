@@ -9,7 +9,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from deploy.compile_kernels import VOCABULARIES, list_builds
 from pipeline.command_line import JOB
-from pipeline.recipe.recipe import Build
+from pipeline.recipe.build_options import Build
 from tests.tools.jobs import last_wins
 
 PLACES = ("--input", "text", "--tokenizer", "tokenizer.json", "--output", "out")
@@ -19,7 +19,7 @@ PLACES = ("--input", "text", "--tokenizer", "tokenizer.json", "--output", "out")
 def test_every_objective_and_format_is_built(entries: int) -> None:
     built, formats = defaultdict(list), set()
     for name, _, flags in list_builds(entries):
-        _, command = parse([name, *map(str, last_wins(*PLACES, *flags))], JOB)
+        _, command, _ = parse([name, *map(str, last_wins(*PLACES, *flags))], JOB)
         assert isinstance(command, Build)
         built[name].append(command.objective)
         formats.add(command.output_options.output_format)

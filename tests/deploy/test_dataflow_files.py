@@ -17,7 +17,7 @@ from corpusmill.commands.command_line import parse
 from deploy.dataflow import launch
 from pipeline.command_line import JOB
 from pipeline.commands.builds import make_command, make_commands
-from pipeline.recipe.recipe import Build
+from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
 from transforms.tally import shown_here
 
@@ -34,7 +34,7 @@ PRINT_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument
 
 def test_template_parameters_become_a_command_of_the_job() -> None:
     arguments, options = split(launch.command_line(FLAGS))
-    _, command = parse(arguments, JOB)
+    _, command, _ = parse(arguments, JOB)
     assert isinstance(command, Build)
     assert type(command) is make_command(Build, "bert")
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
@@ -145,7 +145,7 @@ def test_a_run_from_the_template_gets_what_was_asked_for(environment: dict[str, 
     # The launcher gets them as flags.
     flags = [f"--{parameter}" for parameter in joined.split(separator)]
     arguments, options = split(launch.command_line(flags))
-    _, command = parse(arguments, JOB)
+    _, command, _ = parse(arguments, JOB)
     assert isinstance(command, Build)
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
     assert command.dataset.tokenizer == "gs://t, u.json"
@@ -170,7 +170,7 @@ def test_a_run_from_here_puts_the_services_options_after_the_jobs(
         "--output", "gs://o", "--", "--max_num_workers=3", environment=environment,
     ).stdout.splitlines()  # fmt: skip
     arguments, options = split(printed)
-    _, command = parse(arguments, JOB)
+    _, command, _ = parse(arguments, JOB)
     assert isinstance(command, Build)
     assert command.dataset.input == ("gs://a b/*", "it's")
     assert command.run.runner == "DataflowRunner"

@@ -13,7 +13,7 @@ import yaml
 
 from corpusmill.commands.command_line import parse
 from pipeline.command_line import JOB
-from pipeline.recipe.recipe import Build
+from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
 
 FLINK = CHECKOUT / "deploy" / "flink"
@@ -97,7 +97,7 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 def test_the_build_is_a_command() -> None:
     [container] = read_build()["spec"]["template"]["spec"]["containers"]
     arguments, _ = split(container["args"])
-    _, command = parse(arguments, JOB)
+    _, command, _ = parse(arguments, JOB)
     assert isinstance(command, Build)
     assert command.run.runner == "FlinkRunner"
     assert command.dataset.resume

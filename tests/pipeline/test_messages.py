@@ -131,12 +131,10 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
     output = tmp_path / "t.json"
     output.write_text("before")
 
-    def fill(path: Path, content: bytes) -> None:
-        with path.open("wb") as stream:
-            stream.write(content[:10])
+    def fill(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fill)
+    monkeypatch.setattr(os, "fsync", fill)
     arguments = ("--input", sample, "--output", output, "--replace")
     run_here("train-tokenizer", *arguments, refused=["the disk is full (No space left on device)"])
     assert output.read_text() == "before"
@@ -151,7 +149,7 @@ def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"pipeline.preparation.{first_file}", fill)
+    monkeypatch.setattr(f"pipeline.folders.{first_file}", fill)
     output = tmp_path / "new" / "out"
     build([sample], tokenizer_path, output, refused=["No space left on device"])
     assert leftovers(tmp_path) in ([], ["new"])

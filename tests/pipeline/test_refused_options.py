@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.commands.arguments import merge_repeats
+from corpusmill.commands.table import load_command
 from corpusmill.console.process import USER_ERROR
+from corpusmill.settings.words import gather_words
+from pipeline.command_line import JOB
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
 # An objective, its flags, and parts of the message.
@@ -97,14 +99,20 @@ def test_what_cannot_be_is_refused_before_any_work(
 @pytest.mark.parametrize(
     ("arguments", "merged"),
     [
-        ("bert --input a b --seed 1", "bert --input a b --seed 1"),
-        ("bert --input a --seed 1 --input b c --replace", "bert --input a b c --seed 1 --replace"),
-        ("bert --input=a --input b", "bert --input a b"),
-        ("bert --max_seq_length=5", "bert --max-seq-length 5"),
+        ("--input a b --seed 1", {"input": ["a", "b"], "seed": ["1"]}),
+        (
+            "--input a --no-wait --input b c --replace",
+            {"input": ["a", "b", "c"], "wait": ["False"], "replace": ["True"]},
+        ),
+        ("--input=a --input b", {"input": ["a", "b"]}),
+        ("--max_seq_length=5", {"max_seq_length": ["5"]}),
     ],
 )
-def test_all_inputs_are_read_however_they_are_given(arguments: str, merged: str) -> None:
-    assert merge_repeats(arguments.split()) == merged.split()
+def test_all_inputs_are_read_however_they_are_given(
+    arguments: str, merged: dict[str, list[str]]
+) -> None:
+    options = load_command("bert", JOB).list_options()
+    assert gather_words(arguments.split(), options) == merged
 
 
 @pytest.mark.parametrize(

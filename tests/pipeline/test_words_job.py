@@ -27,7 +27,7 @@ from pipeline.jobs.build import build
 from pipeline.jobs.corpus_inspection import inspect_corpus
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.recipe import probe
-from pipeline.recipe.recipe import Build
+from pipeline.recipe.build_options import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.tools.jobs import digests, read_manifest_json
 from tests.tools.labelled_words import LabelledWordsOptions

@@ -15,10 +15,14 @@ from pathlib import Path
 
 import msgspec
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import delete_files, locate, read_existing
+from transforms.storage.files import (
+    delete_files,
+    locate,
+    read_existing,
+)
 
 CLAIM = "_RUNNING"
 
@@ -141,7 +145,7 @@ def _refusal(output: str, claim: Claim | None) -> UserError:
     is_known = claim is not None and not claim.is_damaged
     who = f" (process {claim.process} on {claim.host})" if claim and is_known else ""
     return UserError(
-        f"--output {output}",
+        option("output", output),
         f"another run{who} writes into this folder",
         "Wait for it to end, or choose another folder",
     )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.elements import Part
 from transforms.storage.files import (
@@ -237,7 +237,7 @@ def explain_damage(path: str) -> DamagedFileError:
         path,
         "the file does not hold the bytes that were written, as after a power failure or on a "
         "failing disk",
-        "Run the same command with --resume, which makes the file anew",
+        f"Run the same command with {option('resume', True)}, which makes the file anew",
     )
 
 

@@ -41,7 +41,7 @@ _PLAIN = "uncompressed"
 _NAMES_AT_ONCE = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredUrl(Location):
     """A URL of an object store, or of a file system of Beam's.
 

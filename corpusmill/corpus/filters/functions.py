@@ -21,19 +21,19 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.filters.dropping import Step, join_sentences
-from corpusmill.errors import UserError, in_one_line, printable
+from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
 
 Filter = Callable[[str, Mapping[str, Any]], bool | str | None]
 
 # The reasons of other steps, which are counted apart.
-_TAKEN = {"duplicate": "--drop-duplicates", "overlap": "--drop-overlap-with"}
+_TAKEN = {"duplicate": option("drop_duplicates"), "overlap": option("drop_overlap_with")}
 _REASON = re.compile(r"[a-z0-9-]{1,40}")
 _CURE = "Correct the filter; it returns None to keep a document, or a reason such as 'too-short'"
 
 FILTERS: Plugins[Filter] = Plugins(
     "corpusmill.filters",
-    "--filter",
+    "filter",
     {},
     lambda value: cast(Filter, value) if callable(value) else None,
     "a function",
@@ -83,7 +83,7 @@ def _ask(name: str, function: Filter, text: str, metadata: dict[str, Any]) -> st
         answer = function(text, metadata)
     except Exception as error:
         cause = f"it fails on the document {place} ({type(error).__name__}: {in_one_line(error)})"
-        raise UserError(f"--filter {name}", cause, _CURE) from error
+        raise UserError(option("filter", name), cause, _CURE) from error
     if answer is None or answer is True:
         return ""
     if isinstance(answer, str) and _REASON.fullmatch(answer) and answer not in _TAKEN:
@@ -94,4 +94,4 @@ def _ask(name: str, function: Filter, text: str, metadata: dict[str, Any]) -> st
     )
     if isinstance(answer, str) and answer in _TAKEN:
         cause = f"its reason {answer!r} is that of {_TAKEN[answer]}"
-    raise UserError(f"--filter {name}", cause, _CURE)
+    raise UserError(option("filter", name), cause, _CURE)

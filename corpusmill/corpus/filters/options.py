@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 
 @dataclass(frozen=True)
@@ -32,4 +32,4 @@ class FilterOptions:
     def __post_init__(self) -> None:
         if len(set(self.filter)) < len(self.filter):
             cause, cure = "a filter is named twice", "Name each filter once"
-            raise UserError(f"--filter {' '.join(self.filter)}", cause, cure)
+            raise UserError(option("filter", self.filter), cause, cure)

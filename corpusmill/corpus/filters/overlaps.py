@@ -21,7 +21,7 @@ from corpusmill.arrays.distinct import sort_distinct
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import mix
 from corpusmill.corpus.filters.dropping import Step, join_sentences, text_arrays
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 # What a character is to words, in a table by code point; any other entry is the character itself,
 # with its case folded.
@@ -244,7 +244,7 @@ class Passages:
         joined = _join(runs, most)
         if not len(joined):
             cause = f"none of its {ignored:,} passages has {FEWEST_WORDS} words"
-            raise UserError("--drop-overlap-with", cause, "Name files with longer passages")
+            raise UserError(option("drop_overlap_with"), cause, "Name files with longer passages")
         starts = _join(heads, most)
         return cls(joined, starts, np.array(sorted(lengths)), characters, compared, ignored)
 
@@ -268,7 +268,7 @@ def _join(runs: list[npt.NDArray[np.uint64]], most: int) -> npt.NDArray[np.uint6
     if len(joined) > most:
         cause = f"it has more than {most:,} different runs of {RUN_WORDS} words"
         cure = "Name fewer or smaller files: all workers hold them in memory"
-        raise UserError("--drop-overlap-with", cause, cure)
+        raise UserError(option("drop_overlap_with"), cause, cure)
     return joined
 
 

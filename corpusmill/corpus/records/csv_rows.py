@@ -28,7 +28,7 @@ from corpusmill.corpus.text.lines import (
     refuse_lines,
     reject_line,
 )
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 # Enough for a header; a longer one is judged by the run itself.
 _PROBE_BYTES = 2**20
@@ -272,8 +272,8 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         raise no_such_field(file, options.text_field, fields)
     if fields:
         check_columns(file, options.keep_fields, fields)
-    kept = [("--keep-fields", name) for name in options.keep_fields]
-    for flag, name in (("--text-field", options.text_field), *kept):
+    kept = [(option("keep_fields"), name) for name in options.keep_fields]
+    for flag, name in ((option("text_field"), options.text_field), *kept):
         if fields.count(name) > 1:
             cause = f"the header of {file} names it more than once ({', '.join(fields)})"
             raise UserError(f"{flag} {name}", cause, "Rename the other columns")

@@ -25,7 +25,7 @@ from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text
 from corpusmill.corpus.collector import Collector
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 
 def to_text(value: object) -> str | None:
@@ -95,7 +95,7 @@ def check_columns(file: str, keep_fields: Sequence[str], fields: Sequence[str]) 
         if name not in fields:
             names = ", ".join(fields) or "none"
             cause = f"{file} has no such field; its fields are {names}"
-            raise UserError(f"--keep-fields {name}", cause, "Name fields that it has")
+            raise UserError(option("keep_fields", name), cause, "Name fields that it has")
 
 
 # A batch ends early at this many records, which bounds the Python objects made of them.
@@ -221,7 +221,7 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
     """
     names = ", ".join(fields) or "none"
     cause = f"the first record of {file} has no such field; its fields are {names}"
-    return UserError(f"--text-field {text_field}", cause, "Name the field that holds the text")
+    return UserError(option("text_field", text_field), cause, "Name the field that holds the text")
 
 
 @njit

@@ -33,7 +33,7 @@ from corpusmill.corpus.tables.table import (
 )
 from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 
 
 class Fault(NamedTuple):
@@ -311,13 +311,13 @@ def check_table(
         table = open_table(source, source.seek(0, 2), options)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
-        raise UserError(f"--input {file}", cause, "Repair it or leave it out") from None
+        raise UserError(option("input", file), cause, "Repair it or leave it out") from None
     if name not in table.fields:
         raise no_such_field(file, name, list(table.fields))
     if name not in table.text_fields:
         cause = f"in {file} this field holds {table.fields[name]}"
         texts = ", ".join(table.text_fields) or "none here"
-        raise UserError(f"--text-field {name}", cause, f"Name a field that holds text: {texts}")
+        raise UserError(option("text_field", name), cause, f"Name a field that holds text: {texts}")
     check_columns(file, options.keep_fields, list(table.fields))
 
 

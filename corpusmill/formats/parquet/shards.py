@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from corpusmill.arrays.columns import LONGEST_ROW, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet import read_pages
 from corpusmill.corpus.tables.table import TableStream
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet.footer import Chunk, can_be_stored
 from corpusmill.formats.parquet.writer import PagesWriter
@@ -43,7 +43,7 @@ class ParquetFormat(ShardFormat):
             if not can_be_stored(column):
                 cause = f"the column {column.name} has the type {column.dtype}"
                 cure = "Give it integers, or floating-point numbers of 32 or 64 bits"
-                raise UserError("--output-format parquet", cause, cure)
+                raise UserError(option("output_format", "parquet"), cause, cure)
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes each batch as one row group."""

@@ -38,7 +38,7 @@ from corpusmill.arrays.ragged import (
     restore,
     row_lengths,
 )
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
@@ -283,7 +283,7 @@ class TFRecordFormat(ShardFormat):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             cause = f"two columns would have the name {repeated[0]}"
-            raise UserError("--output-format tfrecord", cause, "Choose parquet")
+            raise UserError(option("output_format", "tfrecord"), cause, "Choose parquet")
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""

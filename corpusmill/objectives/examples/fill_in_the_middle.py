@@ -34,7 +34,7 @@ from corpusmill.arrays.randomness import (
     to_below,
     to_uniform,
 )
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.examples.spans import DOCUMENT, FIRST, LENGTH
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
@@ -56,10 +56,11 @@ def require_tokens(tokenizer_name: str, special: SpecialTokens) -> None:
     if missing:
         names = " ".join(f"'{names[0]}'" for names in FIM_TOKENS.values())
         raise UserError(
-            f"--tokenizer {tokenizer_name}",
+            option("tokenizer", tokenizer_name),
             f"it has no special token {', '.join(missing)}, which filling in the middle needs",
             "Add the token to the tokenizer as a special token, or train one with "
-            f"`train-tokenizer --model bpe --special-tokens '<|endoftext|>' {names}`",
+            f"`train-tokenizer {option('model')} bpe {option('special_tokens')} "
+            f"'<|endoftext|>' {names}`",
         )
 
 

@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from corpusmill.arrays.columns import LONGEST_ROW
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import are_integers, check_integers, longest_row
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.load.batches import Collator
@@ -71,7 +71,10 @@ class Padding:
         longest = int(lengths.max(initial=0))
         if self.max_length is not None and longest > self.max_length:
             cause = f"an example of the batch has {longest} tokens"
-            cure = "Use a model with a larger limit, or build with a smaller --max-seq-length"
+            cure = (
+                "Use a model with a larger limit, or build with a smaller "
+                f"{option('max_seq_length')}"
+            )
             raise UserError(f"max_length={self.max_length}", cause, cure)
         if self.padding == "max_length" and self.max_length is not None:
             return self.max_length

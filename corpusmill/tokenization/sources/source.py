@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tokenizers import Tokenizer
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerOptions
 
 CURE = (
@@ -59,12 +59,12 @@ class SourceFile(NamedTuple):
         """
         kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
                  "tiktoken_pattern": "tiktoken file"}  # fmt: skip
-        for option, kind in kinds.items():
-            value = getattr(options, option)
-            if value is not None and option not in applicable:
+        for name, kind in kinds.items():
+            value = getattr(options, name)
+            if value is not None and name not in applicable:
                 raise UserError(
-                    f"--{option.replace('_', '-')} {value}",
-                    f"it is for a {kind}, and --tokenizer {self.name} is a {form}",
+                    option(name, value),
+                    f"it is for a {kind}, and {option('tokenizer', self.name)} is a {form}",
                     "Leave it out",
                 )
 
@@ -89,7 +89,7 @@ class Source:
 
 def refuse(name: str, cause: str, cure: str = CURE) -> NoReturn:
     """Raise the UserError of a tokenizer that cannot be used."""
-    raise UserError(f"--tokenizer {name}", cause, cure) from None
+    raise UserError(option("tokenizer", name), cause, cure) from None
 
 
 def list_merges(ranks: Mapping[str, Any], *, sort_splits: bool) -> list[tuple[str, str]]:

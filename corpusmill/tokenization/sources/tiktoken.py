@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
+from corpusmill.errors import option
 from corpusmill.hub import describe_error
 from corpusmill.tokenization.compiled.byte_level_pieces import CL100K, GPT2, O200K, byte_alphabet
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
@@ -141,7 +142,7 @@ def _guess_pattern(file: SourceFile) -> str:
         if file_name.startswith(published):
             return published
     cause = "neither a tiktoken file nor this one's name says how text is broken into pieces"
-    return file.refuse(cause, f"Give --tiktoken-pattern {PATTERN_CHOICES}")
+    return file.refuse(cause, f"Give {option('tiktoken_pattern', PATTERN_CHOICES)}")
 
 
 def _read_ranks(file: SourceFile) -> dict[bytes, int]:

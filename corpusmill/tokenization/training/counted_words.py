@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import SAMPLE, derive_keys
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import hash_words
 
@@ -205,7 +205,7 @@ def check_words(words: CountedWords) -> None:
         UserError: there are none.
     """
     if not len(words.counts):
-        raise UserError("--input", "it holds no words to train with", "Give files with text")
+        raise UserError(option("input"), "it holds no words to train with", "Give files with text")
 
 
 def choose_words(totals: WordTotals, limits: WordLimits) -> WordChoice:
@@ -250,7 +250,7 @@ def choose_least_count(
     fitting = np.flatnonzero(kept <= most)
     if not len(fitting):
         cause = f"{kept[-1]:,} words are equally frequent, and there are no more frequent ones"
-        raise UserError(f"--max-distinct-words {most}", cause, f"Give {kept[-1]:,} or more")
+        raise UserError(option("max_distinct_words", most), cause, f"Give {kept[-1]:,} or more")
     return int(counts[fitting[0]])
 
 

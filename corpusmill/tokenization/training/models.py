@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
     make_byte_level_counter,
@@ -92,10 +92,13 @@ def model_options(model: str, values: Mapping[str, Any]) -> TrainingOptions:
         UserError: the model has no such option, or does not accept the value.
     """
     names = {name: {field.name for field in fields(one.options)} for name, one in MODELS.items()}
-    for option in values:
-        if option not in names[model]:
-            others = ", ".join(name for name in MODELS if option in names[name])
-            flag = f"--{option.replace('_', '-')}"
+    for given in values:
+        if given not in names[model]:
+            others = ", ".join(name for name in MODELS if given in names[name])
             cure = f"Leave it out, or train one of the models that have it: {others}"
-            raise UserError(f"{flag} with --model {model}", "the model has no such option", cure)
+            raise UserError(
+                f"{option(given)} with {option('model', model)}",
+                "the model has no such option",
+                cure,
+            )
     return MODELS[model].options(**values)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
@@ -37,19 +37,19 @@ class TrainingOptions:
         # The trainers make room for all tokens before they begin, and end the process if they get
         # none.
         is_valid = size is None or size <= MOST_TOKENS
-        check_option("vocab-size", size, is_valid, f"at most {MOST_TOKENS}")
+        check_option("vocab_size", size, is_valid, f"at most {MOST_TOKENS}")
         _check_special_tokens(self.special_tokens)
         for name in self.normalizers:
             if name not in NORMALIZERS:
                 raise UserError(
-                    f"--normalizers {name}",
+                    option("normalizers", name),
                     "this is not a known normalizer",
                     f"Choose from {', '.join(NORMALIZERS)}",
                 )
         most = self.max_distinct_words
-        check_option("max-distinct-words", most, most >= 1, "1 or more")
+        check_option("max_distinct_words", most, most >= 1, "1 or more")
         most = self.max_distinct_bytes
-        check_option("max-distinct-bytes", most, most >= 1, "1 or more")
+        check_option("max_distinct_bytes", most, most >= 1, "1 or more")
 
     @property
     def word_limits(self) -> WordLimits:
@@ -62,7 +62,7 @@ class TrainingOptions:
 
 
 def _check_special_tokens(tokens: Sequence[str]) -> None:
-    value = f"--special-tokens {' '.join(tokens)}"
+    value = option("special_tokens", tokens)
     if not all(tokens):
         raise UserError(value, "one of them is empty", "Give tokens of one character or more")
     if value != value.encode(errors="replace").decode():
@@ -79,7 +79,7 @@ def check_min_frequency(min_frequency: int) -> None:
         UserError: it is one.
     """
     is_valid = 1 <= min_frequency < 2**63
-    check_option("min-frequency", min_frequency, is_valid, f"1 to {2**63 - 1}")
+    check_option("min_frequency", min_frequency, is_valid, f"1 to {2**63 - 1}")
 
 
 def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:
@@ -95,7 +95,9 @@ def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:
     """
     if vocab_size < least:
         raise UserError(
-            f"--vocab-size {vocab_size}", f"{contents} alone need {least}", f"Give {least} or more"
+            option("vocab_size", vocab_size),
+            f"{contents} alone need {least}",
+            f"Give {least} or more",
         )
 
 
@@ -107,7 +109,7 @@ def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
     """
     if unk_token not in special_tokens:
         raise UserError(
-            f"--unk-token {unk_token}",
+            option("unk_token", unk_token),
             f"it is none of the special tokens {' '.join(special_tokens)}",
-            "Name one of them, or add it to --special-tokens",
+            f"Name one of them, or add it to {option('special_tokens')}",
         )

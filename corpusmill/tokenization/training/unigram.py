@@ -30,7 +30,7 @@ from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
@@ -145,7 +145,7 @@ def _choose(counted: CountedWords, options: WordLevelOptions) -> list[str]:
     frequent &= counted.counts >= options.min_frequency
     if not frequent.any():
         raise UserError(
-            f"--min-frequency {options.min_frequency}",
+            option("min_frequency", options.min_frequency),
             "no word occurs this often",
             "Give a smaller number",
         )
@@ -201,15 +201,18 @@ class UnigramOptions(TrainingOptions):
         check_vocab_size(self.vocab_size, least, "the special tokens, the space and a letter")
         allowed = "0.98 to 1, such as 0.9995 for a script of thousands of characters"
         coverage = self.character_coverage
-        check_option("character-coverage", coverage, 0.98 <= coverage <= 1, allowed)
+        check_option("character_coverage", coverage, 0.98 <= coverage <= 1, allowed)
         most = self.max_trained_bytes
-        check_option("max-trained-bytes", most, most >= 1, "1 or more")
+        check_option("max_trained_bytes", most, most >= 1, "1 or more")
 
     def describe_limits(self, words: CountedWords) -> Iterator[str]:
         """Say by what counts are divided."""
         if (copied := words.copied_bytes) > self.max_trained_bytes:
             divisor = copied / self.max_trained_bytes
-            yield f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)"
+            yield (
+                f"trained with counts of words divided by {divisor:,.2f} "
+                f"({option('max_trained_bytes')})"
+            )
 
 
 def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
@@ -345,8 +348,8 @@ def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions)
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().rpartition("] ")[2]
         raise UserError(
-            f"--vocab-size {options.vocab_size}",
+            option("vocab_size", options.vocab_size),
             f"SentencePiece refuses it ({reason})",
-            "Give a larger one, or a smaller --character-coverage",
+            f"Give a larger one, or a smaller {option('character_coverage')}",
         ) from None
     return model.getvalue()

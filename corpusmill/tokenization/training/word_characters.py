@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusmill.arrays import ragged
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.counted_words import CountedWords
 
 _CODES = 0x110000
@@ -44,7 +44,7 @@ def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
     is_known = np.logical_and.reduceat(is_kept[codes], begins)
     if not is_known.any():
         cause = "every word has a character beside these"
-        raise UserError(f"--limit-alphabet {most}", cause, "Give more")
+        raise UserError(option("limit_alphabet", most), cause, "Give more")
     return CountedWords(words.words.filter(pa.array(is_known)), words.counts[is_known])
 
 

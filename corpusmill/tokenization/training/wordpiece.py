@@ -13,7 +13,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.options import (
@@ -57,7 +57,7 @@ class WordPieceOptions(TrainingOptions):
         missing = [token for token in SPECIAL_TOKENS if token not in self.special_tokens]
         if missing:
             raise UserError(
-                f"--special-tokens {' '.join(self.special_tokens)}",
+                option("special_tokens", self.special_tokens),
                 f"BERT's tokenizer also needs {', '.join(missing)}",
                 f"Give {' '.join(SPECIAL_TOKENS)} and your own, in any order",
             )
@@ -65,7 +65,7 @@ class WordPieceOptions(TrainingOptions):
         check_vocab_size(self.vocab_size, least, "the special tokens and a letter")
         check_min_frequency(self.min_frequency)
         limit = self.limit_alphabet
-        check_option("limit-alphabet", limit, limit is None or limit >= 1, "1 or more")
+        check_option("limit_alphabet", limit, limit is None or limit >= 1, "1 or more")
 
 
 def bert_tokenizer(

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed
 from corpusmill.tokenization.words.word_marks import mark
 from corpusmill.tokenization.words.words import WordRule, find_words
@@ -49,7 +49,7 @@ def find_continuing(tokenizer: Tokenizer, model: dict[str, Any]) -> npt.NDArray[
     ids = list(_list_continuing(pieces, prefix))
     if not ids:
         raise UserError(
-            "--words wordpiece",
+            option("words", "wordpiece"),
             "no piece of the tokenizer's vocabulary is marked as one that continues a word, as "
             "##ing is, or as one that begins a word, as in SentencePiece's",
             "Give a WordPiece or SentencePiece tokenizer, or another rule of words, such as "

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.plugins import Plugins
 from corpusmill.tokenization.words.jieba_cutter import FindPhrases, choose_cutter
 from corpusmill.tokenization.words.phrases import Joins, find_joins
@@ -126,7 +126,7 @@ def load_chinese() -> Callable[[str], Spans]:
         import rjieba  # noqa: F401, PLC0415  an extra that few jobs need
     except ImportError:
         raise UserError(
-            "--words jieba",
+            option("words", "jieba"),
             "it needs rjieba, which is not installed",
             "Install the extra 'chinese' (pip install 'corpusmill[chinese]')",
         ) from None
@@ -183,7 +183,7 @@ _OURS = {"jieba": _of_chinese, "unicode": _of_unicode, "wordpiece": _of_pieces}
 # Of our own, which are more than functions, it has the names alone.
 WORDS: Plugins[Callable[[str], Spans]] = Plugins(
     "corpusmill.words",
-    "--words",
+    "words",
     dict.fromkeys(_OURS, cut_unicode),
     lambda value: cast(Callable[[str], Spans], value) if callable(value) else None,
     "a function from a text to the (begin, end) spans of its words",
@@ -234,7 +234,7 @@ def find_words(rule: WordRule, texts: list[str]) -> npt.NDArray[np.int64]:
         pairs = zip(texts, rows, strict=True)
         text, row = next(pair for pair in pairs if _join_spans([pair[0]], [pair[1]]) is None)
         raise UserError(
-            f"--words {rule.name}",
+            option("words", rule.name),
             f"for {text[:60]!r} it returns {str(row)[:120]}, which are not spans of words in it",
             "It must return a list of (begin, end) in characters, in order, apart and not empty",
         )

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from pipeline.runners.job_server import StoppableRunner, stopping
 
 # Names the jar of a job server, for those who cannot download Beam's.
@@ -49,7 +49,7 @@ def check_job_server(arguments: Sequence[str]) -> None:
     view = options.view_as(JobServerOptions)
     if not shutil.which(view.job_server_java_launcher):
         raise UserError(
-            "--runner FlinkRunner",
+            f"{option('runner')} FlinkRunner",
             f"Beam's job server needs Java, and {view.job_server_java_launcher} is not installed",
             "Install Java 11 or 17, or name a running job server with --job_endpoint after --",
         )
@@ -64,7 +64,7 @@ def check_job_server(arguments: Sequence[str]) -> None:
         ) from None
     except (OSError, RuntimeError) as error:
         raise UserError(
-            "--runner FlinkRunner",
+            f"{option('runner')} FlinkRunner",
             f"Beam's job server cannot be downloaded ({error})",
             f"Give the path of its jar with {JAR_VARIABLE}",
         ) from None

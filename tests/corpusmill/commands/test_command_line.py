@@ -55,12 +55,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_the_list_of_commands_is_there_before_anything_slow_is_imported(tmp_path: Path) -> None:
     found = install(tmp_path / "site", "write-an-objective.md")
     shown = run(found, "--help", flags=_TIMES)
-    listed = " ".join(shown.stdout.replace("│", " ").split())
+    listed = " ".join(shown.stdout.split())
     assert shown.returncode == 0
     for entry in list_commands():
-        assert f"• {entry.name} {entry.summary}" in listed
+        assert f" {entry.name} {entry.summary}" in listed
     assert {*OBJECTIVES.names} < {entry.name for entry in list_commands()}
-    assert "• prefix-lm Build a prefix-LM data set: text, and how it goes on." in listed
+    assert " prefix-lm Build a prefix-LM data set: text, and how it goes on." in listed
     assert not list_imports(shown.stderr) & {*_SLOW, "numba", "numpy", "pyarrow", "tokenizers"}
 
 
@@ -101,8 +101,8 @@ def test_the_library_alone_says_how_to_get_the_job(
 
 
 def test_the_library_alone_marks_what_needs_the_job(alone: dict[str, str]) -> None:
-    listed = " ".join(run(alone, "--help", flags=_ALONE).stdout.replace("│", " ").split())
-    assert "of a data set. • verify" in listed
+    listed = " ".join(run(alone, "--help", flags=_ALONE).stdout.split())
+    assert "of a data set. verify" in listed
     assert "Train a tokenizer on a corpus of any size. (needs corpusmill-job)" in listed
 
 

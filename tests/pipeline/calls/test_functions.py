@@ -20,7 +20,8 @@ import corpusmill
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
-from pipeline.calls.keywords import fill_objective
+from pipeline.calls.keywords import fill_command
+from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
 from tests.tools.corpus_files import split_documents
 from tests.tools.jobs import build as build_by_command
@@ -103,8 +104,9 @@ def test_options_are_keywords_or_dataclasses(
     )  # fmt: skip
     assert digests(tmp_path / "first") == digests(tmp_path / "second")
     assert first.manifest.objective == second.manifest.objective
-    preset = fill_objective("bert", "roberta", {"max_seq_length": 32, "seed": 1})
-    assert preset == BertOptions.from_preset("roberta", max_seq_length=32)
+    given = {"input": ("a",), "tokenizer": "t", "output": "o", "preset": "roberta"}
+    filled = fill_command(Build, {**given, "max_seq_length": 32, "seed": 1}, "bert")
+    assert filled.objective == BertOptions.from_preset("roberta", max_seq_length=32)
 
 
 def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path: Path) -> None:
@@ -131,13 +133,13 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"mode": "pack"}, "mode=: it is an option of gpt alone. Leave it out."),
         ({"max_seq_length": 3}, "max_seq_length=3: the value is out of range. Give 5 to 65535."),
         ({"seed": "1"}, "seed='1': the value is not a whole number. Give a whole number."),
-        ({"mask": "dynamc"}, "mask='dynamc': .* 'static', 'dynamic'. Give 'dynamic', perhaps"),
+        ({"mask": "dynamc"}, "mask='dynamc': .* one of static, dynamic. Did you mean dynamic?"),
         ({"sentence_rule": "split"}, "Add language='en', or another code."),
         ({"replace": True, "resume": True}, "replace=True resume=True: one starts over"),
         ({"input_format": "csv"}, "input_format='csv': the input is not files"),
         ({"wait": False}, "wait=False: the data set is returned"),
         ({"documents": {}}, "documents=: it is of type dict. Give DocumentOptions"),
-        ({"preset": "alberta"}, "preset='alberta': the objective has no such preset"),
+        ({"preset": "alberta"}, "preset='alberta': the value is not one of bert-article"),
         ({"temp_location": ""}, "temp_location='': its value is empty"),
         ({"beam_options": "--region=x"}, "beam_options='--region=x': it is not a list"),
         ({"objective": "bart"}, "objective='bart': there is no .* Did you mean 'bert'?"),
@@ -150,7 +152,7 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"input": ["none.txt", "a text"]}, r"input.*none.txt.*: no such file"),
         ({"input": "missing/*.txt"}, r"input='missing/\*.txt': no such file"),
         ({"tokenizer": "none.json"}, "tokenizer='none.json'"),
-        ({"tokenizer": object()}, "the value is not a string"),
+        ({"tokenizer": object()}, "the value is not a text"),
     ],
 )  # fmt: skip
 def test_mistakes_are_raised_in_the_words_of_python(
@@ -264,7 +266,7 @@ def test_documents_are_removed_and_chosen_and_data_sets_joined(
     assert chosen.verify() == []
     assert 0 < len(chosen) < len(rest)
     for wrong, message in (
-        ({"document": ["x"]}, "not a sequence of whole numbers"),
+        ({"document": ["x"]}, "not a list of whole numbers"),
         ({"document": 7, "wait": False, "runner": "prism"}, "wait=False"),
         ({"doc": 7}, r"help\(corpusmill.drop\)"),
         ({}, "Give one of them"),

@@ -14,8 +14,9 @@ from pipeline.assembly import cut_tasks
 from pipeline.options import CorpusOptions
 from pipeline.planning.planned_build import count_tasks, write_sample_text
 from pipeline.planning.sample import choose_parts
+from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import BuildOptions, Recipe, prepare
+from pipeline.recipe.recipe import Recipe, prepare
 
 _TEXT = DocumentOptions(input_format="text")
 

@@ -12,7 +12,8 @@ from corpusmill.errors import UserError
 from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from pipeline.options import CorpusOptions
-from pipeline.recipe.recipe import BuildOptions, prepare
+from pipeline.recipe.build_options import BuildOptions
+from pipeline.recipe.recipe import prepare
 from tests.conftest import CHECKOUT
 
 TOKENS = Column("tokens", "int16", "tokens", 64, role=Role.TOKEN_IDS)

@@ -1,9 +1,9 @@
-"""The options of a command one by one, as its dataclasses declare and document them."""
+"""The options of a dataclass one by one, as it declares and documents them."""
 
 import ast
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
@@ -20,8 +20,12 @@ from typing import (
     is_typeddict,
 )
 
-from corpusmill.commands.command import Choices, Command
-from corpusmill.console.usage_errors import POSITIONAL
+# The types of options whose values are given by their place, and not after a name.
+Positional = Annotated[str, "positional"]
+Positionals = Annotated[tuple[str, ...], "positional"]
+
+# The values of an option whose type does not list them, by its class and its name.
+Choices = Mapping[tuple[type, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,17 @@ class Option:
         hint: its type.
         default: the default; `dataclasses.MISSING` where the option must be given, and None for one
             that may be left out without having a default.
-        text: its documentation.
+        text: its documentation, in one line.
+        title: of the group of options that it belongs to ("run options").
         group: what it has in common with the options beside it, in words.
-        subcommand: the word that must come before it, such as an objective; empty for most.
     """
 
     name: str
     hint: Any
     default: Any
     text: str
+    title: str
     group: str
-    subcommand: str = ""
 
     @property
     def is_required(self) -> bool:
@@ -53,7 +57,17 @@ class Option:
     @property
     def is_positional(self) -> bool:
         """Whether its value is given without its name."""
-        return self.hint in POSITIONAL
+        return self.hint in {Positional, Positionals}
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is set by its name alone."""
+        return self.hint is bool
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes any number of values."""
+        return any(get_origin(kind) is tuple for kind in self.kinds)
 
     @property
     def flag(self) -> str:
@@ -62,7 +76,7 @@ class Option:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The types that its value may have, without marks of the parser."""
+        """The types that its value may have."""
         hint = get_args(self.hint)[0] if get_origin(self.hint) is Annotated else self.hint
         return get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
 
@@ -78,21 +92,24 @@ class Option:
         )
 
 
-def options_of(command: Command, subcommand: str = "") -> list[Option]:
-    """List the options of a command.
+def options_of(kind: Any, choices: Choices | None = None) -> list[Option]:
+    """List the options of a dataclass, and of the dataclasses and typed dictionaries in it.
 
     Args:
-        command: the command.
-        subcommand: the word whose options are wanted, for a command with such words; by default
-            that of the command.
+        kind: the class.
+        choices: the values of options whose types do not list them.
     """
-    return list(_walk(command.options, command.choices, subcommand))
+    return list(_walk(kind, choices or {}, "options"))
 
 
-def subcommands_of(command: Command) -> tuple[str, ...]:
-    """The words of which one may follow the other options, such as objectives; mostly none."""
-    hints = get_type_hints(command.options, include_extras=True).values()
-    return tuple(name for hint in hints for name in _name_parts(hint))
+def is_group(hint: Any) -> bool:
+    """Whether the type of a field is a class of further options."""
+    return is_dataclass(hint) or is_typeddict(hint)
+
+
+def groups_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the classes of the groups of options in a dataclass, by the names of its fields."""
+    return {name: hint for name, hint in get_type_hints(kind).items() if is_group(hint)}
 
 
 @cache
@@ -124,51 +141,29 @@ def document_fields(kind: type) -> dict[str, str]:
 
 def summarize(kind: Any) -> str | None:
     """Return the first paragraph of the docstring of a class of options, as one line."""
-    if not is_dataclass(kind) and not is_typeddict(kind):
+    if not is_group(kind):
         return None
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
 
 
-def _walk(kind: Any, choices: Choices, subcommand: str) -> Iterator[Option]:
-    group = summarize(kind) or ""
-    declared: Mapping[str, Field[Any]] = {}
-    if is_dataclass(kind):
-        declared = {field.name: field for field in fields(kind)}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
+    hints = get_type_hints(kind, include_extras=True)
+    declared = {field.name: field for field in fields(kind)} if is_dataclass(kind) else {}
+    texts, group = document_fields(kind), summarize(kind) or ""
+    for name, hint in hints.items():
         if get_origin(hint) is ClassVar:
             continue
-        parts = _name_parts(hint)
-        if is_dataclass(hint) or is_typeddict(hint):
-            yield from _walk(hint, choices, subcommand)
+        if is_group(hint):
+            inner = name.removesuffix("_options").removesuffix("s").replace("_", " ")
+            yield from _walk(hint, choices, f"{inner} options")
             continue
-        default = default_of(declared[name]) if name in declared else None
-        text = document_fields(kind).get(name, "")
-        if parts:
-            usual = next(word for word, part in parts.items() if isinstance(default, part))
-            yield Option(name, Literal[tuple(parts)], usual, text, group)
-            word = subcommand or usual
-            for option in _walk(parts[word], choices, subcommand):
-                yield replace(option, subcommand=word)
-            continue
+        default = _default_of(declared[name]) if name in declared else None
         listed = choices.get((kind, name))
-        yield Option(name, Literal[listed] if listed else hint, default, text, group)
+        hint = Literal[listed] if listed else hint  # noqa: PLW2901
+        yield Option(name, hint, default, texts.get(name, ""), title, group)
 
 
-def _name_parts(hint: Any) -> dict[str, Any]:
-    """The classes of a union of options, by the words that choose them."""
-    if get_origin(hint) not in {Union, UnionType}:
-        return {}
-    return {
-        mark.name: get_args(member)[0]
-        for member in get_args(hint)
-        if get_origin(member) is Annotated
-        for mark in get_args(member)[1:]
-        if getattr(mark, "name", None)
-    }
-
-
-def default_of(field: Field[Any]) -> Any:
-    """Return the default of an option; `dataclasses.MISSING` where it must be given."""
+def _default_of(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
     return field.default_factory() if field.default_factory is not MISSING else MISSING

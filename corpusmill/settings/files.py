@@ -2,14 +2,20 @@
 
 import re
 import tomllib
-from collections.abc import Hashable
-from difflib import get_close_matches
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import yaml
 
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import Mention, UserError, as_flag, first_line
+from corpusmill.settings.options import Option
+from corpusmill.settings.values import read_value
+from corpusmill.settings.words import refuse_unknown
+
+# The key of the options that follow after -- on the command line.
+BEAM = "beam"
 
 _HELP = "`corpusmill config COMMAND` prints such a file"
 _SUFFIXES = (".yaml", ".yml", ".toml")
@@ -104,15 +110,59 @@ def _parse(flag: str, text: str, is_toml: bool) -> Any:
         raise UserError(flag, f"it is not YAML: {first_line(error)}", "Correct it") from None
 
 
-def refuse_unknown(path: str, key: str, known: list[str], see: str) -> UserError:
-    """The error for a name that no option has.
+def read_options(
+    path: str, content: Mapping[str, Any], options: Sequence[Option]
+) -> dict[str, Any]:
+    """Return the values that a file gives to options, by their names.
 
     Args:
         path: the file.
-        key: the name.
-        known: the names of all options.
-        see: what explains them.
+        content: of the file, by name.
+        options: those that it may set.
+
+    Raises:
+        UserError: it has another option, or a value that an option does not take.
     """
-    close = get_close_matches(key, known, 2)
-    cure = f"Did you mean {' or '.join(close)}? " if close else ""
-    return UserError(f"{path}: {key}", "there is no such option", f"{cure}{see}")
+    by_name = {declared.name: declared for declared in options}
+    values = {}
+    for name, value in content.items():
+        if name not in by_name:
+            raise refuse_unknown(name, [*by_name, BEAM], _HELP, f"{path}: ")
+        declared = by_name[name]
+        is_left_out = value in (None, "None") and NoneType not in declared.kinds
+        if not (is_left_out and declared.default is None):
+            values[name] = read_value(declared, value)
+    return values
+
+
+def list_beam_options(path: str, options: Any, given: Sequence[str]) -> Iterator[str]:
+    """Yield Beam's own options in a file as words, except those that are given after `--`.
+
+    Args:
+        path: the file.
+        options: what it has under `beam`, by name; None for nothing.
+        given: the words after `--`.
+
+    Raises:
+        UserError: they are not options by name, each with a single value or a list.
+    """
+    if options is None:
+        return
+    if not isinstance(options, dict):
+        cure = "Write `project: NAME` and the like below it"
+        raise UserError(f"{path}: {BEAM}", "it does not have Beam's options by name", cure)
+    names = {word.partition("=")[0] for word in given}
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict | list) or one == "":
+                cure = "Give a text, a number, or true"
+                raise UserError(f"{path}: {BEAM}: {name}", "it is not a single value", cure)
+            if f"--{name}" not in names and one is not None and one is not False:
+                yield f"--{name}" if one is True else f"--{name}={one}"
+
+
+def as_entry(path: str, names: Collection[str], mention: Mention) -> str:
+    """Spell an option as in the file if the file gives it, and otherwise as a flag."""
+    if mention.name not in names:
+        return as_flag(mention)
+    return f"{path}: {mention.name}{': ' if mention.words else ''}{mention.words}"
