@@ -93,9 +93,9 @@ def locate(text: str) -> Location:
             home folder that does not exist.
     """
     scheme = scheme_of(text)
-    if scheme in {None, "file"}:
+    if scheme is None:
         return location.locate(text)
-    check_client(str(scheme))
+    check_client(scheme)
     if not is_object_path(text):
         try:
             beam_file_systems().get_filesystem(text)

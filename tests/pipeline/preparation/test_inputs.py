@@ -163,6 +163,9 @@ def test_a_path_is_absolute_and_a_url_as_it_is(corpus: Path) -> None:
     assert locate("more/../a.txt").url == str(corpus / "a.txt")
     assert str(locate("more/../a.txt")) == "more/../a.txt"
     assert locate("gs://bucket/../a/").url == "gs://bucket/../a"
+    assert locate("more/../a.txt") == locate("./a.txt")
+    with pytest.raises(UserError, match="no installed file system knows"):
+        locate("file:///a")  # other machines would take it for theirs
 
 
 @pytest.mark.parametrize("name", ["t.json", "tokenizer_config.json"])
