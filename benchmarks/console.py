@@ -1,14 +1,11 @@
 """The command lines of the benchmarks, and the tables that they print."""
 
 import argparse
-import sys
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.table import Table
 
-# Redirected output is not wrapped.
-CONSOLE = Console(width=None if sys.stdout.isatty() else 260, highlight=False)
+CONSOLE = Console(highlight=False, soft_wrap=True)
 
 _HELP = {
     "bytes": "size of the synthetic corpus",
@@ -38,20 +35,26 @@ def make_parser(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
 
 
 def print_table(headings: Iterable[str], rows: Iterable[Iterable[str]], title: str = "") -> None:
-    """Print a table; all columns but the first are numbers."""
-    table = Table(title=title or None)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*row)
-    CONSOLE.print(table)
+    """Print a table in Markdown, which stands on the page of figures as it is.
+
+    Args:
+        headings: of the columns; all columns but the first are numbers.
+        rows: the cells of each row. A row may be shorter than the headings.
+        title: the heading of the first column, if that has none of its own.
+    """
+    first, *others = headings
+    lines = [[first or title, *others], *map(list, rows)]
+    for line in lines:
+        line.extend([""] * (len(lines[0]) - len(line)))
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    print()  # ends a table before this one
+    for line in lines:
+        name, *cells = line
+        padded = [f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)]
+        print(f"| {' | '.join([f'{name:<{widths[0]}}', *padded])} |", flush=True)
 
 
 def report(message: str) -> None:
     """Print a line about the progress."""
     CONSOLE.print(message, style="dim")
-
-
-def verdict(*, is_met: bool) -> str:
-    """Return whether a bar is met, in one word."""
-    return "met" if is_met else "missed"

@@ -11,6 +11,7 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     drop                documents removed from a data set, with every row that holds their text
     subset              a data set of some documents of another one
     merge               data sets joined to one
+    BertOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options    what `build` builds
 
 What a trainer needs, and what `build` returns:
 
@@ -24,71 +25,98 @@ What a trainer needs, and what `build` returns:
     Stage               proportions that hold for a part of the training
     curriculum          an order that reads a data set in stages, such as the shortest first
     collator_for        a model's arguments from rows
+    Batches             batches of any order and size: of samples, an order, and
+    FixedBatches, LengthBatches     batches of one size, or of samples of similar length
+    padding_share       how much of the batches of an epoch is padding; PaddingShare counts it
+    TokenWindows        windows of a stream of tokens, of any length and stride
+    EpochBatchSampler   the batches of a MapDataset, for DataLoader
+    document_attention  a mask that keeps the attention of packed rows within a document
     push                a data set to the Hugging Face hub
     verify              every byte, row and count of a data set compared with its manifest
+    read_rejects        what a build could not read, each a Reject or many in columns
+    UserError           the exception for a mistake of a caller, in one message
+
+These names are stable, as are those of `corpusmill.extending` and `transforms`; modules are not.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from corpusmill.lazy_names import lazy_names
+
 if TYPE_CHECKING:
+    from corpusmill.corpus.batches import Reject as Reject
+    from corpusmill.corpus.reject_lines import read_rejects as read_rejects
     from corpusmill.dataset.verify import verify as verify
+    from corpusmill.errors import UserError as UserError
     from corpusmill.job import build as build
     from corpusmill.job import drop as drop
     from corpusmill.job import inspect_corpus as inspect_corpus
     from corpusmill.job import merge as merge
     from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
+    from corpusmill.objectives.bert import BertOptions as BertOptions
+    from corpusmill.objectives.electra import ElectraOptions as ElectraOptions
+    from corpusmill.objectives.ernie import ErnieOptions as ErnieOptions
+    from corpusmill.objectives.gpt import GptOptions as GptOptions
+    from corpusmill.objectives.t5 import T5Options as T5Options
     from corpusmill.publishing.push import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
     from corpusmill.reading.data_set import DataSet as DataSet
     from corpusmill.reading.data_set import Dataset as Dataset
+    from corpusmill.reading.load.batches import Batches as Batches
     from corpusmill.reading.load.loader import Loader as Loader
     from corpusmill.reading.make_batches import make_batches as make_batches
     from corpusmill.reading.order.curriculum import curriculum as curriculum
+    from corpusmill.reading.order.length_batches import LengthBatches as LengthBatches
     from corpusmill.reading.order.mixture import mix as mix
+    from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
+    from corpusmill.reading.padding_share import PaddingShare as PaddingShare
+    from corpusmill.reading.padding_share import padding_share as padding_share
+    from corpusmill.reading.token_windows import TokenWindows as TokenWindows
+    from corpusmill.reading.torch.dataset import EpochBatchSampler as EpochBatchSampler
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
     from corpusmill.reading.torch.dataset import TensorLoader as TensorLoader
+    from corpusmill.reading.torch.document_attention import document_attention as document_attention
     from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
 
     __version__: str
+else:
+    _load, __dir__ = lazy_names(
+        __name__,
+        {
+            "corpusmill.corpus.batches": "Reject",
+            "corpusmill.corpus.reject_lines": "read_rejects",
+            "corpusmill.dataset.verify": "verify",
+            "corpusmill.errors": "UserError",
+            "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
+            "corpusmill.objectives.bert": "BertOptions",
+            "corpusmill.objectives.electra": "ElectraOptions",
+            "corpusmill.objectives.ernie": "ErnieOptions",
+            "corpusmill.objectives.gpt": "GptOptions",
+            "corpusmill.objectives.t5": "T5Options",
+            "corpusmill.publishing.push": "push",
+            "corpusmill.reading.collate.collators": "collator_for",
+            "corpusmill.reading.data_set": "DataSet Dataset",
+            "corpusmill.reading.load.batches": "Batches",
+            "corpusmill.reading.load.loader": "Loader",
+            "corpusmill.reading.make_batches": "make_batches",
+            "corpusmill.reading.order.curriculum": "curriculum",
+            "corpusmill.reading.order.length_batches": "LengthBatches",
+            "corpusmill.reading.order.mixture": "mix",
+            "corpusmill.reading.order.schedule": "FixedBatches",
+            "corpusmill.reading.order.stages": "Stage",
+            "corpusmill.reading.padding_share": "PaddingShare padding_share",
+            "corpusmill.reading.token_windows": "TokenWindows",
+            "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
+            "corpusmill.reading.torch.document_attention": "document_attention",
+            "corpusmill.reading.torch.streaming": "StreamingDataset",
+        },
+    )
 
-_MODULES = {
-    "DataSet": "corpusmill.reading.data_set",
-    "Dataset": "corpusmill.reading.data_set",
-    "Loader": "corpusmill.reading.load.loader",
-    "MapDataset": "corpusmill.reading.torch.dataset",
-    "Stage": "corpusmill.reading.order.stages",
-    "StreamingDataset": "corpusmill.reading.torch.streaming",
-    "TensorLoader": "corpusmill.reading.torch.dataset",
-    "build": "corpusmill.job",
-    "collator_for": "corpusmill.reading.collate.collators",
-    "curriculum": "corpusmill.reading.order.curriculum",
-    "drop": "corpusmill.job",
-    "inspect_corpus": "corpusmill.job",
-    "make_batches": "corpusmill.reading.make_batches",
-    "merge": "corpusmill.job",
-    "mix": "corpusmill.reading.order.mixture",
-    "push": "corpusmill.publishing.push",
-    "subset": "corpusmill.job",
-    "train_tokenizer": "corpusmill.job",
-    "verify": "corpusmill.dataset.verify",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
+    def __getattr__(name: str) -> Any:
+        if name != "__version__":
+            return _load(name)
         from importlib.metadata import version  # noqa: PLC0415  takes a while, and few need it
 
-        value: Any = version("corpusmill")
-    elif name in _MODULES:
-        value = getattr(import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, "__version__"})
+        return version("corpusmill")

@@ -49,6 +49,8 @@ def option(name: str, value: object = _UNSAID, *, is_flag: bool = True) -> str:
         Python, and "num_shards: 3" of a file of options.
     """
     words = literal = ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if value is not _UNSAID:
         is_list = isinstance(value, list | tuple)
         words = " ".join(map(str, value)) if is_list else str(value)  # type: ignore[call-overload]

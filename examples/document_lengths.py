@@ -17,9 +17,8 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from corpusmill.corpus.options import DocumentOptions
-from transforms.corpus.documents import DOCUMENTS, ReadDocuments, TokenizeDocuments
-from transforms.corpus.read import REJECTS
+from corpusmill.extending import DocumentOptions
+from transforms import DOCUMENTS, REJECTS, ReadDocuments, TokenizeDocuments
 
 
 class CountLengths(beam.DoFn):

@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
-from corpusmill import DataSet, TensorLoader, collator_for, make_batches
-from corpusmill.errors import UserError, check_option
+from corpusmill import DataSet, TensorLoader, UserError, collator_for, make_batches
 from examples.loss_curves import SMOOTHED, Losses, draw_losses, find_baselines, judge
 
 
@@ -148,7 +147,9 @@ def open_data(options: argparse.Namespace) -> tuple[DataSet, DataSet]:
     """
     for name in ("steps", "batch_size", "hidden_size", "save_every", "validation_batches"):
         value = getattr(options, name)
-        check_option(name.replace("_", "-"), value, value >= 1, "1 or more")
+        if value < 1:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} {value}", "the value is out of range", "Give 1 or more")
     data_set = DataSet(options.data)
     if "next_sentence_label" not in {column.name for column in data_set.columns}:
         cause = "its examples have no labels of the next sentence, which this program learns"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
 from pipeline.recipe.header import describe

@@ -11,6 +11,7 @@ shards as token ids, and a shard builds all of its examples itself.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import apache_beam as beam
 
@@ -18,24 +19,32 @@ from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.options import OutputOptions
+from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
-from transforms.build.examples import SHARDS, BuildShards, ShardOptions
-from transforms.build.provenance import ProvenanceOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from transforms.build import SHARDS, BuildShards, ProvenanceOptions, ShardOptions
 from transforms.commit.commit import CommitDataset
 from transforms.commit.contents import CommitOptions, Decision
-from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, StoredPassages
+from transforms.corpus.duplicates import (
+    TASKS,
+    Comparison,
+    FindDuplicates,
+    Screening,
+    StoredPassages,
+)
 from transforms.corpus.known_texts import FindKnown, Held, Search
+from transforms.corpus.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
 from transforms.corpus.plan import Plan, PlanTasks
 from transforms.corpus.pool import CANDIDATES, POOL, PoolOptions, WritePool
 from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.corpus.read import READ_RANGES, REJECTS
-from transforms.corpus.screening import Screening
 from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import Task
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle.segments import GatherShards, Routes
+from transforms.storage.file_systems import join_path
 from transforms.tally import COUNTS, SKETCHES, Count
 
 
@@ -171,4 +180,48 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         job.place,
         job.plan.tasks,
         job.commit.fan_in,
+    )
+
+
+_NUMBERS = "numbers.json"
+
+
+def numbers_path(job: Job) -> str:
+    """The path of the file that the last stage writes."""
+    return join_path(job.place.temp_folder, _NUMBERS)
+
+
+def measure_job(
+    pipeline: beam.Pipeline, job: Job, tokenizer: TokenizerFile, sample_tokens: int
+) -> None:
+    """Add the stages to a pipeline.
+
+    Args:
+        pipeline: a new one.
+        job: as for a build.
+        tokenizer: the job's tokenizer.
+        sample_tokens: the size of the sample.
+    """
+    measure = partial(
+        measure_tokens,
+        special=tokenizer.special,
+        vocab_size=tokenizer.vocab_size,
+        marked=bool(job.objective.words),
+        cut=bool(job.tokenizing.cuts),
+    )
+    tasks, counts = plan_tasks(pipeline, job)
+    measured = tasks | "MeasureDocuments" >> MeasureDocuments(
+        plan_preparation(job, sample_tokens), measure
+    )
+    drawn = measured[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, sample_tokens))
+    options = CollectOptions(
+        job.objective,
+        job.output_options,
+        job.layout,
+        job.commit.expected,
+        numbers_path(job),
+    )
+    counts += [measured[COUNTS], drawn[COUNTS]]
+    _ = drawn[POOL] | "CollectNumbers" >> CollectNumbers(
+        options, counts, measured[LARGEST], measured[REJECTS], (measured[SKETCHES],)
     )

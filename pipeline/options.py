@@ -10,6 +10,45 @@ from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NA
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.gigatoken_engine import Engine
 
+_DECIMAL, _BINARY = 1000, 1024
+_PREFIXES = "kMGTP"
+_UNITS = {"B": 1, "": 1}
+for _power, _prefix in enumerate(_PREFIXES, 1):
+    _UNITS |= {f"{_prefix}B": _DECIMAL**_power, f"{_prefix}iB": _BINARY**_power}
+    _UNITS[_prefix] = _DECIMAL**_power
+_BY_NAME = {name.lower(): factor for name, factor in _UNITS.items()}
+_SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*([a-z]*)", re.IGNORECASE)
+_CURE = "Give a number and a unit, such as 300GB, 5TB or 1.5TiB"
+
+
+def parse_size(name: str, size: int | str) -> int:
+    """Parse a number of bytes.
+
+    Args:
+        name: of the option that has the value.
+        size: a number of bytes; or a number and B, kB, MB, GB, TB or PB (powers of 1,000), or KiB
+            to PiB (powers of 1,024), in any case.
+
+    Raises:
+        UserError: it is not a size, or less than one byte.
+
+    Example:
+        "1.5TiB" is 1,649,267,441,664, and "5TB" is 5,000,000,000,000.
+    """
+    text = str(size)
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UserError(option(name, text), "it is not a size", _CURE)
+    number, unit = match[1].replace("_", "").replace(",", ""), match[2]
+    if unit.lower() not in _BY_NAME:
+        units = ", ".join(name for name in _UNITS if name.endswith("B"))
+        raise UserError(option(name, text), f"{unit} is not one of the units {units}", _CURE)
+    parsed = round(float(number) * _BY_NAME[unit.lower()])
+    if parsed < 1:
+        raise UserError(option(name, text), "it is less than one byte", _CURE)
+    return parsed
+
+
 _SOURCE = re.compile(rf"({SOURCE_NAME})=(.+?)(?:@(\d+(?:\.\d+)?))?", re.DOTALL)
 # The names of shards have five digits.
 MAX_SHARDS = 99_999
@@ -110,8 +149,9 @@ class DatasetOptions(CorpusOptions):
     """Folder of the data set: a new or an empty one."""
     provenance: bool = True
     """Write beside the shards where each row comes from: its documents, their places in the input,
-    and which of their tokens it holds (`corpusmill trace`). This takes up to 2 % of the data set's
-    bytes."""
+    and which of their tokens it holds (`corpusmill trace`, or SQL). This takes 1.7 % of the
+    shards' bytes for articles in rows of 512 tokens, twice as much in rows of 128 tokens or where
+    each paragraph is a document, and up to 6 % where such a document is a row of its own."""
     max_rejects: float | None = None
     """How many rejects are allowed, as a number (100) or as a share (0.001) of the input's lines
     and rows, of its bytes, and of its files for those that end early; all by default."""

@@ -4,9 +4,6 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from tests.conftest import CHECKOUT
 
@@ -15,8 +12,10 @@ _OUTSIDE_ROOMS = {
     "__init__.py",
     "__main__.py",
     "errors.py",
+    "extending.py",
     "hub.py",
     "job.py",
+    "lazy_names.py",
     "location.py",
     "plugins.py",
     "py.typed",
@@ -77,9 +76,13 @@ def _join(spans: list[tuple[int, int]]) -> set[int]:
     return {line for start, end in spans for line in range(start, end + 1)}
 
 
-def _list_modules() -> list[str]:
-    paths = (path for package in _PRODUCT for path in (CHECKOUT / package).rglob("*.py"))
-    return sorted(str(path.relative_to(CHECKOUT)) for path in paths)
+def _find_excesses(source: str) -> Iterator[str]:
+    """Yield what exceeds a limit in a module."""
+    lines = source.count("\n")
+    if lines > _FILE_LINES:
+        yield f"{lines} lines"
+    yield from find_long_functions(source)
+    yield from find_wide_signatures(source)
 
 
 def test_the_library_consists_of_rooms() -> None:
@@ -87,12 +90,14 @@ def test_the_library_consists_of_rooms() -> None:
     assert files <= _OUTSIDE_ROOMS
 
 
-@pytest.mark.parametrize("module", _list_modules())
-def test_modules_keep_the_limits(module: str) -> None:
-    source = Path(CHECKOUT, module).read_text(encoding="utf-8")
-    assert source.count("\n") <= _FILE_LINES
-    assert not list(find_long_functions(source))
-    assert not list(find_wide_signatures(source))
+def test_modules_keep_the_limits() -> None:
+    modules = sorted(path for package in _PRODUCT for path in (CHECKOUT / package).rglob("*.py"))
+    assert modules
+    assert not [
+        f"{module.relative_to(CHECKOUT)}: {excess}"
+        for module in modules
+        for excess in _find_excesses(module.read_text(encoding="utf-8"))
+    ]
 
 
 _SAMPLE = '''

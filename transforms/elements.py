@@ -1,13 +1,11 @@
-"""The elements that pass between stages, and their coders, which never pickle.
+"""The elements that pass between stages; `transforms.coders` says how they are encoded.
 
 Each is a small named tuple. Documents and examples do not travel: they go through files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-from apache_beam import coders
+from typing import NamedTuple
 
 
 class Part(NamedTuple):
@@ -110,8 +108,8 @@ class ReadRange(NamedTuple):
     checksum: int
 
 
-# Parts of a shard that tell where its rows come from: the rows, and documents at home there.
-ROWS, DOCUMENTS = -1, -2
+# Parts of a shard that tell where its rows come from: their spans, and documents at home there.
+SPANS, DOCUMENTS = -1, -2
 
 
 class WrittenFile(NamedTuple):
@@ -120,7 +118,7 @@ class WrittenFile(NamedTuple):
     Attributes:
         shard: number of the shard; the shards of validation follow those of train.
         part: which of the shard's files this is, in the order of the format's suffixes; 0 is the
-            shard itself, the others are its companions. ROWS and DOCUMENTS are its provenance.
+            shard itself, the others are its companions. SPANS and DOCUMENTS are its provenance.
         path: temporary file.
         rows: number of examples; 0 for a companion.
         tokens: sum of the examples' lengths; 0 for a companion.
@@ -175,14 +173,6 @@ class Candidates(NamedTuple):
             Part(self.path, self.offset, self.sizes_length, self.sizes_checksum),
             Part(self.path, middle, self.stream_length, self.stream_checksum),
         )
-
-
-# Several collections by name, as `with_outputs` returns them. Beam checks the type of a single
-# collection only, and warns about every other hint.
-NamedOutputs = Any
-
-for _element in (Task, LinesFile, Segment, WrittenFile, Candidates, ReadRange):
-    coders.registry.register_coder(_element, coders.RowCoder)
 
 
 # The cost of opening a file, as the number of bytes that could be read in the same time.

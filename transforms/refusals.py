@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from corpusmill.corpus.filters.known_texts import KNOWN, NOTHING_LEFT
+from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
 from corpusmill.dataset.accounting import (
     count_dropped,
     measure_rejected_records,

@@ -29,7 +29,7 @@ from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.verify import Totals
 from corpusmill.errors import UserError
 from corpusmill.location import Location
-from transforms.elements import NamedOutputs
+from transforms.coders import NamedOutputs
 from transforms.shuffle.trees import read_collected
 from transforms.tally import COUNTS, Count, Tally
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.builds import read_local
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.commands.command_line import parse
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.formats.options import OutputOptions
@@ -34,8 +34,7 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
 from pipeline.command_line import JOB
 from pipeline.recipe.build_options import Build
 

@@ -27,13 +27,12 @@ from statistics import median
 from tokenizers import Tokenizer
 
 from benchmarks.builds import FOLDER, MEGABYTE, build, read_local, remove
-from benchmarks.console import CONSOLE, make_parser, print_table, report, verdict
+from benchmarks.console import CONSOLE, make_parser, print_table, report
 from benchmarks.measure import Measurement, measure_command, median_ratio, take_turns
 from corpusmill.tokenization.sources.read import read_tokenizer
 
 _PEER, _OWN, _GIGATOKEN = "preprocess_data_fast.py", "ours", "ours, with gigatoken"
 _DOCUMENT_BYTES = 4000
-_SPEED_BAR, _MEMORY_BAR = 1.2, 1024
 _BLOCK_BYTES = 2**20
 
 
@@ -176,11 +175,6 @@ def main() -> None:
         names = [name for name in ("own", "gigatoken") if (folder / name).exists()]
         for line in compare(folder, names, arguments.shards):
             CONSOLE.print(line)
-        for name in runs.keys() - {_PEER}:
-            pairs = ([run.seconds for run in runs[each]] for each in (_PEER, name))
-            ratio, most = median_ratio(*pairs), max(run.peak_mib for run in runs[name])
-            is_met = ratio >= _SPEED_BAR and most <= _MEMORY_BAR
-            CONSOLE.print(f"{name}: {ratio:.2f} times, {most:,.0f} MiB: {verdict(is_met=is_met)}")
     for name in ("own", "gigatoken"):
         remove(folder / name)
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import median_ratio, take_turns, time_call
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
@@ -148,14 +148,14 @@ def measure(
         seconds = take_turns(calls, rounds)
         rates = [f"{megabytes / median(seconds[way]):,.0f}" for way in ("bare", "reader")]
         share = median_ratio(seconds["bare"], seconds["reader"])
-        yield [format_.name, f"{path.stat().st_size / MEGABYTE:,.1f}", *rates, f"{share:.0%}"]
+        yield [format_.name, f"{path.stat().st_size / MEGABYTE:,.1f}", *rates, f"{share:.2f}"]
 
 
 def main() -> None:
     """Measure and print the table."""
     parser = make_parser(__doc__, folder=FOLDER, bytes=100 * MEGABYTE, rounds=5)
     arguments = parser.parse_args()
-    headings = ("", "file, MB", "bare loop, MB/s", "reader, MB/s", "reader of bare loop")
+    headings = ("MB/s", "MB of the file", "bare loop", "corpusmill", "times bare loop")
     rows = measure(FORMATS, arguments.folder, arguments.bytes, arguments.rounds)
     print_table(headings, rows)
 

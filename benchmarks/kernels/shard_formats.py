@@ -2,9 +2,9 @@
 
     python -m benchmarks.kernels.shard_formats --length 512
 
-The data are BERT examples of nearly full length with 20 predictions, padded and ragged. The table
-shows examples per second of processor time on one core, and bytes per example. The plain ways are
-Arrow's writer with the same encoding, and two that make a Python object of each example: protobuf's
+The data are BERT examples of nearly full length with 20 predictions, not padded. The table shows
+examples per second of processor time on one core, and bytes per example. The plain ways are Arrow's
+writer with the same encoding, and two that make a Python object of each example: protobuf's
 deterministic serialization, framed as TFRecord with the same bytes, and fastavro's writer.
 """
 
@@ -23,10 +23,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import time_call
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import arrow_schema, pad_rows
-from corpusmill.arrays.ragged import is_padded
+from corpusmill.arrays.columns import arrow_schema
 from corpusmill.formats.avro import schema_of
-from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord.shards import features_of, masked_checksum
 from corpusmill.objectives.bert import Bert, BertOptions
@@ -59,18 +58,6 @@ def make_examples(length: int, rows: int) -> tuple[Bert, pa.RecordBatch]:
         offsets = np.concatenate([[0], np.cumsum(own_lengths)])
         columns.append(ragged.to_arrow(make(offsets[-1]).astype(column.dtype), offsets))
     return bert, ragged.to_batch(columns, arrow_schema(bert.columns))
-
-
-def pad(bert: Bert, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows padded."""
-    columns = []
-    for column, array in zip(bert.columns, batch.columns, strict=True):
-        if column.width:
-            matrix = pad_rows(*ragged.from_arrow(array), column.width, column.pad)
-            columns.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
-        else:
-            columns.append(array)
-    return ragged.to_batch(columns, arrow_schema(bert.columns, padded=True))
 
 
 def define_example() -> Any:
@@ -166,16 +153,15 @@ def time_best(rounds: int, call: Callable[[], _Result]) -> tuple[_Result, float]
 
 def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[list[str]]:
     """Yield a row of the table for each format and codec."""
-    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
     name: Literal["parquet", "tfrecord", "avro"]
     for name in ("parquet", "tfrecord", "avro"):
         for compression in FORMATS[name].compressions:
-            options = resolve(OutputOptions(name, padding, compression), bert.columns)
+            options = resolve(OutputOptions(name, "do_not_pad", compression), bert.columns)
             content, write_seconds = time_best(rounds, partial(write_shard, bert, batch, options))
             table, read_seconds = time_best(rounds, partial(read_shard, bert, content, options))
             assert table.equals(pa.Table.from_batches([batch]))
             yield [
-                f"{name}, {compression} {options.compression_level or ''}, {padding}",
+                f"{name}, {compression} {options.compression_level or ''}".strip(),
                 f"{batch.num_rows / write_seconds:,.0f}",
                 f"{batch.num_rows / read_seconds:,.0f}",
                 f"{len(content) / batch.num_rows:,.0f}",
@@ -184,23 +170,20 @@ def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[
 
 def measure_arrow(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[list[str]]:
     """Yield a row of the table for Arrow's writer with each codec that it is compared with."""
-    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
     for compression in ("zstd", "none"):
         content, seconds = time_best(rounds, partial(write_by_arrow, compression, bert, batch))
         rate, size = batch.num_rows / seconds, len(content) / batch.num_rows
-        name = f"plain: Arrow, {compression}, {padding}"
-        yield [name, f"{rate:,.0f}", "", f"{size:,.0f}"]
+        yield [f"Arrow's writer, {compression}", f"{rate:,.0f}", "", f"{size:,.0f}"]
 
 
 def measure_plain(bert: Bert, batch: pa.RecordBatch) -> Iterator[list[str]]:
     """Yield a row of the table for each plain way; protobuf must write the shard's bytes."""
-    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
-    options = resolve(OutputOptions("tfrecord", padding, "none"), bert.columns)
+    options = resolve(OutputOptions("tfrecord", "do_not_pad", "none"), bert.columns)
     assert write_by_protobuf(bert, batch) == write_shard(bert, batch, options)
     for name, write in (("protobuf", write_by_protobuf), ("fastavro", write_by_fastavro)):
         content, seconds = time_best(2, partial(write, bert, batch))
         rate, size = batch.num_rows / seconds, len(content) / batch.num_rows
-        yield [f"plain: {name}, {padding}", f"{rate:,.0f}", "", f"{size:,.0f}"]
+        yield [f"{name}, none", f"{rate:,.0f}", "", f"{size:,.0f}"]
 
 
 def main() -> None:
@@ -209,13 +192,14 @@ def main() -> None:
     parser.add_argument("--length", type=int, nargs="+", default=[512, 128])
     arguments = parser.parse_args()
     for length in arguments.length:
-        bert, ragged_rows = make_examples(length, arguments.rows)
-        rows: list[list[str]] = []
-        for batch in (pad(bert, ragged_rows), ragged_rows):
-            rows += measure_formats(bert, batch, arguments.rounds)
-            rows += measure_arrow(bert, batch, arguments.rounds)
-            rows += measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]))
-        print_table((f"length {length}", "written/s", "read/s", "bytes per example"), rows)
+        bert, batch = make_examples(length, arguments.rows)
+        head = pa.concat_batches([batch.slice(0, _PLAIN_ROWS)])
+        rows = [
+            *measure_formats(bert, batch, arguments.rounds),
+            *measure_arrow(bert, batch, arguments.rounds),
+            *measure_plain(bert, head),
+        ]
+        print_table((f"{length} tokens", "written/s", "read/s", "bytes/example"), rows)
 
 
 if __name__ == "__main__":

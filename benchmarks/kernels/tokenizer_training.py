@@ -1,8 +1,9 @@
 """Training of a BPE or WordPiece tokenizer by corpusmill and by others: time and memory.
 
-    python -m benchmarks.kernels.tokenizer_training wiki.train.tokens [--model wordpiece]
+    python -m benchmarks.kernels.tokenizer_training [wiki.train.tokens] [--model wordpiece]
 
-Each way is a process of its own that reads the lines of the file, repeated `--times` times:
+Without a file the text is synthetic, of `--bytes` bytes. Each way is a process of its own that
+reads the lines of the file, repeated `--times` times:
 
 - `command` is `corpusmill train-tokenizer` with `--workers`, from its start to its end; without
   `--times` only.
@@ -29,8 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
-from benchmarks.builds import MEGABYTE
-from benchmarks.console import CONSOLE, make_parser
+from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
+from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure
 from corpusmill.tokenization.training.counted_words import count_text
 from corpusmill.tokenization.training.merges import (
@@ -44,7 +45,14 @@ from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
-WAYS = ("command", "corpusmill", "merges", "tokenizers", "gigatoken")
+_NAMES = {
+    "command": "`corpusmill train-tokenizer`",
+    "corpusmill": "corpusmill in one process",
+    "merges": "its merges alone",
+    "tokenizers": "Hugging Face tokenizers",
+    "gigatoken": "gigatoken",
+}
+WAYS = tuple(_NAMES)
 LINES_PER_BATCH = 4096
 LIMITS = TrainingOptions().word_limits
 BPE_TOKENS = ByteLevelBpeOptions().special_tokens
@@ -129,12 +137,11 @@ def check_equal(model: str, folder: Path) -> None:
     assert json.loads((folder / "merges").read_bytes()) == tokens
     if model == "bpe":
         assert (folder / "corpusmill").read_bytes() == (folder / "tokenizers").read_bytes()
-    CONSOLE.print("The tokens are equal.")
 
 
 def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -> None:
     """Measure all ways, each in a process of its own, and compare what they gave."""
-    CONSOLE.print(f"{path}: {times * path.stat().st_size / MEGABYTE:.1f} MB, {model} {vocab_size}")
+    rows = []
     left_out = {"command"} if times > 1 else set()
     if model != "bpe" or times > 1 or not find_spec("gigatoken"):
         left_out.add("gigatoken")
@@ -144,6 +151,7 @@ def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -
         for way in WAYS:
             if way in left_out:
                 continue
+            report(f"{way} ...")
             flags = ("--model", model, "--vocab-size", vocab_size, "--output", Path(folder, way))
             if way == "command":
                 job = ("--input", path, "--workers", workers, "--no-progress")
@@ -152,17 +160,19 @@ def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -
                 text = counted if way == "merges" else path
                 module = "benchmarks.kernels.tokenizer_training"
                 run = measure(module, text, *flags, "--times", times, "--way", way)
-            CONSOLE.print(
-                f"{way:12}{run.seconds:8.1f} s{run.processor_seconds:8.1f} s of processors"
-                f"{run.peak_mib:8.0f} MiB"
-            )
+            seconds = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}")
+            rows.append((_NAMES[way], *seconds, f"{run.peak_mib:,.0f}"))
         check_equal(model, Path(folder))
+    title = f"{times * path.stat().st_size / MEGABYTE:.0f} MB, {model}, {vocab_size:,} tokens"
+    print_table((title, "seconds", "processor seconds", "peak MiB"), rows)
 
 
 def main() -> None:
     """Compare all ways, or train in one of them."""
-    parser = make_parser(__doc__, times=1, workers=2)
-    parser.add_argument("text", type=Path, help="of the way `merges`, a file of counted words")
+    parser = make_parser(__doc__, times=1, workers=2, bytes=100 * MEGABYTE)
+    parser.add_argument(
+        "text", nargs="?", type=Path, help="of the way `merges`, a file of counted words"
+    )
     parser.add_argument("--model", choices=("bpe", "wordpiece"), default="bpe")
     parser.add_argument("--vocab-size", type=int, default=30000)
     parser.add_argument("--way", choices=WAYS[1:], help="train in this way alone")
@@ -172,7 +182,8 @@ def main() -> None:
         trained = train(given.way, given.model, given.text, given.times, given.vocab_size)
         given.output.write_text(trained, encoding="utf-8")
     else:
-        compare(given.model, given.text, given.times, given.vocab_size, given.workers)
+        text = given.text or make_corpus(FOLDER, given.bytes)
+        compare(given.model, text, given.times, given.vocab_size, given.workers)
 
 
 if __name__ == "__main__":

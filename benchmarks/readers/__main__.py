@@ -12,11 +12,9 @@ process of its own with 0, 1 and 2 workers, if it can have any; the readers take
 The peers are those that are installed (benchmarks/README.md says how): Hugging Face datasets,
 MosaicML streaming, LitData and a loop like nanoGPT's. LDDL is not among them, as it needs years-old
 releases of dask and transformers. Data sets are built from synthetic corpora if the folder lacks
-them, which takes some minutes. "CPU" is examples per second of processor time of all processes,
-which other programs on the machine affect less.
+them, which takes some minutes.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,15 +22,14 @@ from statistics import median
 from typing import Any
 
 from benchmarks.builds import FOLDER
-from benchmarks.console import CONSOLE, make_parser, print_table, report, verdict
+from benchmarks.console import CONSOLE, make_parser, print_table, report
 from benchmarks.measure import measure, take_turns
 from benchmarks.readers.data_sets import make_data_set
 from benchmarks.readers.measure_reader import READERS
 from benchmarks.readers.ours import OURS
 
 WORKERS = (0, 1, 2)
-# The bar of each data set: examples/s without workers.
-BARS = {"bert": 150_000, "bert-dynamic": None, "gpt": 500_000}
+DATA_SETS = ("bert", "bert-dynamic", "gpt")
 _NANO_GPT = "nanoGPT's memmap"
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -58,54 +55,17 @@ def run_reader(reader: str, folder: Path, work: Path, examples: int, check: bool
     return result
 
 
-def rate(rounds: Sequence[Mapping[str, Any]], workers: int, clock: str = "seconds") -> float | None:
-    """Return the median examples per second, or None if there is no measurement."""
-    runs = [round_["workers"].get(str(workers)) for round_ in rounds]
-    rates = [run["examples"] / run[clock] for run in runs if run]
-    return median(rates) if rates else None
-
-
-def best_rate(results: Results, workers: int, *, ours: bool, clock: str = "seconds") -> float:
-    """Return the best rate of our readers or of the peers', or 0 if there is no measurement."""
-    rounds = [runs for name, runs in results.items() if (name in OURS) is ours]
-    return max((rate(runs, workers, clock) or 0 for runs in rounds), default=0)
-
-
-def cells(reader: str, results: Results) -> Iterator[str]:
-    """Yield a row of the table; ratios are to the best peer with as many workers."""
+def cells(reader: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a row of the table: the median examples per second for each number of workers."""
     yield reader
-    problem = next((run["problem"] for run in results[reader] if "problem" in run), None)
+    problem = next((run["problem"] for run in rounds if "problem" in run), None)
     if problem:
         yield problem
         return
     for workers in WORKERS:
-        by_clock = rate(results[reader], workers)
-        by_processor = rate(results[reader], workers, "processor_seconds")
-        best = best_rate(results, workers, ours=False)
-        if by_clock is None or by_processor is None:
-            yield from ("", "", "")
-        else:
-            yield f"{by_clock:,.0f}"
-            yield f"{by_clock / best:.2f}" if best else ""
-            yield f"{by_processor:,.0f}"
-
-
-def judge(results: Mapping[str, Results]) -> Iterator[tuple[str, str, str]]:
-    """Yield each bar, what the best of our readers reached, and the verdict."""
-    for data in results:
-        if bar := BARS[data]:
-            reached = best_rate(results[data], 0, ours=True)
-            subject = f"{data}, without workers: {bar:,} examples/s"
-            yield subject, f"{reached:,.0f}", verdict(is_met=reached >= bar)
-    if {"bert", "bert-dynamic"} <= results.keys():
-        static, dynamic = (
-            best_rate(results[data], 0, ours=True, clock="processor_seconds")
-            for data in ("bert", "bert-dynamic")
-        )
-        if static and dynamic:
-            cost = static / dynamic - 1
-            subject = "masking at load costs less than 30 % of processor time"
-            yield subject, f"{cost:.0%}", verdict(is_met=cost < 0.3)
+        runs = [round_["workers"].get(str(workers)) for round_ in rounds]
+        rates = [run["examples"] / run["seconds"] for run in runs if run]
+        yield f"{median(rates):,.0f}" if rates else ""
 
 
 def compare_fingerprints(results: Results) -> list[str]:
@@ -117,7 +77,7 @@ def compare_fingerprints(results: Results) -> list[str]:
     ]
 
 
-def measure_data_set(data: str, options: Any) -> Results:
+def measure_data_set(data: str, options: Any) -> None:
     """Measure all readers of a data set and print their table."""
     folder, work = (
         make_data_set(options.folder, data, options.scale),
@@ -137,27 +97,23 @@ def measure_data_set(data: str, options: Any) -> Results:
     results = run_all(1, check=not options.quick)
     for name, runs in run_all(options.rounds - 1, check=False).items():
         results[name] += runs
-    headings = [
-        heading for workers in WORKERS for heading in (f"{workers} workers", "to best peer", "CPU")
-    ]
-    print_table(("examples/s", *headings), (cells(name, results) for name in readers), data)
+    headings = (f"{data}: examples/s", *(f"{workers} workers" for workers in WORKERS))
+    print_table(headings, (cells(name, results[name]) for name in readers))
     for message in compare_fingerprints(results):
         CONSOLE.print(f"not the same examples: {message}", style="bold red")
-    return results
 
 
 def main() -> None:
     """Measure all and print the tables."""
     parser = make_parser(__doc__, folder=FOLDER / "readers", rounds=3, examples=100_000, scale=1.0)
-    parser.add_argument("--data-sets", nargs="+", choices=BARS, default=list(BARS))
+    parser.add_argument("--data-sets", nargs="+", choices=DATA_SETS, default=DATA_SETS)
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
     parser.add_argument("--quick", action="store_true", help="a round of 10,000, without comparing")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.examples = 1, 10_000
-    results = {data: measure_data_set(data, options) for data in options.data_sets}
-    print_table(("bar", "reached", ""), judge(results), "bars")
-    CONSOLE.print(f"load averages at the end: {os.getloadavg()}, {os.cpu_count()} processors")
+    for data in options.data_sets:
+        measure_data_set(data, options)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
     python -m benchmarks.readers.resume [--folder FOLDER] [--rounds 5]
 
 Each resumption is a new process with the state of a checkpoint: it opens the data set, loads the
-state and reads the first batch. This must take less than 0.2 s at 90 % of the epoch, and as long
-anywhere else. What every process needs before it reads is timed separately: importing torch and the
-library, and the start of Numba with the kernels that it compiled before, for which the process
-reads a batch of epoch 0 through another data set object. The shards are already unpacked, as they
-are when a run has stopped.
+state and reads the first batch. What every process needs before it reads is timed separately:
+importing torch and the library, and the start of Numba with the kernels that it compiled before,
+for which the process reads a batch of epoch 0 through another data set object. The shards are
+already unpacked, as they are when a run has stopped.
 """
 
 import json
@@ -19,12 +18,11 @@ from statistics import median
 from typing import Any
 
 from benchmarks.builds import FOLDER
-from benchmarks.console import make_parser, print_table, verdict
+from benchmarks.console import make_parser, print_table
 from benchmarks.measure import measure, take_turns
 from benchmarks.readers.data_sets import make_data_set
 
 SHARES = (0.0, 0.5, 0.9)
-MOST_SECONDS = 0.2
 
 
 def resume(folder: Path, work: Path, share: float) -> dict[str, float]:
@@ -77,7 +75,6 @@ def measure_resumptions(folder: Path, scale: float, rounds: int) -> Iterator[lis
             f"{medians['processor']:.3f}",
             f"{medians['import']:.2f}",
             f"{medians['kernels']:.2f}",
-            verdict(is_met=medians["first"] < MOST_SECONDS),
         ]
 
 
@@ -91,7 +88,7 @@ def main() -> None:
         print(json.dumps(resume(options.data_set, options.work, options.share)))
         return
     headings = ["resumed at", "of samples", "s to the first batch", "rounds", "CPU s", "import s",
-                "kernels s", ""]  # fmt: skip
+                "kernels s"]  # fmt: skip
     print_table(headings, measure_resumptions(options.folder, options.scale, options.rounds))
 
 

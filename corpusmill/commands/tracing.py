@@ -14,10 +14,10 @@ from corpusmill.commands.trace import Trace
 from corpusmill.console.traces import follow, print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, option
-from corpusmill.provenance.following import pass_on
-from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin
 from corpusmill.provenance.search import search_documents
+from corpusmill.provenance.store import pass_on
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.schedule import FixedBatches

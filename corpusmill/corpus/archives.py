@@ -20,9 +20,8 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 
-from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, ReadCounts
+from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector
 from corpusmill.corpus.text.documents import read_text

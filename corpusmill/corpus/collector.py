@@ -12,11 +12,11 @@ import pyarrow as pa
 from corpusmill.corpus.batches import (
     TOLD_REJECTS,
     DocumentBatch,
+    FileRange,
     ReadCounts,
     Reject,
     RejectColumns,
 )
-from corpusmill.corpus.file_range import FileRange
 
 # A batch ends early at this many rejects, so that a file of nothing else needs little memory.
 REJECTS_PER_BATCH = 2**14

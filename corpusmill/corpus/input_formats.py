@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from corpusmill.corpus.archives import read_tar
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records

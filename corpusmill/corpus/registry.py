@@ -33,5 +33,5 @@ FORMATS: "Plugins[CorpusFormat]" = Plugins(
         "avro": f"{_OURS}:AVRO",
     },
     _adapt,
-    "a corpusmill.corpus.input_formats.CorpusFormat",
+    "a corpusmill.extending.CorpusFormat",
 )

@@ -60,8 +60,8 @@ def list_units(manifest: Manifest) -> list[Unit]:
 def _list_units(manifest: Manifest, provenance: Provenance) -> Iterator[Unit]:
     names = [entry.file for entry in manifest.files]
     for split, entry in manifest.splits.items():
-        rows = list_provenance(names, "rows", split)
-        for shard, name in zip(entry.shards, rows, strict=True):
+        spans = list_provenance(names, "spans", split)
+        for shard, name in zip(entry.shards, spans, strict=True):
             files = (*manifest.parts(shard.file), name)
             yield Unit(split, provenance.generation_of(name), shard, files)
         for name in list_provenance(names, "documents", split):

@@ -15,7 +15,7 @@ from corpusmill.layout.placement import SPLIT_NAMES
 
 Entry = TypeVar("Entry", bound=FileEntry)
 
-_KINDS = ("provenance/rows-", "provenance/documents-")
+_KINDS = ("provenance/spans-", "provenance/documents-")
 # Counts that exist only where something was done, and the count of all to which it was done.
 _OF_ALL = {
     "filter.documents": "read.documents",

@@ -1,6 +1,6 @@
 """The entries of a manifest: what was read and left out, provenance, removals, distributions.
 
-    provenance/rows-train-00000-of-00032.parquet         of what the rows of a shard are made
+    provenance/spans-train-00000-of-00032.parquet        of what the rows of a shard are made
     provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
 
 `corpusmill.provenance` writes and reads them.
@@ -295,7 +295,7 @@ class CorpusEntry:
 
 
 VERSION = 1
-Kind = Literal["rows", "documents"]
+Kind = Literal["spans", "documents"]
 Ids = npt.NDArray[np.uint64]
 _SUFFIX = ".parquet"
 _TAG = re.compile(rf"-({ADDED_TAG})(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}\.parquet\Z")

@@ -23,7 +23,7 @@ FORMATS: Plugins[ShardFormat] = Plugins(
         "ernie-text": "corpusmill.formats.ernie_text:ErnieTextFormat",
     },
     _adapt,
-    "a subclass of corpusmill.formats.shard_format.ShardFormat",
+    "a subclass of corpusmill.extending.ShardFormat",
 )
 
 

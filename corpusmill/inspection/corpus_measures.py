@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.text.line_kernels import count_words
-from corpusmill.tokenization.tokenizer_file import SpecialTokens
-from corpusmill.tokenization.words.word_marks import ids_of
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
 
@@ -149,7 +148,7 @@ def measure_tokens(
         documents: tokenized, `corpusmill.tokenization.encoding.tokenized_schema`.
         special: the tokenizer's special tokens.
         vocab_size: its largest id + 1.
-        marked: whether ids are marked (`corpusmill.tokenization.words.word_marks`).
+        marked: whether ids are marked (`corpusmill.tokenization.tokenizer_file`).
         cut: whether documents, each of one sentence, were cut into pieces
             (`corpusmill.tokenization.text_cuts`).
 

@@ -33,8 +33,7 @@ from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import BERT_PRESETS
-from corpusmill.tokenization.tokenizer_file import Vocabulary
-from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.tokenizer_file import Vocabulary, marked_dtype
 
 
 @dataclass(frozen=True)

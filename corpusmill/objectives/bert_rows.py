@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
+from corpusmill.objectives import combined_rows
 from corpusmill.objectives.columns import (
     FIRST_LENGTH,
     NEXT_SENTENCE_LABEL,
@@ -22,7 +23,6 @@ from corpusmill.objectives.columns import (
     boundary_column,
 )
 from corpusmill.objectives.documents import Documents, measure_sentences, unpack_documents
-from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import sentence_pairs as pairing
 from corpusmill.objectives.examples.packing import mark_pieces
 from corpusmill.objectives.examples.pair_rows import (
@@ -33,8 +33,7 @@ from corpusmill.objectives.examples.pair_rows import (
 from corpusmill.objectives.examples.sentence_pairs import draw_google_pairs, draw_ordered_pairs
 from corpusmill.objectives.examples.spans import locate_stretches, single_spans, span_lists
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.tokenization.tokenizer_file import SpecialTokens
-from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, continues_of, ids_of, mark
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences", "packed"]
 
@@ -53,7 +52,7 @@ _LABELS: dict[tuple[Segments, Pairs], Column] = {
 COMBINED: tuple[Segments, ...] = ("full-sentences", "packed")
 
 # A piece of a document has a token at least, between [CLS] and [SEP].
-_SHORTEST_PIECE = 1 + full_sentences.NUM_SPECIAL
+_SHORTEST_PIECE = 1 + combined_rows.NUM_SPECIAL
 
 
 def has_pairs(segments: Segments) -> bool:
@@ -91,7 +90,7 @@ def _counted_columns(segments: Segments, pairs: Pairs) -> tuple[Column, ...]:
 
 def count_special(segments: Segments) -> int:
     """Return the number of a row's special tokens, without those between documents."""
-    return NUM_SPECIAL if has_pairs(segments) else full_sentences.NUM_SPECIAL
+    return NUM_SPECIAL if has_pairs(segments) else combined_rows.NUM_SPECIAL
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class SentenceObjective(Objective):
         """
         if self.segments == "packed":
             lengths = np.diff(ragged.from_arrow(examples.column("input_ids"))[1])
-            kept = int((lengths - full_sentences.NUM_SPECIAL).sum())
+            kept = int((lengths - combined_rows.NUM_SPECIAL).sum())
             return {"trimmed_tokens": 0, "kept_tokens": kept}
         if not has_pairs(self.segments):
             return {"trimmed_tokens": 0}
@@ -228,10 +227,10 @@ class SentenceObjective(Objective):
         return UnmaskedRows(owners, indices, rows, offsets, further, spans)
 
     def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
-        room = self.options.max_seq_length - full_sentences.NUM_SPECIAL
-        pieces, lengths, ends = full_sentences.cut_documents(documents, room)
-        rows, offsets = full_sentences.assemble_rows(
-            pieces[:, full_sentences.START :],
+        room = self.options.max_seq_length - combined_rows.NUM_SPECIAL
+        pieces, lengths, ends = combined_rows.cut_documents(documents, room)
+        rows, offsets = combined_rows.assemble_rows(
+            pieces[:, combined_rows.START :],
             np.arange(len(pieces) + 1),
             token_ids,
             *self.border_ids,
@@ -239,7 +238,7 @@ class SentenceObjective(Objective):
         places, _, starts, piece_lengths = pieces.T
         spans = single_spans(locate_stretches(documents, places, starts, piece_lengths))
         owners = documents.ids[places]
-        indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
+        indices = pieces[:, combined_rows.INDEX].astype(np.uint32)
         further: tuple[np.ndarray | pa.Array, ...] = ()
         if self.segments == "packed":
             further = (mark_pieces(offsets),)

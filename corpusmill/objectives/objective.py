@@ -70,7 +70,7 @@ class Objective(ABC):
         """The word rule by which token ids are marked; empty if they are not marked.
 
         With a rule, the ids of documents and pool are those of
-        `corpusmill.tokenization.words.word_marks`.
+        `corpusmill.tokenization.tokenizer_file`.
         """
         return ""
 
@@ -103,10 +103,10 @@ class Objective(ABC):
         """The columns that `build` returns, which are sorted before `finish` makes rows of them.
 
         They leave out what `finish` can derive from other columns. An objective may end them with
-        `corpusmill.objectives.columns.SPANS`, which says of which tokens of which documents a row
-        is made (`corpusmill.objectives.examples.spans`). A `pack` that combines rows must then
-        combine or cut spans as it does rows; otherwise spans are taken off before rows are sorted.
-        Without the column, rows are traced to their documents only.
+        `corpusmill.extending.SPANS`, which says of which tokens of which documents a row is made. A
+        `pack` that combines rows must then combine or cut spans as it does rows; otherwise spans
+        are taken off before rows are sorted. Without the column, rows are traced to their documents
+        only.
         """
         return self.columns
 

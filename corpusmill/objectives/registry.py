@@ -34,8 +34,7 @@ OBJECTIVES: "Plugins[type[ObjectiveOptions]]" = Plugins(
         "t5": "corpusmill.objectives.t5:T5Options",
     },
     _adapt,
-    "a dataclass derived from corpusmill.objectives.options.ObjectiveOptions, with a default for "
-    "each field",
+    "a dataclass derived from corpusmill.extending.ObjectiveOptions, with a default for each field",
     is_flag=False,
 )
 

@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.distinct import are_among, sort_distinct
-from corpusmill.corpus.filters.known_texts import DigestFilter, Digests
+from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsTable
-from corpusmill.provenance.spans import Ids
+from corpusmill.provenance.documents import DocumentsTable, Ids
 from corpusmill.provenance.store import OriginStore
 
 # A filter of 32 MB, which a tenth of others passes where 30 million digests were added.

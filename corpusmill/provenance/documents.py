@@ -23,16 +23,11 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
 
+Ids = npt.NDArray[np.uint64]
+
 GROUP_DOCUMENTS = 2**16
 # A group of documents ends early at this many bytes of kept fields, which are in memory together.
 GROUP_BYTES = 2**26
-
-# By which their values take the fewest bytes.
-_ENCODINGS = {
-    "document": "DELTA_BINARY_PACKED",
-    "length": "BYTE_STREAM_SPLIT",
-    "tokens": "BYTE_STREAM_SPLIT",
-}
 
 
 class Sink(Protocol):
@@ -68,7 +63,7 @@ class DocumentsWriter:
             self._schema,
             compression="zstd",
             use_dictionary=list(keep_fields) or False,
-            column_encoding=_ENCODINGS,
+            column_encoding={"document": "DELTA_BINARY_PACKED"},
             write_statistics=["document"],
             store_schema=False,
         )
@@ -220,7 +215,7 @@ class DocumentsTable:
         names = None if columns is None else list(columns)
         return self._file.read_row_group(group, names, use_threads=False)
 
-    def find(self, ids: npt.NDArray[np.uint64], columns: Sequence[str] | None = None) -> pa.Table:
+    def find(self, ids: Ids, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of documents; those that the table does not have are left out.
 
         Args:

@@ -1,11 +1,14 @@
-"""Documents of a data set, read again from the files of its input and compared with their digests.
+"""Where the input of a data set is, and its documents read again and compared with their digests.
 
 A document is found by its place. Where files are read in ranges, a short range before the place is
 most often enough, and the rest of a large file is not read.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import numpy as np
@@ -13,10 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA
+from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+from corpusmill.location import Location, locate
+from corpusmill.provenance.records import UnreadableTextError
 
 # How far before a document's place it is looked for: up to the beginning of the longest file.
 _REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
@@ -30,6 +34,64 @@ CHANGED = "is not what it was when the data set was built"
 # Opens a file as it is stored.
 Open = Callable[[], AbstractContextManager[BinaryIO]]
 Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the files of a corpus are.
+
+    Attributes:
+        places: files, folders and URLs of folders, as a build takes them; none is the present
+            folder without the folders in it, which may hold any number of other files.
+    """
+
+    places: Sequence[str] = ()
+
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Open each file that may be the one of a name in the manifest, the likeliest first.
+
+        Several have the same name where folders were given, or generations have one each.
+
+        Raises:
+            UnreadableTextError: there is none.
+        """
+        seen = set[tuple[str, str]]()
+        for folder, known in self._candidates(name):
+            if (place := (folder.url, known)) in seen:
+                continue
+            with suppress(OSError), folder.open(known) as stream:
+                seen.add(place)
+                yield stream
+        if not seen:
+            if not self.places:
+                cause = f"{name} is not in the present folder: name another with --input"
+                raise UnreadableTextError(cause)
+            raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
+
+    def _candidates(self, name: str) -> Iterator[tuple[Location, str]]:
+        # Folders that all files have in common are not part of the name, but a source is.
+        ends = list(dict.fromkeys([name, name.partition("/")[2] or name]))
+        for file in self._files:
+            if file.name == PurePosixPath(name).name:
+                yield locate(str(file.parent)), file.name
+        for folder in self._folders:
+            yield folder, name
+        for folder, files in self._listed:
+            yield from ((folder, file) for end in ends for file in files
+                        if file != name and (file.endswith(f"/{end}") or file == end))  # fmt: skip
+
+    @property
+    def _files(self) -> Iterator[Path]:
+        return (Path(place) for place in self.places if Path(place).is_file())
+
+    @property
+    def _folders(self) -> Iterator[Location]:
+        return (locate(place) for place in self.places or (".",) if not Path(place).is_file())
+
+    @cached_property
+    def _listed(self) -> list[tuple[Location, list[str]]]:
+        """The files of each folder, which are listed if a file is not where its name says."""
+        return [(folder, list(folder.list())) for folder in self._folders if self.places]
 
 
 def is_read_in_ranges(file: FileRange) -> bool:

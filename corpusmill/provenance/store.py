@@ -1,8 +1,14 @@
 """The provenance of a data set, whose files are opened as they are needed."""
 
+import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,17 +20,36 @@ from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
-from corpusmill.errors import UserError, option
+from corpusmill.dataset.shards import damaged_file
+from corpusmill.errors import UserError, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
-from corpusmill.provenance.files import open_documents, open_rows
-from corpusmill.provenance.following import Follow, pass_on
+from corpusmill.provenance.documents import DocumentsTable, Ids
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.spans import Ids, Integers, Rows
-from corpusmill.provenance.threads import search_in_order
+from corpusmill.provenance.spans import Integers, Spans, SpansFile
 
-# Groups of rows that are unpacked at a time: up to 300 MB each.
-_MOST_UNPACKED = 3
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+_MOST_THREADS = 8
+
+
+class Follow(Protocol):
+    """Passes on items while they are counted."""
+
+    def __call__(self, items: Iterable[Item], total: int, what: str) -> Iterable[Item]:
+        """Return the items.
+
+        Args:
+            items: the items.
+            total: their number.
+            what: what is done with them, in a word or two.
+        """
+
+
+def pass_on(items: Iterable[Item], total: int, what: str) -> Iterable[Item]:  # noqa: ARG001
+    """Return the items without showing anything."""
+    return items
 
 
 class OriginStore:
@@ -61,7 +86,7 @@ class OriginStore:
         return list(list_provenance((entry.file for entry in self.manifest.files), kind, split))
 
     def origins(self, split: str, rows: Sequence[int]) -> Iterator[RowOrigin]:
-        """Yield where rows of a split come from, shard by shard; each group is unpacked once.
+        """Yield where rows of a split come from, shard by shard; each group is read once.
 
         Args:
             split: name of the split.
@@ -74,22 +99,21 @@ class OriginStore:
         wanted, total = np.unique(np.array(rows, np.int64)), self.manifest.splits[split].rows
         if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
             raise IndexError(f"{split} has {total} rows, from 0")
-        names, starts = self.names("rows", split), self._row_starts(split)
+        names, starts = self.names("spans", split), self._row_starts(split)
         files = np.searchsorted(starts, wanted, side="right") - 1
-        parts = [(file, wanted[files == file] - starts[file]) for file in np.unique(files).tolist()]
-        named = ((names[file], places) for file, places in parts)
-        read = search_in_order(self._read_rows, named, _MOST_UNPACKED)
-        followed = self._follow(read, len(parts), "files of rows read")
-        for (file, places), found in zip(parts, followed, strict=True):
-            first_id = self._first_id(names[file])
-            for number, place in enumerate(places.tolist()):
-                yield self._describe(split, starts[file] + place, found, number, first_id)
+        numbers = np.unique(files).tolist()
+        parts = ((names[file], wanted[files == file] - starts[file]) for file in numbers)
+        followed = self._follow(
+            search_in_order(self._read_rows, parts), len(numbers), "files of spans read"
+        )
+        for file, spans in zip(numbers, followed, strict=True):
+            yield from self._describe(split, starts[file], spans, self._first_id(names[file]))
 
-    def _read_rows(self, part: tuple[str, Integers]) -> Rows:
-        """Return some rows of a file by their places in its shard."""
-        name, places = part
-        with open_rows(self._folder, name, self.manifest.seed) as file:
-            return file.rows(places)
+    def _read_rows(self, part: tuple[str, Integers]) -> Spans:
+        """Return the spans of some rows by the name of their file."""
+        name, rows = part
+        with open_spans(self._folder, name) as file:
+            return file.read_rows(rows)
 
     def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
         """Yield every row that was built from some documents or holds their tokens, in order.
@@ -115,23 +139,22 @@ class OriginStore:
         }
         files = [
             (name, start, generation.first_id, by_tag[generation.tag])
-            for name, start in zip(self.names("rows", split), starts, strict=False)
+            for name, start in zip(self.names("spans", split), starts, strict=False)
             if (generation := self._provenance.generation_of(name)).tag in by_tag
             and (name in near or self._has_random_documents)
         ]
         searched = search_in_order(
             self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
         )
-        followed = self._follow(searched, len(files), "files of rows searched")
-        for (_, start, first_id, _), (places, rows) in zip(files, followed, strict=True):
-            for number, place in enumerate(places.tolist()):
-                yield self._describe(split, start + place, rows, number, first_id)
+        followed = self._follow(searched, len(files), "files of spans searched")
+        for (_, start, first_id, _), spans in zip(files, followed, strict=True):
+            yield from self._describe(split, start, spans, first_id)
 
-    def _search(self, part: tuple[str, Ids]) -> tuple[Integers, Rows]:
-        """Return the rows of documents, by their ids in their generation, in a file."""
+    def _search(self, part: tuple[str, Ids]) -> Spans:
+        """Return the spans of all rows with documents, by their ids in their generation."""
         name, documents = part
-        with open_rows(self._folder, name, self.manifest.seed) as file:
-            return file.find(documents)
+        with open_spans(self._folder, name) as file:
+            return file.read_rows(file.find_rows(documents))
 
     @property
     def _has_random_documents(self) -> bool:
@@ -139,7 +162,7 @@ class OriginStore:
         return self.manifest.counts.get("pool.documents", 0) > 0
 
     def _files_near(self, documents: Ids) -> set[str]:
-        """Return the files of rows with the shards that build some documents."""
+        """Return the files of spans beside the shards that build some documents."""
         repeats = self.manifest.objective.repeats
         return {
             name
@@ -164,14 +187,14 @@ class OriginStore:
         return self._provenance.generation_of(name).first_id
 
     def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
-        """Yield the files with the rows of a shard, one for each length bin."""
+        """Yield the files with the spans of a shard, one for each length bin."""
         group, first, total = self._group_of(generation, shard)
         split = self.manifest.splits[SPLIT_NAMES[generation.layout.split_of(shard)]]
         bins = {entry.bin for entry in split.shards if entry.bin is not None}
         count = max(bins, default=-1) + 1
         for number in range(max(1, count)):
             begin = bin_name(group, number, count) if bins else group
-            yield provenance_name("rows", begin, shard - first, total)
+            yield provenance_name("spans", begin, shard - first, total)
 
     def _group_of(self, generation: Generation, shard: int) -> tuple[str, int, int]:
         """Return the name of a shard's split and source, their first shard and number of shards."""
@@ -285,7 +308,7 @@ class OriginStore:
     def _row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""
         if split not in self._starts:
-            names, shards = self.names("rows", split), self.manifest.splits[split].shards
+            names, shards = self.names("spans", split), self.manifest.splits[split].shards
             rows = [shard.rows for shard in shards]
             if len(names) != len(shards):  # the shards of the format are joined
                 rows = [self._count_rows(name) for name in names]
@@ -293,7 +316,7 @@ class OriginStore:
         return self._starts[split]
 
     def _count_rows(self, name: str) -> int:
-        with open_rows(self._folder, name, self.manifest.seed) as file:
+        with open_spans(self._folder, name) as file:
             return len(file)
 
     def _shard_ends(self, split: str) -> list[int]:
@@ -303,27 +326,94 @@ class OriginStore:
             self._ends[split] = list(accumulate(shard.rows for shard in shards))
         return self._ends[split]
 
-    def _describe(self, split: str, row: int, rows: Rows, number: int, first_id: int) -> RowOrigin:
-        """Return the origin of a row, whose number among `rows` is known."""
-        shards = self.manifest.splits[split].shards
-        ends = self._shard_ends(split)
-        shard = bisect_right(ends, row)
-        begin, end = rows.span_offsets[number : number + 2].tolist()
-        columns = (rows.span_documents, rows.first_tokens, rows.tokens)
-        documents, firsts, tokens = (column[begin:end].tolist() for column in columns)
-        spans = zip((first_id + document for document in documents), firsts, tokens, strict=True)
-        return RowOrigin(
-            split,
-            row,
-            shards[shard].file,
-            row - ends[shard] + shards[shard].rows,
-            int(rows.documents[number]) + first_id,
-            int(rows.repeats[number]),
-            tuple(Span(*span) for span in spans),
-        )
+    def _describe(self, split: str, start: int, spans: Spans, first_id: int) -> Iterator[RowOrigin]:
+        """Yield the origins of the rows of some spans of a file.
+
+        Args:
+            split: name of the split.
+            start: the number in the split of the file's first row.
+            spans: all spans of these rows.
+            first_id: what is added to the ids of documents.
+        """
+        shards, ends = self.manifest.splits[split].shards, self._shard_ends(split)
+        lines = zip(*(column.tolist() for column in spans), strict=True)
+        for number, own in groupby(lines, key=itemgetter(0)):
+            row, known = start + number, list(own)
+            shard = bisect_right(ends, row)
+            yield RowOrigin(
+                split,
+                row,
+                shards[shard].file,
+                row - ends[shard] + shards[shard].rows,
+                first_id + known[0][2],
+                known[0][5],
+                tuple(Span(first_id + line[2], *line[3:5]) for line in known if line[4]),
+            )
 
 
 def _renumber(table: pa.Table, first_id: int) -> pa.Table:
     """Return a table of documents with the ids that they have in the data set."""
     ids = pa.array(table.column("document").to_numpy() + np.uint64(first_id))
     return table.set_column(0, table.schema.field(0), ids)
+
+
+@contextmanager
+def open_spans(folder: Location, name: str) -> Iterator[SpansFile]:
+    """Open a table of spans for the block that reads it.
+
+    Args:
+        folder: of the data set.
+        name: of the file.
+
+    Raises:
+        UserError: if the file is damaged.
+    """
+    with _naming(folder, name), SpansFile(folder.open(name)) as file:
+        yield file
+
+
+@contextmanager
+def open_documents(folder: Location, name: str) -> Iterator[DocumentsTable]:
+    """Open a table of documents for the block that reads it, as `open_spans`."""
+    with _naming(folder, name), folder.open(name) as stream:
+        yield DocumentsTable(stream)
+
+
+@contextmanager
+def _naming(folder: Location, name: str) -> Iterator[None]:
+    """Name the file in whose reading an error is raised."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # Arrow's errors of damaged files are of many kinds
+        cause = f"its provenance cannot be read ({in_one_line(error)})"
+        raise damaged_file(folder, name, cause) from error
+
+
+def search_in_order(
+    search: Callable[[Item], Found], items: Iterable[Item], most_threads: int = _MOST_THREADS
+) -> Iterator[Found]:
+    """Yield what is found in each item, in their order, while threads search the next ones.
+
+    Args:
+        search: finds something in an item.
+        items: what is searched; of these, and of what is found, a few are in memory.
+        most_threads: how many threads search at a time, if there are as many cores.
+
+    Raises:
+        Exception: what `search` raises, when it is the item's turn.
+    """
+    number = min(most_threads, os.cpu_count() or 1)
+    with ThreadPoolExecutor(number) as threads:
+        ahead = deque[Future[Found]]()
+        try:
+            for item in items:
+                ahead.append(threads.submit(search, item))
+                if len(ahead) > 2 * number:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()

@@ -13,13 +13,12 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.provenance.inputs import Inputs
-from corpusmill.provenance.read_again import CHANGED, find_again
+from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import TokenizerFile

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.location import Location
-from corpusmill.provenance.following import Follow, pass_on
-from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.store import Follow, OriginStore, pass_on
 
 if TYPE_CHECKING:
     from corpusmill.provenance.texts import Texts

@@ -32,8 +32,15 @@ from corpusmill.objectives.examples.windows import (
 from corpusmill.reading.cache.shard_cache import Stored, unpack_together
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
-from corpusmill.reading.keywords import check_minimum, check_seed, check_share
-from corpusmill.reading.rows import Integers, Lists, Values, group
+from corpusmill.reading.rows import (
+    Integers,
+    Lists,
+    Values,
+    check_minimum,
+    check_seed,
+    check_share,
+    group,
+)
 
 # The column of TokenWindows' rows. It is not named input_ids, as its last token is only a target.
 TOKENS = "tokens"

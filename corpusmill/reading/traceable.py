@@ -97,7 +97,7 @@ class Traceable(ABC):
                 for span in row.spans:
                     print(span.document.file, span.document.record.place, span.text)
         """
-        from corpusmill.provenance.inputs import Inputs  # noqa: PLC0415  trainers need none
+        from corpusmill.provenance.read_again import Inputs  # noqa: PLC0415  trainers need none
         from corpusmill.provenance.tracer import Tracer  # noqa: PLC0415
 
         numbers = np.array([*samples], np.int64)

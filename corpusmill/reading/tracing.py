@@ -5,19 +5,18 @@ Both follow from the order alone: nothing is recorded while training.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from corpusmill.errors import UserError
 from corpusmill.provenance.records import RowOrigin, Span
-from corpusmill.provenance.spans import add_up, ranges
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
-from corpusmill.reading.rows import Integers, group
+from corpusmill.reading.rows import Integers, check_minimum, group
 from corpusmill.reading.token_windows import TokenWindows
 
 
@@ -89,7 +88,7 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
     found: list[list[StoredRow]] = [[] for _ in numbers]
     for shard in _list_shards(starts, begins, stops):
         rows = np.arange(firsts[shard], firsts[shard + 1])
-        ends = starts[shard] + add_up(data_set.lengths(rows))
+        ends = starts[shard] + np.cumsum([0, *data_set.lengths(rows)], dtype=np.int64)
         first_row = int(data_set.rows_in_split(rows[:1])[0])
         for window in np.flatnonzero((begins < ends[-1]) & (stops > ends[0])).tolist():
             begin, stop = max(begins[window], ends[0]), min(stops[window], ends[-1])
@@ -101,8 +100,8 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
 def _list_shards(starts: Integers, begins: Integers, stops: Integers) -> list[int]:
     """Return the shards that hold tokens of some windows, in order."""
     holds = [np.searchsorted(starts, places, side="right") - 1 for places in (begins, stops - 1)]
-    shards: list[int] = np.unique(ranges(holds[0], holds[1] + 1)).tolist()
-    return shards
+    shards = (range(first, last + 1) for first, last in np.transpose(holds).tolist())
+    return sorted(set(chain.from_iterable(shards)))
 
 
 def _cut(ends: Integers, begin: int, stop: int) -> Iterator[tuple[int, int, int]]:

@@ -43,11 +43,17 @@ def _fill(kind: Any, values: Mapping[str, Any]) -> Any:
     given = {field.name: values[field.name] for field in fields(kind) if field.name in values}
     for field in fields(kind):
         if is_group(hints[field.name]):
-            given[field.name] = _fill_group(hints[field.name], given.get(field.name), values)
+            group = hints[field.name]
+            given[field.name] = _fill_group(group, _whole(group, given.get(field.name)), values)
     preset = values.get("preset")
     return (
         kind.from_preset(preset, **given) if preset and hasattr(kind, "presets") else kind(**given)
     )
+
+
+def _whole(kind: Any, value: Any) -> Any:
+    """Return the instance of a whole group; None for the value of an option of the same name."""
+    return value if isinstance(value, dict if is_typeddict(kind) else kind) else None
 
 
 def _fill_group(kind: Any, whole: Any, values: Mapping[str, Any]) -> Any:

@@ -83,13 +83,9 @@ class Option:
     @property
     def choices(self) -> tuple[Any, ...]:
         """The values that it may have, if they are listed."""
-        return tuple(
-            value
-            for kind in self.kinds
-            if get_origin(kind) is Literal
-            for value in get_args(kind)
-            if value is not None
-        )
+        kinds = [one for kind in self.kinds for one in (kind, *get_args(kind))]
+        listed = (get_args(kind) for kind in kinds if get_origin(kind) is Literal)
+        return tuple(value for values in listed for value in values if value is not None)
 
 
 def options_of(kind: Any, choices: Choices | None = None) -> list[Option]:

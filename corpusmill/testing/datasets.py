@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.batches import ReadCounts, Reject
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange, ReadCounts, Reject
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.reject_lines import to_line
 from corpusmill.corpus.text.documents import read_text
@@ -42,8 +41,7 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
 
 # Several groups of rows for each shard, as large shards have.
 _GROUP_ROWS = 200

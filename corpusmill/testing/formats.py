@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS

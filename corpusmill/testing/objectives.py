@@ -43,8 +43,7 @@ from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
 from corpusmill.testing.samples import small_text
-from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
-from corpusmill.tokenization.words.word_marks import ids_of
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, ids_of
 
 
 def check_spans(

@@ -20,9 +20,9 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
+from corpusmill.tokenization.tokenizer_file import ids_of, mark
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.phrases import join_marks
-from corpusmill.tokenization.words.word_marks import ids_of, mark
 from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode, load_words
 
 _LIBRARY = "the tokenizers library"
@@ -41,7 +41,7 @@ class SentenceTokenizer:
         memoize: whether to use a memo if it is exact.
         special_tokens_in_text: whether a special token that occurs in a text becomes its id.
         words: name of the rule of words (`corpusmill.tokenization.words.words`) that marks ids
-            (`corpusmill.tokenization.words.word_marks`), for which dtype must have room; empty to
+            (`corpusmill.tokenization.tokenizer_file`), for which dtype must have room; empty to
             leave them unmarked.
         engine: what tokenizes long texts, where ids are not marked.
         memo_bytes: upper bound of the memo's memory.

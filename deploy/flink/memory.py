@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transforms.build.examples import SORT_BYTES
+from transforms.build import SORT_BYTES
 from transforms.shuffle.segments import BUFFER_BYTES
 
 _MEGABYTE = 2**20

@@ -26,9 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from corpusmill import DataSet
-from corpusmill.arrays.columns import ANY_LENGTH
-from corpusmill.errors import UserError
+from corpusmill import DataSet, UserError
+from corpusmill.extending import ANY_LENGTH
 from examples.elastic_proof.comparison import Counts, compare_rows, compare_steps, count_samples
 from examples.elastic_proof.data_sets import NAMES, build_data_sets
 from examples.elastic_proof.ranks import Task

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from corpusmill.reading.load.batches import Batches
+from corpusmill import Batches
 from examples.elastic_proof.model import SmallModel
 from examples.elastic_proof.reading import (
     READERS,

@@ -10,11 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from corpusmill import DataSet, MapDataset, StreamingDataset, TensorLoader, make_batches
-from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Batches, Collator
-from corpusmill.reading.rows import Batch, Rows
-from corpusmill.reading.torch.dataset import EpochBatchSampler
+from corpusmill import (
+    Batches,
+    DataSet,
+    EpochBatchSampler,
+    MapDataset,
+    StreamingDataset,
+    TensorLoader,
+    make_batches,
+)
+from corpusmill.extending import Batch, Collator, Rows, Samples
 
 _SEED = 1
 

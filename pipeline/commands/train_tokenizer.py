@@ -10,8 +10,7 @@ from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
-from pipeline.options import RunOptions
-from pipeline.sizes import parse_size
+from pipeline.options import RunOptions, parse_size
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
-from corpusmill.provenance.documents import documents_schema
-from corpusmill.provenance.removed_documents import read_removed
+from corpusmill.provenance.documents import Ids, documents_schema
+from corpusmill.provenance.removal import read_removed
 from corpusmill.provenance.search import search_tables
-from corpusmill.provenance.spans import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.folders.output import is_complete, refuse_alive, settle
 from pipeline.folders.run_folder import RECORD

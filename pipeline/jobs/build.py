@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from corpusmill.commands.command import Call
-from corpusmill.corpus.filters.known_texts import NOTHING_LEFT
+from corpusmill.corpus.filters.duplicates import NOTHING_LEFT
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError

@@ -90,18 +90,21 @@ def _measure(
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
-            from pipeline import corpus_graph  # noqa: PLC0415
+            from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
-            from pipeline.planning.build_work import add_work  # noqa: PLC0415
-            from pipeline.planning.sample import TIMED_BYTES, read_sample  # noqa: PLC0415
+            from pipeline.planning.sample import (  # noqa: PLC0415
+                TIMED_BYTES,
+                add_work,
+                read_sample,
+            )
             from transforms.shuffle.trees import has_collected  # noqa: PLC0415
 
             launch.engine.load()
 
         job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
-        path = corpus_graph.numbers_path(job)
+        path = graph.numbers_path(job)
         launch.run(
-            lambda pipeline: corpus_graph.measure_job(
+            lambda pipeline: graph.measure_job(
                 pipeline, job, recipe.tokenizer, command.sample_tokens
             ),
             Work(recipe.read_bytes, repeats=0, tasks=job.plan.tasks),

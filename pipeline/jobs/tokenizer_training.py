@@ -224,7 +224,7 @@ def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterato
     if wanted is not None and size < wanted:
         yield (
             f"warning: the vocabulary has {size:,} tokens, fewer than "
-            f"{option('vocab_size', wanted)}: "
+            f"--vocab-size {wanted:,}: "
             "the corpus does not give more"
         )
     yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"

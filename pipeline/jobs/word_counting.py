@@ -19,8 +19,8 @@ from typing import NamedTuple
 import apache_beam as beam
 import numpy as np
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_reasons
@@ -214,7 +214,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"a sample: {sampled:,} of {documents:,} documents"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
     if trained < distinct:
-        limits = f"{option('max_distinct_words')} and {option('max_distinct_bytes')}"
+        limits = "--max-distinct-words and --max-distinct-bytes"
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from corpusmill.errors import UserError, option
-from pipeline.options import DatasetOptions
+from pipeline.options import DatasetOptions, parse_size
 from pipeline.recipe.build_options import BuildOptions
-from pipeline.sizes import parse_size
 
 # To list more files, even without their names, takes gigabytes of memory.
 _MOST_FILES = 10**8
@@ -85,4 +84,4 @@ class PlanOptions(BuildOptions):
 
     dataset: PlannedCorpus
     json: bool = False
-    """Print all numbers as JSON (docs/how-to/estimate-cost.md)."""
+    """Print all numbers as JSON (docs/how-to/plan-a-build.md)."""

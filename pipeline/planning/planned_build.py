@@ -55,9 +55,8 @@ from pipeline.console.plan_report import print_plan
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
 from pipeline.options import MAX_SHARDS
-from pipeline.planning.build_work import add_work
 from pipeline.planning.options import PlannedCorpus, PlanOptions
-from pipeline.planning.sample import Sample, read_sample
+from pipeline.planning.sample import Sample, add_work, read_sample
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach

@@ -14,9 +14,8 @@ import orjson
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, option
@@ -24,8 +23,12 @@ from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
 from corpusmill.tokenization.gigatoken_engine import Engine, Gigatoken, other_ids
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
-from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile, list_patterns
-from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.tokenizer_file import (
+    Encode,
+    TokenizerFile,
+    list_patterns,
+    marked_dtype,
+)
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.recipe.inputs import InputFile
 from transforms.storage.files import open_file

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.filters.overlaps import Passages

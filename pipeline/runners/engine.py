@@ -2,15 +2,11 @@
 
 import socket
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from apache_beam.metrics import monitoring_infos
-from apache_beam.portability.api import metrics_pb2
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError, option
@@ -24,18 +20,6 @@ from pipeline.runners.failures import (
     drop_stage,
     raise_explained,
 )
-from transforms.tally import NAMESPACE
-
-
-def read_counters(infos: Iterable[metrics_pb2.MonitoringInfo]) -> Counter[str]:
-    """Sum each of the job's counters over all stages."""
-    values: Counter[str] = Counter()
-    for info in infos:
-        namespace, name = monitoring_infos.parse_namespace_and_name(info)
-        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
-            values[name] += monitoring_infos.extract_counter_value(info)
-    return values
-
 
 if TYPE_CHECKING:
     import apache_beam as beam

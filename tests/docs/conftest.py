@@ -11,7 +11,10 @@ from tokenizers import Tokenizer
 from corpusmill.objectives.bert import BertOptions
 from tests.conftest import CHECKOUT
 from tests.tools.real_corpora import paragraphs
+from tests.tools.remembered_beam import remembered_beam
 from tests.tools.small_datasets import Recipe, write_dataset
+
+__all__ = ["folder", "prepared", "remembered_beam"]
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """Every program on every page of the documentation."""
 
+import ast
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -12,6 +14,7 @@ from corpusmill.objectives.registry import OBJECTIVES
 from docs.draw_graph import PICTURE, draw, list_edges, translate_graph
 from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
+from tests.corpusmill.test_public_names import NAMES
 from tests.docs.pages import Block, Session, read_blocks, split_commands
 from tests.examples.recipes import PAGES as RECIPES
 
@@ -23,6 +26,16 @@ _PAGES = [
     for page in _ALL
     if Path(page).name not in _ELSEWHERE and "```" in (CHECKOUT / page).read_text(encoding="utf-8")
 ]
+# Pages, and the programs of examples/.
+_PROGRAMS = [
+    *(page for page in _ALL if "```python" in (CHECKOUT / page).read_text(encoding="utf-8")),
+    *sorted(
+        str(path.relative_to(CHECKOUT))
+        for suffix in ("py", "ipynb")
+        for path in (CHECKOUT / "examples").rglob(f"*.{suffix}")
+    ),
+]
+_OURS = {"corpusmill", "transforms", "pipeline", "benchmarks", "tests"}
 _TEXTS = sorted(str(page.relative_to(CHECKOUT)) for page in CHECKOUT.glob("*.md")) + _ALL
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -82,6 +95,46 @@ def test_links_lead_to_files(page: str) -> None:
 def test_commands_go_on_over_lines() -> None:
     script = "a --b \\\n  c  # comment\n\n# nothing\npython -c '\nprint(1)\n'\n"
     assert list(split_commands(script)) == ["a --b   c  # comment", "python -c '\nprint(1)\n'"]
+
+
+def _find_deep_imports(code: str) -> list[str]:
+    """Return what is imported from our packages, but not from the public surface."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            public = NAMES.get(str(node.module), "").split()
+            imported = [alias.name for alias in node.names if alias.name not in public]
+            names = [f"{node.module}.{name}" for name in imported]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name not in NAMES]
+        else:
+            continue
+        found += [name for name in names if name.partition(".")[0] in _OURS]
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", *_PROGRAMS])
+def test_programs_import_from_the_public_surface_alone(page: str) -> None:
+    path = CHECKOUT / page
+    if path.suffix == ".py":
+        codes = [path.read_text(encoding="utf-8")]
+    elif path.suffix == ".ipynb":
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        # What begins with "%" or "!" is a command of the notebook.
+        codes = [
+            "".join(line for line in cell["source"] if line[0] not in "%!")
+            for cell in cells if cell["cell_type"] == "code"
+        ]  # fmt: skip
+    else:
+        codes = [block.code for block in read_blocks(path) if block.language == "python"]
+    assert [name for code in codes for name in _find_deep_imports(code)] == []
+
+
+def test_an_import_from_elsewhere_is_found() -> None:
+    assert not _find_deep_imports("from corpusmill import DataSet, mix\nimport transforms, numpy")
+    code = "from corpusmill import DataSet, job\nfrom transforms.testing import collect\n"
+    assert _find_deep_imports(code) == ["corpusmill.job", "transforms.testing.collect"]
+    assert _find_deep_imports("import corpusmill.errors") == ["corpusmill.errors"]
 
 
 def test_a_wrong_output_is_noticed(folder: Path) -> None:

@@ -7,12 +7,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from corpusmill.testing import small_tokenizer
+from corpusmill.extending import small_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from examples.document_lengths import MeasureLengths, main
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.corpus.documents import TokenizeDocuments
-from transforms.testing import local_pipeline, text_batch
+from transforms import TokenizeDocuments, local_pipeline, text_batch
 
 
 def test_documents_are_counted_by_their_length() -> None:

@@ -5,10 +5,11 @@ from tokenizers import Tokenizer
 
 from tests.tools.buckets import bucket
 from tests.tools.growing import Growing, halve
+from tests.tools.remembered_beam import remembered_beam
 from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
 
-__all__ = ["bucket", "long_text", "output"]
+__all__ = ["bucket", "long_text", "output", "remembered_beam"]
 
 
 @pytest.fixture

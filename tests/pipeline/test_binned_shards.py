@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import pytest
 
-import transforms.build.examples
+import transforms.build
 from corpusmill.dataset.verify import verify
 from corpusmill.reading.data_set import DataSet
 from tests.tools import jobs
@@ -76,7 +76,7 @@ def test_the_same_bytes(
     way: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
     jobs.assert_same_bytes(binned, [sample], tokenizer_path, *FLAGS, *way)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify

@@ -89,11 +89,11 @@ def read_rows(output: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_that_hold_a_document_are_removed_and_no_other(
-    way: str, sample: Path, wordpiece: Path, tmp_path: Path
+    way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
     growing = Growing(tmp_path / "out", wordpiece, (*_SHARE, *flags), objective)
-    growing.build(sample)
+    growing.build(halves[0])
     output, before, files = growing.output, growing.manifest(), growing.files()
     rows, origins = read_rows(output), list_origins(output)
     documents = choose(output)
@@ -115,7 +115,7 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
         assert removal.rows == sum(held)
         totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
         assert removal.tokens == totals[0] - totals[1]
-        check_provenance(folder, sample)
+        check_provenance(folder, halves[0])
     assert f"removed {len(documents)} documents, and the {sum(held)} rows" in printed
     # Both have the same shards and provenance.
     names = [name for name in files if name.startswith(("train", "validation", "provenance"))]
@@ -136,7 +136,7 @@ def test_only_shards_with_such_rows_are_written_again(
     changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
     shards = {name for name in changed if name.startswith("train")}
     assert shards == touched != {shard.file for shard in growing.manifest().splits["train"].shards}
-    assert {name for name in changed if name.startswith("rows")} == {f"rows-{n}" for n in touched}
+    assert {name for name in changed if name.startswith("spans")} == {f"spans-{n}" for n in touched}
     assert len(changed) == 2 * len(touched) + 1
 
 

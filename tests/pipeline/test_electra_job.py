@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.dataset.verify import verify

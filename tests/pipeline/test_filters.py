@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import transforms.build.examples
+import transforms.build
 import transforms.corpus.duplicates
 import transforms.corpus.prepare
 from corpusmill import plugins
@@ -139,7 +139,7 @@ def test_a_run_that_stops_does_not_compare_again(
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transforms.build.examples.ShardDoFn, "_make", fail)
+        patch.setattr(transforms.build.ShardDoFn, "_make", fail)
         build([repeated], tokenizer_path, output, *WITHOUT, status=FAILURE)
     with monkeypatch.context() as patch:
         patch.setattr(transforms.corpus.duplicates._HashTask, "_hash", fail)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build.examples
+import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.verify import verify
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from corpusmill.provenance import rows
+from corpusmill.provenance import spans
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
@@ -140,8 +140,8 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rows, "_GROUP_ROWS", 20)
-    monkeypatch.setattr(transforms.build.examples, "_BUILT_DOCUMENTS", 3)
+    monkeypatch.setattr(spans, "GROUP_LINES", 20)
+    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
     given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)
@@ -149,7 +149,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
         check_provenance(tmp_path / size, corpora["text"])
     assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
     folder = locate(str(tmp_path / "1000"))
-    with folder.open("provenance/rows-train-00000-of-00001.parquet") as stream:
+    with folder.open("provenance/spans-train-00000-of-00001.parquet") as stream:
         assert pq.ParquetFile(stream).metadata.num_row_groups > 2
 
 
@@ -256,7 +256,7 @@ def test_without_provenance_nothing_is_left_of_it(
 
 @pytest.mark.parametrize("kind", ["cut", "gone", "flipped"])
 @pytest.mark.parametrize(
-    "name", ["rows-train-00001-of-00003.parquet", "documents-train-00000-of-00003.parquet"]
+    "name", ["spans-train-00001-of-00003.parquet", "documents-train-00000-of-00003.parquet"]
 )
 def test_damaged_provenance_is_named(name: str, kind: str, whole: Path, output: Path) -> None:
     shutil.copytree(whole, output)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import transforms.build.examples
+import transforms.build
 import transforms.commit.contents
 import transforms.corpus.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
@@ -85,7 +85,7 @@ def test_what_is_finished_is_not_done_again(
 ) -> None:
     stopped.stop_at_commit(monkeypatch)
     forbid(monkeypatch, transforms.corpus.prepare._PrepareTask, "_spill")
-    forbid(monkeypatch, transforms.build.examples.ShardDoFn, "_make")
+    forbid(monkeypatch, transforms.build.ShardDoFn, "_make")
     outcome = stopped.run("--resume")
     assert "4 shards" in outcome.output
     assert digests(stopped.output) == plain

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-import transforms.build.examples
+import transforms.build
 import transforms.corpus.prepare
 import transforms.shuffle.segments
 from corpusmill.dataset.verify import verify
@@ -14,7 +14,7 @@ from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
-from transforms.build.examples import ShardDoFn
+from transforms.build import ShardDoFn
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -62,7 +62,7 @@ def build(corpus: Path, gpt_tokenizer: Path, monkeypatch: pytest.MonkeyPatch) ->
         case = KINDS[kind]
         if case.two_levels:
             monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-            monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+            monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
         run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
         return digests(output)

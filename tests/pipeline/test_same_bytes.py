@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 
 import pipeline.runners.local.workers as local_workers
-import transforms.build.examples
+import transforms.build
 import transforms.shuffle.segments
 import transforms.shuffle.trees
 from tests.conftest import CHECKOUT
@@ -66,9 +66,9 @@ def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",
         *(f"provenance/{kind}-train-0000{number}-of-00003.parquet"
-          for kind in ("rows", "documents") for number in range(3)),
+          for kind in ("spans", "documents") for number in range(3)),
         *(f"provenance/{kind}-validation-00000-of-00001.parquet"
-          for kind in ("rows", "documents")),
+          for kind in ("spans", "documents")),
     }  # fmt: skip
     assert len(set(reference.values())) == len(reference)
 
@@ -108,7 +108,7 @@ def test_trees_of_several_levels_and_little_memory(
     monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
     # No task then takes the candidates, the rejects or the files of more than two others.
     monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
-    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
     levels = Counter[str]()
     expand = transforms.shuffle.trees.JoinInTree.expand
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build.examples
+import transforms.build
 from corpusmill.dataset.verify import verify
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
@@ -50,7 +50,7 @@ def test_ranges_and_little_memory(
     segments: str, build_kind: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = digests(build_kind(segments))
-    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
     assert digests(build_kind(segments, "--range-bytes", "7777")) == reference
 
 
@@ -125,7 +125,7 @@ def test_packed_rows_do_not_depend_on_the_work(
     folder = build_kind(*flags)
     assert verify(folder) == []
     assert digests(build_kind(*flags, *jobs.TWO_WORKERS)) == digests(folder)
-    monkeypatch.setattr(transforms.build.examples, "SORT_BYTES", 20_000)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
     assert digests(build_kind(*flags, "--range-bytes", "7777")) == digests(folder)
 
 

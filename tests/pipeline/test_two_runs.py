@@ -14,7 +14,7 @@ from pipeline.assembly import assemble_job
 from tests.tools import jobs
 from tests.tools.jobs import build, command_of, digests, leftovers, start, wait_for
 
-PROVENANCE = {"provenance/rows", "provenance/documents"}
+PROVENANCE = {"provenance/spans", "provenance/documents"}
 
 
 def start_and_stop(

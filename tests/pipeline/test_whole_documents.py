@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS

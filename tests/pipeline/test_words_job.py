@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from corpusmill.commands.command import Call
 from corpusmill.commands.verification import verify
 from corpusmill.commands.verify import Verify
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError

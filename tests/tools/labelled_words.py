@@ -10,8 +10,7 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schem
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions
-from corpusmill.tokenization.tokenizer_file import Vocabulary
-from corpusmill.tokenization.words.word_marks import continues_of, ids_of
+from corpusmill.tokenization.tokenizer_file import Vocabulary, continues_of, ids_of
 
 LONGEST = 4096
 

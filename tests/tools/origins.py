@@ -13,7 +13,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
 from corpusmill.location import locate
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.store import OriginStore
 from corpusmill.provenance.texts import Texts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.inspection.corpus_measures import Measures, measure_text, measure_tokens

@@ -9,8 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import LENGTH
-from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import (
+    OFFSET_BITS,
+    TEXT_SCHEMA,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    Reject,
+)
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 

@@ -1,7 +1,9 @@
-"""Small tokenizers of many kinds, built when they are imported."""
+"""Small tokenizers of many kinds, built when a test first looks at them."""
 
 import base64
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tokenizers import (
@@ -18,6 +20,7 @@ from tokenizers import (
 from corpusmill.tokenization.compiled import byte_level_pieces
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from tests.tools.lazily import Lazily
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -155,33 +158,46 @@ def unigram() -> str:
     ).to_str()
 
 
-MEMOIZING = {
-    "WordPiece, lower-cased": wordpiece(lowercase=True),
-    "WordPiece, cased": wordpiece(lowercase=False),
-    "WordLevel": wordlevel(),
-    "WordLevel, WhitespaceSplit": split_at_spaces(),
-    "BPE": bpe(),
-    "BPE, many steps": many_steps(),
-    "BPE, NFKC": bpe(normalizers.NFKC()),
-    "BPE, NFC": bpe(normalizers.NFC()),
-    "BPE, NFKD": bpe(normalizers.NFKD()),
-}
+def lazily(builders: dict[str, Callable[[], str]]) -> Lazily[str, str]:
+    return Lazily(builders, lambda name: builders[name]())
 
-BYTE_LEVEL = {
-    "GPT-2": byte_level(),
-    "RoBERTa": byte_level(add_prefix_space=True),
-    "GPT-2, NFC": byte_level(normalizer=normalizers.NFC()),
-    "GPT-2, NFKC": byte_level(
-        normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-    ),
-    **{
-        name: byte_level(getattr(byte_level_pieces, name), ignore_merges=True)
-        for name in ("CL100K", "QWEN2", "O200K")
-    },
-}
-MEMOIZING |= BYTE_LEVEL
 
-PLAIN_PATH = {"ByteLevel, no regex": byte_level(use_regex=False), "Unigram": unigram()}
+BYTE_LEVEL = lazily(
+    {
+        "GPT-2": byte_level,
+        "RoBERTa": partial(byte_level, add_prefix_space=True),
+        "GPT-2, NFC": partial(byte_level, normalizer=normalizers.NFC()),
+        "GPT-2, NFKC": partial(
+            byte_level,
+            normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()]),
+        ),
+        **{
+            name: partial(byte_level, getattr(byte_level_pieces, name), ignore_merges=True)
+            for name in ("CL100K", "QWEN2", "O200K")
+        },
+    }
+)
+
+MEMOIZING = (
+    lazily(
+        {
+            "WordPiece, lower-cased": partial(wordpiece, lowercase=True),
+            "WordPiece, cased": partial(wordpiece, lowercase=False),
+            "WordLevel": wordlevel,
+            "WordLevel, WhitespaceSplit": split_at_spaces,
+            "BPE": bpe,
+            "BPE, many steps": many_steps,
+            "BPE, NFKC": partial(bpe, normalizers.NFKC()),
+            "BPE, NFC": partial(bpe, normalizers.NFC()),
+            "BPE, NFKD": partial(bpe, normalizers.NFKD()),
+        }
+    )
+    | BYTE_LEVEL
+)
+
+PLAIN_PATH = lazily(
+    {"ByteLevel, no regex": partial(byte_level, use_regex=False), "Unigram": unigram}
+)
 
 
 def encode_with(file: TokenizerFile) -> Encode:

@@ -21,7 +21,7 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
-from transforms.build.examples import SHARDS, BuildShards, ShardOptions
+from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.corpus.pool import files_of_pool, write_checksums
 from transforms.elements import Segment, WrittenFile
 from transforms.recovery.workplace import Workplace

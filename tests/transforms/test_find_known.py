@@ -14,11 +14,10 @@ from corpusmill.location import locate
 from corpusmill.provenance.documents import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
 from tests.tools.small_comparisons import shrink_comparisons
-from transforms.corpus.duplicates import Comparison, FindDuplicates
+from transforms.corpus.duplicates import Comparison, FindDuplicates, Screening
 from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_known
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
-from transforms.corpus.screening import Screening
 from transforms.elements import Task, cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays.text_hashes import hash_texts
-from corpusmill.corpus.filters.dropping import text_arrays
+from corpusmill.corpus.filters.functions import text_arrays
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema

@@ -14,8 +14,14 @@ from dataclasses import replace
 
 import apache_beam as beam
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.commit.contents import Decider, Inputs
-from transforms.commit.groups import MoveInGroups, PlannedReveal, RemoveTemporaryFiles, plan_reveal
+from transforms.commit.groups import (
+    MoveInGroups,
+    PlannedReveal,
+    RemoveTemporaryFiles,
+    plan_reveal,
+)
 from transforms.commit.replace import reveal
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import COMMITTED, check_claim, end_claim

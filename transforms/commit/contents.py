@@ -28,7 +28,7 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.commit.rename import Move
-from transforms.elements import DOCUMENTS, ROWS, LinesFile, ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.workplace import Workplace
 from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
@@ -87,8 +87,8 @@ class FileNames:
         if file.part == DOCUMENTS:
             name = provenance_name("documents", group, number, total)
             return FileEntry(name, file.bytes, file.sha256)
-        if file.part == ROWS:
-            name = provenance_name("rows", begin, number, total)
+        if file.part == SPANS:
+            name = provenance_name("spans", begin, number, total)
             return FileEntry(name, file.bytes, file.sha256)
         if self.joined:
             shard = self.joined[split] + (f"-{source}" if source else "") + suffixes[0]
@@ -410,8 +410,8 @@ class Decision:
         if not self._options.joined:
             yield from written
             return
-        yield from (file for file in written if file.part in {ROWS, DOCUMENTS})
-        written = [file for file in written if file.part not in {ROWS, DOCUMENTS}]
+        yield from (file for file in written if file.part in {SPANS, DOCUMENTS})
+        written = [file for file in written if file.part not in {SPANS, DOCUMENTS}]
         names = self._names
 
         def kind(file: WrittenFile) -> tuple[str, str, int]:

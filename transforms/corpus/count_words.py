@@ -35,9 +35,10 @@ from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
+from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
-from transforms.elements import NamedOutputs, Segment, Task
+from transforms.elements import Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import log_begin, run_once

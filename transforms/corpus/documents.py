@@ -26,9 +26,8 @@ from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -36,8 +35,9 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from transforms.coders import NamedOutputs
 from transforms.corpus.read import REJECTS
-from transforms.elements import NamedOutputs, PlannedRange, cut_ranges
+from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.files import find_files, open_file
 
 DOCUMENTS = "documents"

@@ -10,7 +10,7 @@ that it must drop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import apache_beam as beam
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.filters.dropping import Step
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
     REPEAT_SCHEMA,
@@ -28,13 +28,15 @@ from corpusmill.corpus.filters.duplicates import (
     hash_documents,
     split_repeats,
 )
-from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.functions import Step, load_filters
+from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
+from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
-from transforms.elements import NamedOutputs, Segment, Task
+from transforms.elements import Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once
@@ -332,3 +334,29 @@ def load_repeats(segments: Iterable[Segment]) -> Step:
         segments: `Task.repeats`; there may be none.
     """
     return drop_listed([load_segment(segment, REPEAT_SCHEMA) for segment in segments])
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Which documents are left out.
+
+    Attributes:
+        filters: the options.
+        passages: the passages that they must not overlap with; None for none.
+    """
+
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    passages: StoredPassages | None = None
+
+    def list_steps(self, task: Task, shared: Shared) -> Iterator[Step]:
+        """Yield the steps of a task, in their order.
+
+        Args:
+            task: the task.
+            shared: keeps the passages, once for each process.
+        """
+        yield from load_filters(self.filters.filter)
+        if self.filters.drop_duplicates:
+            yield load_repeats(task.repeats)
+        if passages := self.passages:
+            yield shared.acquire(passages.load, tag=passages.path)

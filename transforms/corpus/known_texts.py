@@ -24,8 +24,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.filters.dropping import Step
-from corpusmill.corpus.filters.known_texts import (
+from corpusmill.corpus.filters.duplicates import (
     DIGEST_SCHEMA,
     FILTER_BITS,
     DigestFilter,
@@ -36,24 +35,31 @@ from corpusmill.corpus.filters.known_texts import (
     select_known,
     split_held,
 )
+from corpusmill.corpus.filters.functions import Step
 from corpusmill.location import Location
 from corpusmill.provenance.digests import read_digests
+from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import (
     DOCUMENT_BYTES,
     HASHES,
     REPEATS,
     Comparison,
+    Screening,
     count_parts,
     give_to_tasks,
 )
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
-from transforms.corpus.screening import Screening
-from transforms.elements import LinesFile, NamedOutputs, Segment, Task
+from transforms.elements import LinesFile, Segment, Task
 from transforms.recovery.journal import Journal, Output
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
-from transforms.shuffle.segments import BUFFER_BYTES, GatherShards, KeyedSegment, merge_segments
+from transforms.shuffle.segments import (
+    BUFFER_BYTES,
+    GatherShards,
+    KeyedSegment,
+    merge_segments,
+)
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import new_path, read_file, write_file

@@ -21,11 +21,12 @@ from corpusmill.inspection.corpus_measures import (
 from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
+from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.pool import CANDIDATES, map_pool
 from transforms.corpus.prepare import Preparation, TaskDoFn
 from transforms.corpus.read import REJECTS
-from transforms.elements import Candidates, LinesFile, NamedOutputs, Task
+from transforms.elements import Candidates, LinesFile, Task
 from transforms.storage.checksums import seal
 from transforms.storage.files import open_file, write_file
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, add_up, limit_distinct

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.elements import PlannedRange, Task
 from transforms.recovery.workplace import Workplace
 from transforms.reports import report_sources, roll_up

@@ -23,7 +23,8 @@ from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.layout.sorting import JOINED_BYTES, join_small
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
-from transforms.elements import Candidates, NamedOutputs, Part
+from transforms.coders import NamedOutputs
+from transforms.elements import Candidates, Part
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle.trees import FAN_IN, JoinInTree, Tree

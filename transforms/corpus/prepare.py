@@ -12,19 +12,19 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.filters.functions import Step
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.coders import NamedOutputs
+from transforms.corpus.duplicates import Screening
 from transforms.corpus.known_texts import load_known
 from transforms.corpus.plan import read_task
 from transforms.corpus.pool import CANDIDATES, CandidateFile
 from transforms.corpus.read import READ_RANGES, REJECTS, TaskReader
-from transforms.corpus.screening import Screening
 from transforms.corpus.tokenize import Tokenizing, tokenize_batch
 from transforms.elements import (
     Candidates,
     LinesFile,
-    NamedOutputs,
     PlannedRange,
     ReadRange,
     Segment,

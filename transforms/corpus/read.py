@@ -6,10 +6,9 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.filters.dropping import Step, drop_documents
+from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions

@@ -42,13 +42,13 @@ from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.location import Location
-from corpusmill.provenance.copies import copy_documents, copy_rows
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
-from corpusmill.provenance.rows import RowsFile, RowsWriter
-from corpusmill.provenance.selection import Selection, find_removed
+from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
+from corpusmill.provenance.spans import SpansFile, SpansWriter
+from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Decided, Inputs, describe
 from transforms.commit.rename import Move
-from transforms.elements import NamedOutputs, WrittenFile
+from transforms.elements import WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
@@ -256,20 +256,19 @@ class _Editor:
     def _edit_rows(self, number: int, unit: Unit, selection: Selection) -> Iterator[WrittenFile]:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
-        with RowsFile(self._folder.open(unit.files[-1]), self._manifest.seed) as origins:
-            removed_rows = find_removed(origins, selection)
-            if not len(removed_rows):
+        with SpansFile(self._folder.open(unit.files[-1])) as spans:
+            kept = np.ones(len(spans), np.bool_)
+            kept[find_removed(spans, selection)] = False
+            if kept.all():
                 return
-            kept = np.ones(len(origins), np.bool_)
-            kept[origins.places_of(removed_rows)] = False
             self._check(unit.files[:-1])
             with ExitStack() as files:
                 paths = [self._path(number) for _ in unit.files]
                 sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
                 shard = unit.shard.file
                 removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
-                writer = RowsWriter(sinks[-1], self._manifest.seed, origins.by_key)
-                copy_rows(origins, writer, removed_rows)
+                writer = SpansWriter(sinks[-1])
+                copy_spans(spans, writer, kept)
                 writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
         rows, tokens = int(kept.sum()), unit.shard.tokens - weigh(removed["length"])

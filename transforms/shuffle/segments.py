@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import JOINED_BYTES, join_small
 from transforms.elements import Segment

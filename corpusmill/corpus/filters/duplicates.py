@@ -1,14 +1,15 @@
 """Exact duplicates among documents: all but the first one with a text, by id, are dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.text_hashes import hash_lines
-from corpusmill.corpus.filters.dropping import Step
+from corpusmill.arrays.distinct import are_among, sort_distinct
+from corpusmill.arrays.text_hashes import digests_of, hash_lines
+from corpusmill.corpus.filters.functions import Step
 
 REASON = "duplicate"
 
@@ -76,5 +77,132 @@ def drop_listed(repeats: Sequence[pa.RecordBatch]) -> Step:
         near = listed[np.searchsorted(listed, ids.min(initial=2**64 - 1)) :]
         near = near[: np.searchsorted(near, ids.max(initial=0), "right")]
         return [REASON if is_listed else "" for is_listed in np.isin(ids, near).tolist()]
+
+    return drop
+
+
+# Why a document is dropped.
+KNOWN = "in-data-set"
+# What a run without any new document says; its command recognizes it by this text.
+NOTHING_LEFT = "The data set holds all documents of the input already; nothing is left to add"
+
+DIGEST_SCHEMA = pa.schema(
+    [("digest", pa.uint64()), ("documents", pa.uint32()), ("task", pa.uint32())]
+)
+DIGEST_ROW_BYTES = 16
+HELD = 2**32 - 1
+FILTER_BITS = 2**26
+
+Digests = npt.NDArray[np.uint64]
+
+
+def count_digests(digests: Digests, task: int) -> pa.RecordBatch:
+    """Return each digest once, in order, with the number of documents that have it.
+
+    Args:
+        digests: uint64[documents].
+        task: the number of the task that reads the documents.
+
+    Returns:
+        Rows of DIGEST_SCHEMA.
+    """
+    ordered = np.sort(digests)
+    # The first one differs from its own complement.
+    firsts = np.flatnonzero(np.diff(ordered, prepend=~ordered[:1]))
+    return _to_rows(ordered[firsts], np.diff(firsts, append=len(ordered)), task)
+
+
+def hold_digests(digests: Digests) -> pa.RecordBatch:
+    """Return digests, uint64[n], that a data set holds as rows of DIGEST_SCHEMA."""
+    return _to_rows(digests, np.zeros(len(digests), np.uint32), HELD)
+
+
+def _to_rows(digests: Digests, documents: npt.NDArray[np.integer], task: int) -> pa.RecordBatch:
+    tasks = np.full(len(digests), task, np.uint32)
+    columns = [digests, documents.astype(np.uint32), tasks]
+    return pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=DIGEST_SCHEMA)
+
+
+class DigestFilter:
+    """Tells of most digests that they are none of some others, without these.
+
+    Args:
+        bits: uint8[bytes], what `encode` returned; None for a filter that nothing passes.
+        number: the number of bits, a power of two of at least 8.
+    """
+
+    def __init__(self, bits: bytes | None = None, number: int = FILTER_BITS) -> None:
+        self._bits: npt.NDArray[np.uint8] = (
+            np.zeros(number // 8, np.uint8) if bits is None else np.frombuffer(bits, np.uint8)
+        )
+        self._mask = np.uint64(8 * len(self._bits) - 1)
+
+    def add(self, digests: Digests) -> None:
+        """Let digests pass.
+
+        Args:
+            digests: uint64[n].
+        """
+        places = np.sort(digests & self._mask)
+        bits = np.uint8(1) << (places & np.uint64(7)).astype(np.uint8)
+        of_bits = places >> np.uint64(3)
+        firsts = np.flatnonzero(np.diff(of_bits, prepend=~of_bits[:1]))
+        if len(firsts):
+            self._bits[of_bits[firsts]] |= np.bitwise_or.reduceat(bits, firsts)
+
+    def select(self, digests: Digests) -> Digests:
+        """Return the digests that pass, in their order: all that were added, and few others.
+
+        Args:
+            digests: uint64[n].
+        """
+        places = digests & self._mask
+        own = self._bits[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+        passing: Digests = digests[(own & np.uint8(1)).astype(np.bool_)]
+        return passing
+
+    def encode(self) -> bytes:
+        """Return the bytes of which the same filter is made again."""
+        return self._bits.tobytes()
+
+
+def select_known(new: pa.RecordBatch, held: Iterable[Digests]) -> pa.RecordBatch:
+    """Return the rows of tasks whose digests a data set holds.
+
+    Args:
+        new: rows of DIGEST_SCHEMA.
+        held: uint64[n], digests that the data set holds, some at a time.
+    """
+    digests = new.column("digest").to_numpy()
+    distinct = sort_distinct(digests)
+    is_held = np.zeros(len(distinct), np.bool_)
+    for some in held:
+        found = some[are_among(some, distinct)]
+        is_held[np.searchsorted(distinct, found)] = True
+    return new.filter(pa.array(is_held[np.searchsorted(distinct, digests)]))
+
+
+def split_held(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Digests]:
+    """Return the rows of tasks, and the digests that a data set holds, uint64[n].
+
+    Args:
+        rows: of DIGEST_SCHEMA.
+    """
+    is_held = rows.column("task").to_numpy() == HELD
+    return rows.filter(pa.array(~is_held)), rows.column("digest").to_numpy()[is_held]
+
+
+def drop_known(known: Sequence[pa.RecordBatch]) -> Step:
+    """Make the step that drops documents by their digests.
+
+    Args:
+        known: the digests, as rows of DIGEST_SCHEMA.
+    """
+    arrays = [np.empty(0, np.uint64), *(rows.column("digest").to_numpy() for rows in known)]
+    listed = sort_distinct(np.concatenate(arrays))
+
+    def drop(documents: pa.RecordBatch, _: str) -> list[str]:
+        are_known = are_among(digests_of(documents), listed)
+        return [KNOWN if is_known else "" for is_known in are_known.tolist()]
 
     return drop

@@ -20,7 +20,7 @@ import regex
 from corpusmill.arrays.distinct import sort_distinct
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import mix
-from corpusmill.corpus.filters.dropping import Step, join_sentences, text_arrays
+from corpusmill.corpus.filters.functions import Step, join_sentences, text_arrays
 from corpusmill.errors import UserError, option
 
 # What a character is to words, in a table by code point; any other entry is the character itself,

@@ -15,9 +15,8 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, check_columns, no_such_field
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG

@@ -21,9 +21,8 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text_batch
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, add_facts, text_batch
 from corpusmill.corpus.collector import Collector
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, UnreadableError
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field, to_array
 from corpusmill.corpus.text.line_kernels import SENTENCE, find_invalid_utf_8, join_text

@@ -13,8 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.batches import OFFSET_BITS, DocumentBatch, ReadCounts, UnreadableError
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import (
+    OFFSET_BITS,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    UnreadableError,
+)
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import (
     RecordCollector,

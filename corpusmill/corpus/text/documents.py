@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text_batch
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, add_facts, text_batch
 from corpusmill.corpus.collector import Collector
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.boundaries import Boundaries, BoundedLines, find_boundaries
 from corpusmill.corpus.text.line_kernels import BLANK, INVALID_UTF_8, SENTENCE, join_text
 from corpusmill.corpus.text.lines import LineReader, collect_lines, count_lines

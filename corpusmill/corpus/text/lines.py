@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, Reject
 from corpusmill.corpus.collector import Collector
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.line_kernels import (
     BLANK,
     INVALID_UTF_8,

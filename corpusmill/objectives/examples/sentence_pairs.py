@@ -22,14 +22,14 @@ Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
 
 Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
 without `random_next_sentence`. The article's pairs
-(`corpusmill.objectives.examples.next_sentence_pairs`) differ in two things: its chunks include the
+(`corpusmill.objectives.examples.sentence_pairs`) differ in two things: its chunks include the
 sentence after the one that reaches the target, and its random segment is empty where the first
 segment reaches the target. Here a random segment always has a sentence at least, so that a second
 segment is empty only where there is no other document.
 
 ALBERT switches the segments half of the time, and draws a random document only for a chunk of one
 sentence; both have label 1. Today's pairs of `sentence-order`
-(`corpusmill.objectives.examples.sentence_order_pairs`) cut such a sentence in two instead.
+(`corpusmill.objectives.examples.sentence_pairs`) cut such a sentence in two instead.
 
 One thing differs, on purpose: a random segment never comes from the pair's own document. The
 originals draw up to ten times, and then take even that one.

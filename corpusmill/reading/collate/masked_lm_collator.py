@@ -34,9 +34,17 @@ from corpusmill.reading.collate.padding import (
     scatter_labels,
 )
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.keywords import check_seed
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, Values, gather_lists
+from corpusmill.reading.rows import (
+    Batch,
+    Integers,
+    Lists,
+    Part,
+    Rows,
+    Values,
+    check_seed,
+    gather_lists,
+)
 
 
 @njit

@@ -19,9 +19,8 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import are_integers, check_integers, longest_row
 from corpusmill.errors import UserError, option
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Integers, Lists, Rows
+from corpusmill.reading.rows import Batch, Integers, Lists, Rows, check_minimum
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from corpusmill.reading.collate.padding import (
     refuse_others,
 )
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.keywords import check_seed
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, gather_lists
+from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, check_seed, gather_lists
 
 LABELS = "labels"
 _NOT_PREDICTED = -100

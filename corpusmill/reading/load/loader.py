@@ -11,11 +11,10 @@ from contextlib import closing
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.load.batches import BackgroundThread, Batches, Reader
 from corpusmill.reading.load.progress import Progress, Resumable
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.rows import Batch
+from corpusmill.reading.rows import Batch, check_minimum
 
 T = TypeVar("T")
 

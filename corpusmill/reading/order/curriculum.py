@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.order import WINDOW, Order
-from corpusmill.reading.rows import Integers
+from corpusmill.reading.rows import Integers, check_minimum
 
 # What may be ordered by: the length in tokens, a column, or a value for each sample.
 By = str | npt.ArrayLike

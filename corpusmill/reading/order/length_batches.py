@@ -15,10 +15,9 @@ from corpusmill.arrays.randomness import POOLED, derive_key, draw, to_below
 from corpusmill.errors import UserError
 from corpusmill.objectives.examples.packing import order_by_length
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.rows import Integers
+from corpusmill.reading.rows import Integers, check_minimum
 
 
 class Rules(NamedTuple):

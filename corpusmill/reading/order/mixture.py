@@ -36,7 +36,6 @@ from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import Stored, unpack_together
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
-from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.order.order import WINDOW, Ordering, permute, round_share
 from corpusmill.reading.order.stages import (
     EpochSize,
@@ -49,7 +48,7 @@ from corpusmill.reading.order.stages import (
     share,
     tell_apart,
 )
-from corpusmill.reading.rows import Integers, Part, Values, gather, group
+from corpusmill.reading.rows import Integers, Part, Values, check_minimum, gather, group
 
 
 class Turns(NamedTuple):

@@ -38,8 +38,7 @@ from corpusmill.arrays import randomness
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below
 from corpusmill.errors import UserError
-from corpusmill.reading.keywords import check_minimum, check_seed
-from corpusmill.reading.rows import Integers
+from corpusmill.reading.rows import Integers, check_minimum, check_seed
 
 
 @njit

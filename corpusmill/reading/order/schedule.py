@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.errors import UserError
-from corpusmill.reading.keywords import check_minimum
-from corpusmill.reading.rows import Integers
+from corpusmill.reading.rows import Integers, check_minimum
 
 # The most steps in a pool of batches that follow the order; it only limits the look-ahead.
 _POOL_STEPS = 1024

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Literal
 
 from corpusmill.errors import UserError
-from corpusmill.reading.keywords import check_minimum
+from corpusmill.reading.rows import check_minimum
 
 EpochSize = int | Literal["first_exhausted", "all_exhausted"]
 Weights = Sequence[float] | Mapping[str, float]

@@ -15,16 +15,19 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.characters import FIRST_LEAD, ideograph_bytes, read_character
 from corpusmill.tokenization.compiled.exactness import LineRule, cut_at_lines
-from corpusmill.tokenization.compiled.unit_words import (
+from corpusmill.tokenization.compiled.units import (
     HALF,
     MULTIPLIER,
     ONE,
+    WORD_BYTES,
+    EncodeSpans,
     Unit,
+    UnitRule,
     hash_word,
+    prepare_units,
     read_unit,
     read_word,
 )
-from corpusmill.tokenization.compiled.units import WORD_BYTES, EncodeSpans, UnitRule, prepare_units
 
 # For each entry: two slots of the table, of 16 bytes each; 4 bytes each for the ends of its tail
 # and of its ids; 1 word of its tail; 4 ids of 4 bytes.

@@ -18,8 +18,14 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.characters import has_byte, read_character
-from corpusmill.tokenization.compiled.unit_words import ONE, allocate_table, find_slot
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, first_bytes
+from corpusmill.tokenization.compiled.units import (
+    ONE,
+    EncodeSpans,
+    allocate_table,
+    completed,
+    find_slot,
+    first_bytes,
+)
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 
 # Classes of characters.

@@ -209,10 +209,7 @@ class UnigramOptions(TrainingOptions):
         """Say by what counts are divided."""
         if (copied := words.copied_bytes) > self.max_trained_bytes:
             divisor = copied / self.max_trained_bytes
-            yield (
-                f"trained with counts of words divided by {divisor:,.2f} "
-                f"({option('max_trained_bytes')})"
-            )
+            yield (f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)")
 
 
 def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:

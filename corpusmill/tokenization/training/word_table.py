@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.unit_words import HALF, MULTIPLIER
+from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER
 
 # The columns of a slot: the first 8 bytes, filled up with zeros; the length and the hash (0 for a
 # free slot, because no word is empty); where the word begins in the text; its count.

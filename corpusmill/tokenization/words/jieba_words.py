@@ -15,7 +15,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.characters import read_character
-from corpusmill.tokenization.compiled.unit_words import HALF, MULTIPLIER, ONE
+from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER, ONE
 
 # Rows of the dictionary that are those of code points, and all of its rows.
 HEADS, ROWS = 0x10000, 2**20

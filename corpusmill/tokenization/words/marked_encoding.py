@@ -19,7 +19,7 @@ from tokenizers import Encoding, Tokenizer
 
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed
-from corpusmill.tokenization.words.word_marks import mark
+from corpusmill.tokenization.tokenizer_file import mark
 from corpusmill.tokenization.words.words import WordRule, find_words
 
 _BEGIN = "\u2581"

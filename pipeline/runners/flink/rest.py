@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
 from corpusmill.hub import describe_error
-from pipeline.runners.engine import read_counters
+from pipeline.runners.live_counters import read_counters
 
 # Beam keeps all of its metrics in one accumulator.
 _METRICS = "__metricscontainers"

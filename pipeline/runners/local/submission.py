@@ -28,7 +28,8 @@ from apache_beam.utils import thread_pool_executor
 from corpusmill.console.compilation import say_that_kernels_are_compiled
 from pipeline.console.progress import Counters, repeat
 from pipeline.console.run_log import log_event
-from pipeline.runners.engine import Run, read_counters
+from pipeline.runners.engine import Run
+from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker import end_bundles_at_once
 from pipeline.runners.local.worker_watch import WorkerWatch
 from pipeline.runners.proto_checks import without_folder

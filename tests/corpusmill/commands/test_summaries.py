@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.commands.summaries import read_summary
+from corpusmill.commands.table import read_summary
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import Plugins
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError

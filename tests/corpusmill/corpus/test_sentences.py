@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus import sentence_splitting as sentences
-from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, ReadCounts
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import (

@@ -1,5 +1,6 @@
 import io
 from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -41,8 +42,12 @@ CORPUS = numbered_corpus(
         for document in range(12)
     ]
 )
-# About 200 examples; some have an empty second segment.
-EXAMPLES = pa.concat_batches([build_pass(BERT, CORPUS, number) for number in range(10)])
+
+
+@cache
+def examples() -> pa.RecordBatch:
+    """About 200 examples; some have an empty second segment."""
+    return pa.concat_batches([build_pass(BERT, CORPUS, number) for number in range(10)])
 
 
 def write(options: OutputOptions, groups: Iterable[pa.RecordBatch]) -> bytes:
@@ -59,12 +64,12 @@ def padded(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def shard(tmp_path: Path, padded: bool) -> Path:
     path = tmp_path / "train-00000-of-00001.parquet"
-    path.write_bytes(write(padding_options(padded), cut_into_groups([EXAMPLES], "input_ids", 64)))
+    path.write_bytes(write(padding_options(padded), cut_into_groups([examples()], "input_ids", 64)))
     return path
 
 
 def expected_rows(padded: bool) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = BERT.finish(EXAMPLES, padded).to_pylist()
+    rows: list[dict[str, object]] = BERT.finish(examples(), padded).to_pylist()
     return rows
 
 
@@ -151,24 +156,26 @@ def test_datasets_reads_what_was_written(
 
 @given(st.lists(st.integers(0, 300), max_size=8), st.booleans())
 def test_bytes_do_not_show_how_the_rows_arrived(cuts: list[int], padded: bool) -> None:
-    edges = [0, *sorted(min(place, EXAMPLES.num_rows) for place in cuts), EXAMPLES.num_rows]
-    parts = [EXAMPLES.slice(start, stop - start) for start, stop in pairwise(edges)]
+    edges = [0, *sorted(min(place, examples().num_rows) for place in cuts), examples().num_rows]
+    parts = [examples().slice(start, stop - start) for start, stop in pairwise(edges)]
     options = padding_options(padded)
-    groups = [pa.concat_batches([group]) for group in cut_into_groups([EXAMPLES], "input_ids", 64)]
+    groups = [
+        pa.concat_batches([group]) for group in cut_into_groups([examples()], "input_ids", 64)
+    ]
     assert write(options, cut_into_groups(parts, "input_ids", 64)) == write(options, groups)
 
 
 def test_where_pages_end_does_not_depend_on_the_slice() -> None:
     """The rows fill several pages; they are a whole batch, and the end of a larger one."""
-    rows = pa.concat_batches([EXAMPLES] * 40)
-    larger = pa.concat_batches([EXAMPLES.slice(0, 77), rows])
+    rows = pa.concat_batches([examples()] * 40)
+    larger = pa.concat_batches([examples().slice(0, 77), rows])
     assert write(OutputOptions(), [rows]) == write(OutputOptions(), [larger.slice(77)])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65])
 def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
     data = write(
-        padding_options(padded), cut_into_groups([EXAMPLES.slice(0, rows)], "input_ids", 64)
+        padding_options(padded), cut_into_groups([examples().slice(0, rows)], "input_ids", 64)
     )
     metadata = pq.ParquetFile(io.BytesIO(data)).metadata
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [
@@ -178,7 +185,7 @@ def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
 
 
 def test_an_empty_group_can_be_written() -> None:
-    data = write(OutputOptions(), [EXAMPLES.slice(0, 0)])
+    data = write(OutputOptions(), [examples().slice(0, 0)])
     assert pq.read_table(io.BytesIO(data)).num_rows == 0
 
 
@@ -201,10 +208,10 @@ def test_the_stream_is_only_written_to() -> None:
     stream = OnlyWritten()
     options = resolve(OutputOptions(), BERT.columns)
     writer = FORMATS["parquet"].open_writer([stream], BERT.columns, options)
-    writer.write(BERT.finish(EXAMPLES, False))
+    writer.write(BERT.finish(examples(), False))
     writer.close()
     assert not stream.closed
-    assert bytes(stream.data) == write(OutputOptions(), [EXAMPLES])
+    assert bytes(stream.data) == write(OutputOptions(), [examples()])
 
 
 # Options
@@ -214,20 +221,20 @@ def test_the_stream_is_only_written_to() -> None:
     ("codec", "stored"), [("zstd", "ZSTD"), ("snappy", "SNAPPY"), ("none", "UNCOMPRESSED")]
 )
 def test_compression(codec: Literal["zstd", "snappy", "none"], stored: str) -> None:
-    data = write(OutputOptions(compression=codec), [EXAMPLES])
+    data = write(OutputOptions(compression=codec), [examples()])
     group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
     assert {group.column(place).compression for place in range(group.num_columns)} == {stored}
     assert pq.read_table(io.BytesIO(data)).to_pylist() == expected_rows(padded=False)
 
 
 def test_a_higher_level_compresses_more() -> None:
-    rows = pa.concat_batches([EXAMPLES] * 20)
+    rows = pa.concat_batches([examples()] * 20)
     fast, small = (len(write(OutputOptions(compression_level=level), [rows])) for level in (1, 19))
     assert small < fast
 
 
 def test_every_column_is_a_stream_of_bytes_without_statistics() -> None:
-    data = write(OutputOptions(), [EXAMPLES])
+    data = write(OutputOptions(), [examples()])
     group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
     columns = {}
     for place in range(group.num_columns):

@@ -1,7 +1,7 @@
 """RoBERTa's whole sentences in plain Python, written to be read.
 
 From section 4.2 of the paper and the break modes `complete_doc` and `complete` of fairseq's
-TokenBlockDataset. `corpusmill.objectives.examples.full_sentences` and
+TokenBlockDataset. `corpusmill.objectives.combined_rows` and
 `corpusmill.objectives.combined_rows` must give exactly this.
 """
 

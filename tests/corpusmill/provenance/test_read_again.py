@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.arrays.text_hashes import LENGTH, digests_of
-from corpusmill.corpus.batches import TEXT_SCHEMA
+from corpusmill.corpus.batches import TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.provenance import read_again as reading

@@ -47,7 +47,7 @@ def test_nothing_asked_for_is_nothing_found(data: Path) -> None:
     assert open_store(data).documents([]) == {}
 
 
-@pytest.mark.parametrize("kind", ["rows", "documents"])
+@pytest.mark.parametrize("kind", ["spans", "documents"])
 def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     ids = [record.document for record in list_documents(data)]
     origin = list_origins(data)[0]
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     store = open_store(folder)
     look_up: dict[str, Callable[[], object]] = {
         "documents": lambda: store.documents(ids),
-        "rows": lambda: list(store.origins(origin.split, [origin.row])),
+        "spans": lambda: list(store.origins(origin.split, [origin.row])),
     }
     with pytest.raises(UserError, match=rf"provenance/{kind}-.*its provenance cannot be read"):
         look_up[kind]()

@@ -8,7 +8,7 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 import pytest
 
-from corpusmill.provenance.inputs import Inputs
+from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.provenance.texts import Texts
 from tests.tools import jobs

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corpusmill.provenance.threads import search_in_order
+from corpusmill.provenance.store import search_in_order
 
 
 def test_results_come_in_order_and_items_are_taken_as_results_are() -> None:

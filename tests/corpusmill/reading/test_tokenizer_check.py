@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 from tokenizers import Tokenizer
-from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
@@ -14,18 +14,18 @@ from tests.tools.small_datasets import bert_tokenizer
 
 
 def test_the_tokenizer_of_the_data_is_accepted_in_any_form(bert: Path, tmp_path: Path) -> None:
-    fast = PreTrainedTokenizerFast(
+    fast = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(bert / "tokenizer.json"),
         mask_token="[MASK]",  # noqa: S106
         pad_token="[PAD]",  # noqa: S106
     )
     fast.save_pretrained(tmp_path / "saved")
-    further = PreTrainedTokenizerFast(tokenizer_file=str(bert / "tokenizer.json"))
+    further = transformers.PreTrainedTokenizerFast(tokenizer_file=str(bert / "tokenizer.json"))
     further.add_tokens(["<new>"])
     forms = [
         bert / "tokenizer.json", bert, str(bert), fast, tmp_path / "saved", further,
         Tokenizer.from_file(str(bert / "tokenizer.json")),
-        BertTokenizerFast(tokenizer_file=str(bert / "tokenizer.json")),
+        transformers.BertTokenizerFast(tokenizer_file=str(bert / "tokenizer.json")),
     ]  # fmt: skip
     for form in forms:
         DataSet(bert, tokenizer=form)
@@ -38,7 +38,7 @@ def test_another_tokenizer_than_the_datas_is_refused(bert: Path, tmp_path: Path)
     vocabulary[by_id[100]], vocabulary[by_id[101]] = 101, 100
     swapped = json.dumps(described)
     (tmp_path / "swapped.json").write_text(swapped)
-    masked = PreTrainedTokenizerFast(
+    masked = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(bert / "tokenizer.json"), mask_token=by_id[300]
     )
     cases: list[tuple[Any, str]] = [

@@ -10,15 +10,18 @@ from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import hash_documents
 from corpusmill.tokenization.encoding import drop_empty, encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import plain_rows
-from tests.tools.tokenizer_samples import MEMOIZING, TEXT, byte_level
+from tests.tools.tokenizer_samples import MEMOIZING, TEXT
 
 # Sentences without tokens: empty, spaces, and characters that BERT's normalizer drops
 EMPTY = ["", "   ", "\u200b", "\x00 \x01"]
-SAMPLES = {name: MEMOIZING[name] for name in ("WordPiece, lower-cased", "BPE, NFKC")}
-SAMPLES["plain path"] = byte_level()
-TOKENIZERS = {name: SentenceTokenizer(text, np.dtype(np.int16)) for name, text in SAMPLES.items()}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in SAMPLES.items()}
+SAMPLES = {"WordPiece, lower-cased": "WordPiece, lower-cased", "BPE, NFKC": "BPE, NFKC"}
+SAMPLES["plain path"] = "GPT-2"
+TOKENIZERS = Lazily(
+    SAMPLES, lambda name: SentenceTokenizer(MEMOIZING[SAMPLES[name]], np.dtype(np.int16))
+)
+PLAIN = Lazily(SAMPLES, lambda name: Tokenizer.from_str(MEMOIZING[SAMPLES[name]]))
 
 documents_of_text = st.lists(
     st.lists(

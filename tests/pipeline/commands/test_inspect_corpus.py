@@ -16,8 +16,8 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
-from pipeline.corpus_graph import measure_job
 from pipeline.folders.run_folder import RunFolder
+from pipeline.graph import measure_job
 from pipeline.options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
@@ -155,7 +155,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
 def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     numbers_of: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.planning.build_work.SORT_BYTES", 1000)
+    monkeypatch.setattr("pipeline.planning.sample.SORT_BYTES", 1000)
     monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
     wanted = [numbers_of("--workers", number)["build"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 import pytest
+import transformers
 from tokenizers import Tokenizer, models
-from transformers import PreTrainedTokenizerFast
 
 import transforms.corpus.count_words
 from corpusmill.console.process import FAILURE, USER_ERROR
@@ -47,7 +47,7 @@ def test_transformers_loads_it_and_gives_the_same_ids(
     model: str, trained: dict[str, Path], sample: Path
 ) -> None:
     own = Tokenizer.from_file(str(trained[model]))
-    theirs = PreTrainedTokenizerFast(tokenizer_file=str(trained[model]))
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(trained[model]))
     own.no_padding()
     for line in [TEXT, *sample.read_text("utf-8").splitlines()[:200]]:
         ids = own.encode(line).ids

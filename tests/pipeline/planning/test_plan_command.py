@@ -82,10 +82,11 @@ def test_bounds_of_this_machine_have_a_cure(
     tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.planning.planned_build.most_workers", lambda: 3)
-    files = ("--sample-bytes", "200kB", "--output", tmp_path / "new" / "out")
+    size = ("--sample-bytes", "200kB", "--file-bytes", "1TB")
+    files = (*size, "--output", tmp_path / "new" / "out")
     within, beyond = (
-        plan("bert", tokenizer_path, "--corpus-bytes", size, "--workers", workers, *files)
-        for size, workers in (("1MB", "3"), ("3PB", "4"))
+        plan("bert", tokenizer_path, "--corpus-bytes", corpus, "--workers", workers, *files)
+        for corpus, workers in (("1MB", "3"), ("3PB", "4"))
     )
     free = shutil.disk_usage(tmp_path).free
     for numbers in (within, beyond):
@@ -96,7 +97,8 @@ def test_bounds_of_this_machine_have_a_cure(
         workers = find_bound(numbers, "workers of this machine")
         assert disk["is_exceeded"] == workers["is_exceeded"] == (numbers is beyond)
         assert "Give --workers 3" in workers["cure"]
-    elsewhere = plan("bert", tokenizer_path, "--corpus-bytes", "3PB", "--output", "gs://b/out")
+    bucket = ("--output", "gs://b/out")
+    elsewhere = plan("bert", tokenizer_path, "--corpus-bytes", "3PB", *size, *bucket)
     assert "files on disk at once" not in {bound["name"] for bound in elsewhere["bounds"]}
 
 
@@ -127,8 +129,8 @@ def test_the_graph_of_a_job_elsewhere_is_bounded(
 
 def test_the_table_says_what_would_break(any_tokenizer: Path, sample: Path) -> None:
     flags = ("--tokenizer", any_tokenizer, "--input", sample, "--corpus-bytes", "3PB")
-    lines = run_here("plan", "gpt", *flags).output.splitlines()
-    assert lines[0] == "gpt examples of 3.00 PB, 3,000,000 files"
+    lines = run_here("plan", "gpt", *flags, "--file-bytes", "100GB").output.splitlines()
+    assert lines[0] == "gpt examples of 3.00 PB, 30,000 files"
     assert any(line.startswith("breaks  files on disk at once: ") for line in lines)
     assert any(line.split()[:2] == ["processor", "hours"] for line in lines)
     few = run_here("plan", "gpt", *flags[:4]).output

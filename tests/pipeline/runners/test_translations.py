@@ -17,10 +17,9 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
-from pipeline.corpus_graph import measure_job
 from pipeline.editing.edit_files import Edit
 from pipeline.folders.run_folder import RunFolder
-from pipeline.graph import Job, build_dataset
+from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.jobs.editing import add_stages
 from pipeline.jobs.verification import check_files
 from pipeline.jobs.word_counting import SampledCorpus, count_corpus, plan_counting

@@ -25,7 +25,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.characters import read_character
-from corpusmill.tokenization.compiled.unit_words import ONE, allocate_table, find_slot
+from corpusmill.tokenization.compiled.units import ONE, allocate_table, find_slot
 
 # A boundary is BOUNDARY less the number of the word that follows it.
 BOUNDARY = -(2**30)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.unit_words import ONE, find_slot
+from corpusmill.tokenization.compiled.units import ONE, find_slot
 from corpusmill.tokenization.training.merging.pairs import (
     BOUNDARY,
     FIRST,

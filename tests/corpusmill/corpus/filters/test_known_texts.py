@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.filters.known_texts import (
+from corpusmill.corpus.filters.duplicates import (
     DIGEST_SCHEMA,
     HELD,
     KNOWN,

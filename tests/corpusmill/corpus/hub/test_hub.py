@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.hub_data_sets import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text

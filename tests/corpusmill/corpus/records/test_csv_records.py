@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import document_id
+from corpusmill.corpus.batches import FileRange, document_id
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import read_csv

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables.parquet import ParquetTable

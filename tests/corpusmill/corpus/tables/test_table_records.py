@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS

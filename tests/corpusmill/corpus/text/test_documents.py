@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import ReadCounts, Reject, document_id
+from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.errors import UserError

@@ -6,7 +6,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.documents import read_text
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines

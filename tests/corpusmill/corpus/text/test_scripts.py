@@ -13,6 +13,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
 from tests.tools.read_content import read_ranges
 from tests.tools.token_rows import encoded_rows, plain_rows
@@ -104,12 +105,15 @@ def trained_here(*, lowercase: bool) -> str:
     return without_padding(train_wordpiece([SENTENCES], options))
 
 
-TOKENIZERS = {
-    **MEMOIZING,
-    **PLAIN_PATH,
-    "WordPiece of the scripts, lower-cased": trained_here(lowercase=True),
-    "WordPiece of the scripts, cased": trained_here(lowercase=False),
+TRAINED_HERE = {
+    "WordPiece of the scripts, lower-cased": True,
+    "WordPiece of the scripts, cased": False,
 }
+TOKENIZERS = (
+    MEMOIZING
+    | PLAIN_PATH
+    | Lazily(TRAINED_HERE, lambda name: trained_here(lowercase=TRAINED_HERE[name]))
+)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from corpusmill.corpus.batches import document_id
-from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.batches import FileRange, document_id
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.corpus.text.documents import read_text

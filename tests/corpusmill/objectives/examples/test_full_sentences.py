@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.examples.full_sentences import (
+from corpusmill.objectives.combined_rows import (
     DOCUMENT,
     INDEX,
     LENGTH,

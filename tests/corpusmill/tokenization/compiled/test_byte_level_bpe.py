@@ -18,6 +18,7 @@ from corpusmill.tokenization.compiled.byte_level_bpe import (
 )
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import (
     Recorder,
     as_spans,
@@ -30,8 +31,8 @@ from tests.tools.token_rows import (
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 
 COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2"]
-PARSED: dict[str, Any] = {name: json.loads(text) for name, text in BYTE_LEVEL.items()}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in BYTE_LEVEL.items()}
+PARSED: Lazily[str, Any] = Lazily(BYTE_LEVEL, lambda name: json.loads(BYTE_LEVEL[name]))
+PLAIN = Lazily(BYTE_LEVEL, lambda name: Tokenizer.from_str(BYTE_LEVEL[name]))
 
 # fmt: off
 signs = [
@@ -50,7 +51,7 @@ texts = st.lists(
 ).map("".join)
 
 
-ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])) for name in COMPILED}
+ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])))
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,7 +11,7 @@ from corpusmill.tokenization.compiled.byte_level_bpe import (
     read_merges,
 )
 from corpusmill.tokenization.compiled.byte_level_pieces import LONGEST_TOKEN, find_token
-from corpusmill.tokenization.compiled.unit_words import MULTIPLIER
+from corpusmill.tokenization.compiled.units import MULTIPLIER
 from tests.tools.byte_merges import make_tokenizer, token_name
 from tests.tools.token_rows import as_spans, plain_rows, refuse, rows
 

@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tokenizers import Tokenizer, normalizers
 
 from corpusmill.tokenization.compiled.units import EncodeSpans
 from corpusmill.tokenization.compiled.wordpiece import compile_wordpiece, is_known
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import Recorder, as_spans, plain_rows, plainly, refuse, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT
 
@@ -21,15 +23,16 @@ def variant(lowercase: bool, **normalizer: Any) -> str:
     return json.dumps(described)
 
 
-TOKENIZERS = {
-    "uncased": variant(lowercase=True),
-    "cased": variant(lowercase=False),
-    "with accents": variant(lowercase=True, strip_accents=False),
-    "cased, without accents": variant(lowercase=False, strip_accents=True),
-    "not cleaned": variant(lowercase=True, clean_text=False, handle_chinese_chars=False),
+VARIANTS: dict[str, dict[str, bool]] = {
+    "uncased": {"lowercase": True},
+    "cased": {"lowercase": False},
+    "with accents": {"lowercase": True, "strip_accents": False},
+    "cased, without accents": {"lowercase": False, "strip_accents": True},
+    "not cleaned": {"lowercase": True, "clean_text": False, "handle_chinese_chars": False},
 }
-PARSED: dict[str, Any] = {name: json.loads(text) for name, text in TOKENIZERS.items()}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
+TOKENIZERS = Lazily(VARIANTS, lambda name: variant(**VARIANTS[name]))
+PARSED: Lazily[str, Any] = Lazily(TOKENIZERS, lambda name: json.loads(TOKENIZERS[name]))
+PLAIN = Lazily(TOKENIZERS, lambda name: Tokenizer.from_str(TOKENIZERS[name]))
 
 
 def make(name: str, encode_plainly: EncodeSpans | None = None) -> EncodeSpans:
@@ -40,7 +43,7 @@ def assert_equal(name: str, encode_spans: EncodeSpans, texts: list[str]) -> None
     assert rows(*encode_spans(*as_spans(texts))) == plain_rows(PLAIN[name], texts), name
 
 
-ENCODERS = {name: make(name) for name in TOKENIZERS}
+ENCODERS = Lazily(TOKENIZERS, make)
 TEXT_WORDS = " ".join(TEXT).split(" ")
 words = st.lists(
     st.one_of(
@@ -95,15 +98,18 @@ def test_berts_tokenizers_are_compiled(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "parsed",
+    "parse",
     [
-        changed(normalizer=None),
-        changed(normalizer=json.loads(normalizers.NFC().__getstate__())),
-        changed(pre_tokenizer={"type": "WhitespaceSplit"}),
-        changed(model={**PARSED["uncased"]["model"], "continuing_subword_prefix": ""}),
-        changed(added_tokens=[{**PARSED["uncased"]["added_tokens"][0], "normalized": True}]),
-        json.loads(MEMOIZING["WordLevel"]), json.loads(MEMOIZING["BPE"]),
+        lambda: changed(normalizer=None),
+        lambda: changed(normalizer=json.loads(normalizers.NFC().__getstate__())),
+        lambda: changed(pre_tokenizer={"type": "WhitespaceSplit"}),
+        lambda: changed(model={**PARSED["uncased"]["model"], "continuing_subword_prefix": ""}),
+        lambda: changed(
+            added_tokens=[{**PARSED["uncased"]["added_tokens"][0], "normalized": True}]
+        ),
+        lambda: json.loads(MEMOIZING["WordLevel"]),
+        lambda: json.loads(MEMOIZING["BPE"]),
     ],
-)  # fmt: skip
-def test_others_are_not_compiled(parsed: Any) -> None:
-    assert not is_known(parsed)
+)
+def test_others_are_not_compiled(parse: Callable[[], Any]) -> None:
+    assert not is_known(parse())

@@ -12,8 +12,9 @@ from tokenizers.pre_tokenizers import PreTokenizer
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, cut_at_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows
-from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
+from tests.tools.tokenizer_samples import BYTE_LEVEL, MEMOIZING, PLAIN_PATH, TEXT
 
 
 def without_mask(tokenizer_json: str) -> str:
@@ -24,17 +25,18 @@ def without_mask(tokenizer_json: str) -> str:
     return json.dumps(described)
 
 
-MASKLESS = {f"{name}, no mask": text for name, text in MEMOIZING.items() if "<mask>" in text}
-SAMPLES = MEMOIZING | PLAIN_PATH | {name: without_mask(text) for name, text in MASKLESS.items()}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in SAMPLES.items()}
+MASKLESS = {f"{name}, no mask": name for name in BYTE_LEVEL}
+SAMPLES = (
+    MEMOIZING | PLAIN_PATH | Lazily(MASKLESS, lambda name: without_mask(BYTE_LEVEL[MASKLESS[name]]))
+)
+PLAIN = Lazily(SAMPLES, lambda name: Tokenizer.from_str(SAMPLES[name]))
 # Their memo is small and kept from example to example, so that it is filled and emptied again.
-TOKENIZERS = {
-    name: SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=1 << 13)
-    for name, text in SAMPLES.items()
-}
+TOKENIZERS = Lazily(
+    SAMPLES,
+    lambda name: SentenceTokenizer(SAMPLES[name], np.dtype(np.int16), memo_bytes=1 << 13),
+)
 # SentenceTokenizer chooses no rule for the others.
-RULES = {name: choose_line_rule(json.loads(text)) for name, text in SAMPLES.items()}
-CUT = [name for name, rule in RULES.items() if rule != "whole" and name not in PLAIN_PATH]
+RULES = Lazily(SAMPLES, lambda name: choose_line_rule(json.loads(SAMPLES[name])))
 
 # fmt: off
 BREAKS = [
@@ -99,8 +101,10 @@ def test_cuts_are_made_where_they_help() -> None:
 @example(sentences=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
 @example(sentences=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
 def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
-    for name in CUT:
-        parts = cut(RULES[name], *sentences)
+    for name, rule in RULES.items():
+        if rule == "whole" or name in PLAIN_PATH:
+            continue
+        parts = cut(rule, *sentences)
         joined = [list(chain(*plain_rows(PLAIN[name], of_text))) for of_text in parts]
         assert joined == plain_rows(PLAIN[name], sentences), name
 

@@ -2,7 +2,7 @@
 
 import string
 import threading
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.compiled import unit_words, word_memo
+from corpusmill.tokenization.compiled import units, word_memo
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
@@ -52,12 +53,11 @@ sentences_of_text = st.lists(
 )
 
 TINY, SMALL, USUAL = 0, 1 << 13, 1 << 20
-TOKENIZERS = {
-    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size)
-    for name, text in MEMOIZING.items()
-    for size in (TINY, SMALL, USUAL)
-}
-PLAIN = {name: Tokenizer.from_str(text) for name, text in MEMOIZING.items()}
+TOKENIZERS = Lazily(
+    product(MEMOIZING, (TINY, SMALL, USUAL)),
+    lambda key: SentenceTokenizer(MEMOIZING[key[0]], np.dtype(np.int16), memo_bytes=key[1]),
+)
+PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
 @settings(max_examples=80, deadline=None)
@@ -191,10 +191,10 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
 
 def test_units_with_equal_hashes_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel is compiled with the kernels that it calls: plain Python functions are used here.
-    monkeypatch.setattr(kernels, "read_unit", unit_words.read_unit.py_func)
+    monkeypatch.setattr(kernels, "read_unit", units.read_unit.py_func)
     for name in ("find_entry", "look_up"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
-    monkeypatch.setattr(unit_words, "hash_word", lambda _value, _word: np.uint64(0))
+    monkeypatch.setattr(units, "hash_word", lambda _value, _word: np.uint64(0))
     monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
     memo = make_memo(CountingEncoder(), 1 << 12)
     sentences = ("ab abc ba ab b", "a ab abc c", "ba abcdefgh abcdefghi abcdefgi abcdefgh")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpusmill.tokenization.compiled import unit_words
+from corpusmill.tokenization.compiled import units as unit_words
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable
 from corpusmill.tokenization.compiled.word_memo import MemoArrays, allocate_memo

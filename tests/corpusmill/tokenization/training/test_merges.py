@@ -14,7 +14,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.tokenization.compiled.unit_words import allocate_table
+from corpusmill.tokenization.compiled.units import allocate_table
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, reserve
 

@@ -1,6 +1,6 @@
 """Marked ids: which tokens continue a word, for tokenizers of every kind."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from corpusmill.tokenization.words.marked_encoding import find_continued
 from corpusmill.tokenization.words.words import Spans, cut_unicode
 from tests.corpusmill.tokenization.compiled import test_word_memo
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS
 from tests.tools.token_rows import as_arrays, encoded_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
@@ -40,23 +41,24 @@ def byte_fallback() -> str:
     return tokenizer.to_str()
 
 
-def trimmed(name: str) -> str:
+def trimmed(trimmed_name: str) -> str:
     """A byte-level tokenizer whose offsets leave white space out."""
-    tokenizer = Tokenizer.from_str(MEMOIZING[name])
+    tokenizer = Tokenizer.from_str(MEMOIZING[trimmed_name.removesuffix(", trimmed")])
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     return tokenizer.to_str()
 
 
-MEMOIZED = MEMOIZING | {f"{name}, trimmed": trimmed(name) for name in ("GPT-2", "RoBERTa")}
+MEMOIZED = MEMOIZING | Lazily(("GPT-2, trimmed", "RoBERTa, trimmed"), trimmed)
 TOKENIZERS = MEMOIZED | PLAIN_PATH | {"Byte fallback": byte_fallback()}
 OF_EVERY_KIND = ["WordPiece, lower-cased", "WordPiece, cased", "BPE, NFKC", "RoBERTa, trimmed"]
 OF_EVERY_KIND += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
-LOADED = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
-MARKING = {
-    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size, words="unicode")
-    for name, text in TOKENIZERS.items()
-    for size in (TINY, USUAL)
-}
+LOADED = Lazily(TOKENIZERS, lambda name: Tokenizer.from_str(TOKENIZERS[name]))
+MARKING = Lazily(
+    product(TOKENIZERS, (TINY, USUAL)),
+    lambda key: SentenceTokenizer(
+        TOKENIZERS[key[0]], np.dtype(np.int16), memo_bytes=key[1], words="unicode"
+    ),
+)
 
 
 def reference_continues(tokens: Spans, words: Spans) -> list[bool]:

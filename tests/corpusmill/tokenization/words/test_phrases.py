@@ -14,6 +14,7 @@ from corpusmill.tokenization.words.phrases import join_marks
 from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, load_words
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import as_arrays, encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING
 
@@ -57,10 +58,10 @@ texts_of_chinese = st.lists(
 )
 RULE = cast(WordRule, load_words("jieba"))
 NAMES = ("WordPiece, lower-cased", "WordPiece, cased")
-MARKING = {
-    name: SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16), words="jieba") for name in NAMES
-}
-LOADED = {name: Tokenizer.from_str(MEMOIZING[name]) for name in NAMES}
+MARKING = Lazily(
+    NAMES, lambda name: SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16), words="jieba")
+)
+LOADED = Lazily(NAMES, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
 def joined(texts: list[str]) -> list[Spans]:

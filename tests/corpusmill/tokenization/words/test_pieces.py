@@ -1,6 +1,7 @@
 """Words by the pieces of a vocabulary: which ids continue a word, with and without a memo."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tokenizers.models import Unigram
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.words.marked_encoding import find_continuing
+from tests.tools.lazily import Lazily
 from tests.tools.token_rows import encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
 
@@ -30,12 +32,12 @@ def with_prefix(prefix: str) -> str:
     return json.dumps(described)
 
 
-SAMPLES = {name: (MEMOIZING[name], "##") for name in NAMES} | {"_": (with_prefix("__"), "__")}
-MARKING = {
-    (name, memoize): SentenceTokenizer(text, np.dtype(np.int16), memoize, words="wordpiece")
-    for name, (text, _) in SAMPLES.items()
-    for memoize in (False, True)
-}
+PREFIXES = dict.fromkeys(NAMES, "##") | {"_": "__"}
+SAMPLES = Lazily(PREFIXES, lambda name: with_prefix("__") if name == "_" else MEMOIZING[name])
+MARKING = Lazily(
+    product(SAMPLES, (False, True)),
+    lambda key: SentenceTokenizer(SAMPLES[key[0]], np.dtype(np.int16), key[1], words="wordpiece"),
+)
 
 
 @pytest.mark.parametrize(("name", "memoize"), MARKING)
@@ -44,7 +46,7 @@ MARKING = {
 def test_a_piece_continues_a_word_where_the_vocabulary_says_so(
     name: str, memoize: bool, texts: list[str]
 ) -> None:
-    text, prefix = SAMPLES[name]
+    text, prefix = SAMPLES[name], PREFIXES[name]
     plain = Tokenizer.from_str(text)
     encodings = [plain.encode(text, add_special_tokens=False) for text in texts]
     expected = [

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
+from corpusmill.tokenization.tokenizer_file import continues_of, ids_of, mark, marked_dtype
 
 
 @given(

@@ -1,11 +1,12 @@
 """Build the examples of each shard, sort them, and write them to a file with a temporary name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from typing import Self
 
 import apache_beam as beam
 import numpy as np
@@ -26,10 +27,11 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.provenance.rows import ORIGIN_SCHEMA
-from transforms.build.provenance import ProvenanceOptions, ShardProvenance
+from corpusmill.provenance.documents import DocumentsWriter
+from corpusmill.provenance.spans import SpansWriter
+from transforms.coders import NamedOutputs
 from transforms.corpus.pool import map_pool
-from transforms.elements import NamedOutputs, Segment, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once
@@ -37,10 +39,94 @@ from transforms.shuffle.spill import RowSorter, load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 
+
+@dataclass(frozen=True)
+class ProvenanceOptions:
+    """How provenance is written.
+
+    Attributes:
+        layout: how the data set is spread over shards.
+        temp_folder: folder of the files.
+        bins: the number of length bins.
+        keep_fields: names of the fields of documents that are kept.
+    """
+
+    layout: Layout
+    temp_folder: str
+    bins: int = 1
+    keep_fields: Sequence[str] = ()
+
+
+class ShardProvenance:
+    """The provenance of a shard: the spans of its rows, a file for each bin, and its documents.
+
+    Args:
+        options: how it is written; None writes nothing.
+        shard: number of the shard.
+    """
+
+    def __init__(self, options: ProvenanceOptions | None, shard: int) -> None:
+        self._options, self._shard = options, shard
+        self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
+        self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
+
+    def __enter__(self) -> Self:
+        if options := self._options:
+            try:
+                self._open_all(options)
+            except BaseException:
+                self._abandon()
+                raise
+        return self
+
+    def _open_all(self, options: ProvenanceOptions) -> None:
+        for number in range(options.bins):
+            self._spans.append(SpansWriter(self._open(options.temp_folder, SPANS, number)))
+        sink = self._open(options.temp_folder, DOCUMENTS, 0)
+        self._documents.append(DocumentsWriter(sink, options.keep_fields))
+
+    def _abandon(self) -> None:
+        """Close the files, in which writers would otherwise write when they are deleted."""
+        for writer in self._writers:
+            writer.abandon()
+        self._files.close()
+
+    @property
+    def _writers(self) -> Sequence[SpansWriter | DocumentsWriter]:
+        return [*self._spans, *self._documents]
+
+    def _open(self, folder: str, part: int, number: int) -> HashingWriter:
+        path = new_path(folder, f"provenance-{self._shard}", ".parquet")
+        sink = HashingWriter(self._files.enter_context(create_file(path)))
+        self._sinks.append((part, number, path, sink))
+        return sink
+
+    def add_documents(self, documents: pa.RecordBatch) -> None:
+        """Add documents whose home the shard is, with their facts, in the order of the corpus."""
+        for writer in self._documents:
+            writer.add(documents)
+
+    def add_rows(self, number: int, rows: pa.RecordBatch) -> None:
+        """Add the next rows of a bin, with their identity and spans."""
+        if self._spans:
+            self._spans[number].add(rows)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            for writer in self._writers:
+                writer.close()
+        self._abandon()
+
+    def written(self) -> Iterator[WrittenFile]:
+        """Yield the files, once they are closed."""
+        for part, number, path, sink in self._sinks:
+            yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256, number)
+
+
 SHARDS = "shards"
 
-# Size of the rows that are sorted in memory; a shard of the default size fits.
-SORT_BYTES = 288 * 2**20
+# Size of the rows that are sorted in memory; a shard of the default size fits, with its spans.
+SORT_BYTES = 336 * 2**20
 # Size of the files of a shard that does not fit. A slice of 256 of such a file is worth a read.
 SORT_FILE_BYTES = 96 * 2**20
 
@@ -80,22 +166,15 @@ class ShardDoFn(beam.DoFn):
     def __init__(self, options: ShardOptions) -> None:
         self._options, self._shared = options, Shared()
         self._objective, self._layout = options.objective, options.layout
-        # Where the rows that are built are those of the shard, their keys tell where they stand,
-        # and spans need not be sorted with them.
-        self._sorts_spans = (
-            self._objective.combines_rows
-            or bool(self._layout.firsts)
-            or options.output.bin_size is not None
-        )
 
     def setup(self) -> None:
-        """Open the journal, and make the buffers that all shards use."""
+        """Open the journal, and make the buffer that all shards use."""
         self._journal = Journal(self._options.place)
         columns = self._objective.built_columns
-        if not self._sorts_spans:
+        # Objectives that combine rows combine their spans with them.
+        if not (self._options.provenance or self._objective.combines_rows):
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
         self._rows = RowBuffer(keyed_schema(columns))
-        self._origins = None if self._sorts_spans else RowBuffer(ORIGIN_SCHEMA)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -115,7 +194,7 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard, self._origins)
+        provenance = ShardProvenance(self._options.provenance, shard)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
@@ -123,7 +202,6 @@ class ShardDoFn(beam.DoFn):
                 planned = self._count_planned(shard, given)
                 for batch in examples:
                     rows.add(batch, self._passed / planned)
-                provenance.end_group()
                 pa.default_memory_pool().release_unused()
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
@@ -151,10 +229,7 @@ class ShardDoFn(beam.DoFn):
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
-                if not self._sorts_spans:
-                    provenance.add_rows(0, examples)
-                    examples = examples.select(self._rows.schema.names[1:])
-                yield add_keys(examples, seed)
+                yield add_keys(examples.select(self._rows.schema.names[1:]), seed)
 
     def _count_planned(self, shard: int, segments: Iterable[Segment]) -> int:
         """Return how many passes over documents make the shard."""
@@ -196,8 +271,7 @@ class ShardDoFn(beam.DoFn):
             ]
             written = write_shard(self._objective, output, sinks, examples)
             for group in written:
-                if self._sorts_spans:
-                    provenance.add_rows(group.bin, group.rows)
+                provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
                 rows[group.bin] += group.rows.num_rows

@@ -1,0 +1,141 @@
+"""What an objective, a format, a filter, a rule of words or a collator of another package needs.
+
+Everything here is imported when it is first used. These names are stable; the modules that they
+come from are not.
+
+An objective derives its options and itself:
+
+    ObjectiveOptions, Preset                options of a command, and sets of them
+    Objective, Repeat                       what builds rows, and the pass that it builds
+    Column, Role, ANY_LENGTH, NO_PAD        the columns of a data set
+    DocumentOptions                         how files become documents
+    Vocabulary, SpecialTokens               what an objective knows of a tokenizer
+    TextCuts                                cuts texts before they are tokenized
+    Masker                                  draws masks when rows are loaded
+
+Rows are made of documents by kernels:
+
+    unpack_documents, measure_sentences     tokenized documents as arrays, and their lengths
+    cut_windows                             rows of at most so many tokens
+    ragged                                  lists of any length as two arrays
+    njit                                    compiles a kernel
+    purpose_of, derive_keys                 streams of random numbers of a document
+    draw, to_below, to_uniform              numbers of a stream
+    SPANS                                   the column that says where rows come from
+    locate_stretches, single_spans, span_lists, cut_lists, join_lists       its values
+
+A collator makes the arguments of a model:
+
+    Collator, CollatorOptions, Padding      what it derives from, and is given
+    Samples, Rows, Batch                    what is read, and what becomes of it
+    pad, attention_mask                     lists as matrices
+    refuse_others                           refuses options that the collator does not take
+
+An input format reads documents, and an output format writes and reads rows:
+
+    CorpusFormat, FileRange, RecordCollector, DocumentBatch, ReadCounts
+    ShardFormat, ShardWriter, OutputOptions, Columns, Sinks, Sources, arrow_schema, LONGEST_ROW
+
+Tests of all of these:
+
+    check_objective, check_input_format, check_output_format, small_tokenizer
+
+A mistake of a user is a `corpusmill.UserError`. A filter and a rule of words are plain functions.
+"""
+
+from typing import TYPE_CHECKING
+
+from corpusmill.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from corpusmill.arrays import ragged as ragged
+    from corpusmill.arrays.columns import ANY_LENGTH as ANY_LENGTH
+    from corpusmill.arrays.columns import LONGEST_ROW as LONGEST_ROW
+    from corpusmill.arrays.columns import NO_PAD as NO_PAD
+    from corpusmill.arrays.columns import Column as Column
+    from corpusmill.arrays.columns import Role as Role
+    from corpusmill.arrays.columns import arrow_schema as arrow_schema
+    from corpusmill.arrays.kernel_cache import njit as njit
+    from corpusmill.arrays.randomness import derive_keys as derive_keys
+    from corpusmill.arrays.randomness import draw as draw
+    from corpusmill.arrays.randomness import purpose_of as purpose_of
+    from corpusmill.arrays.randomness import to_below as to_below
+    from corpusmill.arrays.randomness import to_uniform as to_uniform
+    from corpusmill.corpus.batches import DocumentBatch as DocumentBatch
+    from corpusmill.corpus.batches import FileRange as FileRange
+    from corpusmill.corpus.batches import ReadCounts as ReadCounts
+    from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
+    from corpusmill.corpus.options import DocumentOptions as DocumentOptions
+    from corpusmill.corpus.records.documents import RecordCollector as RecordCollector
+    from corpusmill.formats.options import OutputOptions as OutputOptions
+    from corpusmill.formats.shard_format import Columns as Columns
+    from corpusmill.formats.shard_format import ShardFormat as ShardFormat
+    from corpusmill.formats.shard_format import ShardWriter as ShardWriter
+    from corpusmill.formats.shard_format import Sinks as Sinks
+    from corpusmill.formats.shard_format import Sources as Sources
+    from corpusmill.objectives.columns import SPANS as SPANS
+    from corpusmill.objectives.documents import measure_sentences as measure_sentences
+    from corpusmill.objectives.documents import unpack_documents as unpack_documents
+    from corpusmill.objectives.examples.spans import cut_lists as cut_lists
+    from corpusmill.objectives.examples.spans import join_lists as join_lists
+    from corpusmill.objectives.examples.spans import locate_stretches as locate_stretches
+    from corpusmill.objectives.examples.spans import single_spans as single_spans
+    from corpusmill.objectives.examples.spans import span_lists as span_lists
+    from corpusmill.objectives.examples.windows import cut_windows as cut_windows
+    from corpusmill.objectives.masking.masked_lm import Masker as Masker
+    from corpusmill.objectives.objective import Objective as Objective
+    from corpusmill.objectives.objective import Repeat as Repeat
+    from corpusmill.objectives.options import ObjectiveOptions as ObjectiveOptions
+    from corpusmill.objectives.options import Preset as Preset
+    from corpusmill.reading.collate.padding import CollatorOptions as CollatorOptions
+    from corpusmill.reading.collate.padding import Padding as Padding
+    from corpusmill.reading.collate.padding import attention_mask as attention_mask
+    from corpusmill.reading.collate.padding import pad as pad
+    from corpusmill.reading.collate.padding import refuse_others as refuse_others
+    from corpusmill.reading.data_set import Samples as Samples
+    from corpusmill.reading.load.batches import Collator as Collator
+    from corpusmill.reading.rows import Batch as Batch
+    from corpusmill.reading.rows import Rows as Rows
+    from corpusmill.testing import check_input_format as check_input_format
+    from corpusmill.testing import check_objective as check_objective
+    from corpusmill.testing import check_output_format as check_output_format
+    from corpusmill.testing import small_tokenizer as small_tokenizer
+    from corpusmill.tokenization.text_cuts import TextCuts as TextCuts
+    from corpusmill.tokenization.tokenizer_file import SpecialTokens as SpecialTokens
+    from corpusmill.tokenization.tokenizer_file import Vocabulary as Vocabulary
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "corpusmill.arrays": "ragged",
+            "corpusmill.arrays.columns": "ANY_LENGTH LONGEST_ROW NO_PAD Column Role arrow_schema",
+            "corpusmill.arrays.kernel_cache": "njit",
+            "corpusmill.arrays.randomness": "derive_keys draw purpose_of to_below to_uniform",
+            "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts",
+            "corpusmill.corpus.input_formats": "CorpusFormat",
+            "corpusmill.corpus.options": "DocumentOptions",
+            "corpusmill.corpus.records.documents": "RecordCollector",
+            "corpusmill.formats.options": "OutputOptions",
+            "corpusmill.formats.shard_format": "Columns ShardFormat ShardWriter Sinks Sources",
+            "corpusmill.objectives.columns": "SPANS",
+            "corpusmill.objectives.documents": "measure_sentences unpack_documents",
+            "corpusmill.objectives.examples.spans": (
+                "cut_lists join_lists locate_stretches single_spans span_lists"
+            ),
+            "corpusmill.objectives.examples.windows": "cut_windows",
+            "corpusmill.objectives.masking.masked_lm": "Masker",
+            "corpusmill.objectives.objective": "Objective Repeat",
+            "corpusmill.objectives.options": "ObjectiveOptions Preset",
+            "corpusmill.reading.collate.padding": (
+                "CollatorOptions Padding attention_mask pad refuse_others"
+            ),
+            "corpusmill.reading.data_set": "Samples",
+            "corpusmill.reading.load.batches": "Collator",
+            "corpusmill.reading.rows": "Batch Rows",
+            "corpusmill.testing": (
+                "check_input_format check_objective check_output_format small_tokenizer"
+            ),
+            "corpusmill.tokenization.text_cuts": "TextCuts",
+            "corpusmill.tokenization.tokenizer_file": "SpecialTokens Vocabulary",
+        },
+    )

@@ -1,1 +1,0 @@
-"""From the documents of a shard to its examples."""
