@@ -53,6 +53,15 @@ class DataSetName(NamedTuple):
         revision = unquote(match["revision"]) if match["revision"] else None
         return cls(match["data_set"], revision, match["path"] or "")
 
+    def ask(self, **options: Any) -> "huggingface_hub.DatasetInfo":
+        """Ask the hub for the present commit and the card.
+
+        Args:
+            options: of the hub's client ("endpoint", "token").
+        """
+        api = huggingface_hub.HfApi(**options)
+        return api.dataset_info(self.data_set, revision=self.revision, timeout=TIMEOUT_SECONDS)
+
     @property
     def url(self) -> str:
         """The URL that refers to it."""
@@ -124,10 +133,8 @@ def pin_url(url: str, options: Mapping[str, Any]) -> str:
     if name is None or re.fullmatch("[0-9a-f]{40}", name.revision or ""):
         return url
     try:
-        api = huggingface_hub.HfApi(
-            **{key: options[key] for key in ("endpoint", "token") if key in options}
-        )
-        info = api.dataset_info(name.data_set, revision=name.revision, timeout=TIMEOUT_SECONDS)
+        own = {key: options[key] for key in ("endpoint", "token") if key in options}
+        info = name.ask(**own)
     except Exception as error:  # its transport depends on its version, with errors of its own
         raise UserError(url, *explain_error(error)) from error
     return name._replace(revision=info.sha).url

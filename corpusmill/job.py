@@ -13,8 +13,8 @@ from corpusmill.commands.command import Job
 from corpusmill.commands.table import JOB_PACKAGE, find_job
 from corpusmill.console.shown_reports import CorpusReport
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.tokenization.training.trained import TrainedTokenizer
@@ -74,7 +74,7 @@ def build(
         dataset = corpusmill.build("bert", texts, "tokenizer.json", "out", max_seq_length=128)
     """
     run = _find("build")
-    UrlFolder(fspath(output), dict(storage_options or {}))  # they are checked before any work
+    locate(fspath(output), storage_options)  # they are checked before any work
     given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
     if preset is not None:
         given["preset"] = preset
@@ -250,7 +250,7 @@ def merge(
 
 def _open(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
     """Open a data set: the split "train", or the only one."""
-    _, manifest = open_data_set(UrlFolder(fspath(folder), dict(storage_options or {})))
+    _, manifest = open_data_set(locate(fspath(folder), storage_options))
     split = "train" if "train" in manifest.splits else next(iter(manifest.splits))
     return DataSet(fspath(folder), split, storage_options=storage_options)
 

@@ -23,9 +23,9 @@ from corpusmill.console.process import CANCELLED, FAILURE, before_exit
 from corpusmill.console.terminal import drop_unread_output
 from corpusmill.errors import UserError, option
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from pipeline.folders.beam_folder import BeamFiles
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from transforms.storage.file_systems import beam_file_systems, set_beam_options
+from transforms.storage.files import locate_any
 
 
 def run_logged(run: Run, options: Any, call: Call) -> int:
@@ -43,7 +43,7 @@ def run_logged(run: Run, options: Any, call: Call) -> int:
                 with call.importing():
                     beam_file_systems()
             use_beam_options(call.engine_arguments)
-            return run(options, replace(call, files=BeamFiles()))
+            return run(options, replace(call, locate=locate_any))
         except BaseException as error:  # panics of libraries in Rust are not of class Exception
             call.signals.ignore()
             return report_error(error, log)

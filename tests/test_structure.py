@@ -16,6 +16,7 @@ _OUTSIDE_ROOMS = {
     "hub.py",
     "job.py",
     "lazy_names.py",
+    "location.py",
     "plugins.py",
     "py.typed",
     "testing.py",

@@ -26,9 +26,9 @@ from corpusmill.dataset.file_checks import (
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import as_mapping, from_mapping
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import Totals
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 from transforms.coders import NamedOutputs
 from transforms.shuffle.trees import read_collected
 from transforms.tally import COUNTS, Count, Tally
@@ -52,7 +52,7 @@ class Checking:
         unread: files that are missing or of another size.
     """
 
-    folder: Folder
+    folder: Location
     digest: str
     tasks: int
     unread: frozenset[str]

@@ -24,8 +24,8 @@ import psutil
 
 from benchmarks.builds import CHECKOUT, SAMPLE, remove
 from benchmarks.console import CONSOLE, make_parser
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 
 _NAMES_OF_A_RUN = ("_RUNNING", "_temporary-")
 # Stands for the folder in a command.
@@ -170,7 +170,7 @@ def kill_and_resume(job: Job, expected: dict[str, str], victim: str, seconds: fl
     ]
     assert not half, f"{half} were half-written"
     if job.base:
-        problems = verify(UrlFolder(str(job.output)))
+        problems = verify(locate(str(job.output)))
         assert not problems, f"readers find {problems[0]}"
         job.run(*job.resume)
     else:

@@ -29,7 +29,7 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from corpusmill.provenance.documents import GROUP_DOCUMENTS, DocumentsWriter, documents_schema
 
 _SMALL, _LARGE = "few documents", "all documents"
@@ -44,7 +44,7 @@ Runs = Mapping[str, Sequence[Measurement]]
 
 def claim(folder: Path, documents: int) -> None:
     """Replace a data set's tables of documents by tables with a given number of documents."""
-    manifest = read_manifest(UrlFolder(str(folder)))
+    manifest = read_manifest(locate(str(folder)))
     shards = len(manifest.splits["train"].shards)
     ids = np.arange(documents, dtype=np.uint64) * np.uint64(_DOCUMENT_BYTES)
     claimed = {}

@@ -27,9 +27,9 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Spli
 from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.layout.placement import Layout
 from corpusmill.layout.sorting import add_keys, sort_rows
+from corpusmill.location import locate
 from corpusmill.provenance.documents import DocumentsWriter
 from corpusmill.provenance.spans import SpansWriter
 from corpusmill.reading.data_set import DataSet
@@ -49,12 +49,12 @@ def make_data_set(folder: Path, rows: int, shards: int, *, has_random: bool) -> 
         flags = ("--num-shards", shards, "--max-seq-length", _TOKENS)
         build(("pipeline", "bert"), SAMPLE, tokenizer, folder, *flags)
         _claim(folder, rows // shards, has_random=has_random)
-    return read_manifest(UrlFolder(str(folder)))
+    return read_manifest(locate(str(folder)))
 
 
 def _claim(folder: Path, rows: int, *, has_random: bool) -> None:
     """Write provenance, and a manifest with this number of rows in each shard."""
-    manifest = read_manifest(UrlFolder(str(folder)))
+    manifest = read_manifest(locate(str(folder)))
     assert manifest.provenance is not None
     layout = manifest.provenance.generations[0].layout
     number = rows * layout.train_shards // (_PASSES * _ROWS_PER_PASS)

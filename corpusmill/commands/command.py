@@ -4,24 +4,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from rich.console import Console
 
 from corpusmill.console.process import EndingSignals
+from corpusmill.location import Location, locate
 from corpusmill.settings.options import Choices, Option, options_of
-
-if TYPE_CHECKING:
-    from corpusmill.commands.files import Files
 
 # What a block of imports is wrapped in: `quick_imports`, or nothing in somebody else's process.
 Importing = Callable[..., AbstractContextManager[Any]]
-
-
-def _url_files() -> "Files":
-    from corpusmill.commands.files import UrlFiles  # noqa: PLC0415  help needs no files
-
-    return UrlFiles()
 
 
 @dataclass(frozen=True)
@@ -30,7 +22,7 @@ class Call:
 
     Attributes:
         console: where it prints.
-        files: how it reaches files.
+        locate: parses a path or a URL.
         typed: the whole command line, for reports.
         engine_arguments: what follows after a lone `--`.
         signals: of the process.
@@ -39,7 +31,7 @@ class Call:
     """
 
     console: Console
-    files: "Files" = field(default_factory=_url_files)
+    locate: Callable[[str], Location] = locate
     typed: str = ""
     engine_arguments: tuple[str, ...] = ()
     signals: EndingSignals = field(default_factory=EndingSignals)

@@ -198,12 +198,12 @@ def _import_runner(
     command: Command, arguments: Sequence[str], call: Call, importing: Importing
 ) -> Run:
     """Import what runs a command: with the job where it is needed, or files are elsewhere."""
-    from corpusmill.dataset.storage import is_url  # noqa: PLC0415  help needs no files
+    from corpusmill.location import scheme_of  # noqa: PLC0415  help needs no files
 
     rest = call.engine_arguments
     if rest and not call.job:
         cause = "these are options of Beam, and the job is not installed"
         raise UserError(f"-- {shlex.join(rest)}", cause, f"Run `pip install {JOB_PACKAGE}`")
-    uses_job = needs_job(arguments[0]) or rest or any(map(is_url, arguments))
+    uses_job = needs_job(arguments[0]) or rest or any(map(scheme_of, arguments))
     with importing(), name_missing(arguments[0]):
         return call.job.runner(command) if call.job and uses_job else command.runner()

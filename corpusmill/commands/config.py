@@ -49,8 +49,7 @@ def print_configuration(config: Config, call: Call) -> int:
     name, manifest = config.subject, None
     is_command = name in {entry.name for entry in list_commands()}
     if not is_command and ("/" in name or Path(name).exists()):
-        folder = call.files.open_folder(folder_of(name))
-        _, manifest = open_data_set(folder)
+        _, manifest = open_data_set(call.locate(folder_of(name)))
         name = manifest.objective.name
     command = load_command(name, call.job)
     if command.variants and not command.variant:

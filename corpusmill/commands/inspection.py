@@ -4,7 +4,6 @@ from math import ceil
 
 from corpusmill.commands.build_command import commands_of
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import check_file
 from corpusmill.commands.inspect import Inspect
 from corpusmill.console.html_report import render_page
 from corpusmill.console.origin import Origin
@@ -27,22 +26,23 @@ def inspect(command: Inspect, call: Call) -> int:
     """
     if command.examples < 0:
         raise UserError(option("examples", command.examples), "it is negative", "Give 0 or more")
-    if command.html:
-        check_file("html", command.html)
-    root = call.files.open_folder(command.folder)
+    page = call.locate(command.html) if command.html else None
+    if page:
+        page.check_file("html")
+    root = call.locate(command.folder)
     folder, manifest = open_data_set(root)
     report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)
     printed, drawn = list[DecodedExample](), list[DrawnExample]()
     for name in manifest.splits:
-        number = max(command.examples, _count_for_page(manifest, name) if command.html else 0)
+        number = max(command.examples, _count_for_page(manifest, name) if page else 0)
         with hide_native_errors():
             of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
         drawn += of_split
-    origin = Origin(root.url, root.written_at(SUCCESS), commands_of(manifest))
+    origin = Origin(str(root), root.written_at(SUCCESS), commands_of(manifest))
     print_inspection(call.console, manifest, printed, report, origin)
-    if command.html:
-        call.files.write(command.html, render_page(manifest, drawn, report, origin).encode())
+    if page:
+        page.write(render_page(manifest, drawn, report, origin).encode())
         call.console.print(f"the report with plots is in {command.html}")
     return 0
 

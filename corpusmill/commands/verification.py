@@ -7,9 +7,9 @@ from corpusmill.commands.table import JOB_PACKAGE
 from corpusmill.commands.verify import HERE, Verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import verify as find_problems
 from corpusmill.errors import UserError, option
+from corpusmill.location import Location
 from corpusmill.objectives.registry import OBJECTIVES
 
 
@@ -20,7 +20,7 @@ def verify(command: Verify, call: Call) -> int:
         UserError: the folder does not hold a data set, or the runner cannot be used.
     """
     if command.runner == HERE:
-        folder = call.files.open_folder(command.folder)
+        folder = call.locate(command.folder)
         return report_problems(command, call, folder, find_problems(folder, command.workers))
     if call.job is None:
         cause = "a runner of Beam's needs the job, which is not installed"
@@ -31,7 +31,7 @@ def verify(command: Verify, call: Call) -> int:
 
 
 def report_problems(
-    command: Verify, call: Call, folder: Folder, problems: Sequence[Problem]
+    command: Verify, call: Call, folder: Location, problems: Sequence[Problem]
 ) -> int:
     """Print what is wrong with a data set, and return 1 if anything is."""
     console = call.console

@@ -97,7 +97,7 @@ def blame_system(error: BaseException) -> UserError | None:
 
     None if it may as well be a fault of the program.
     """
-    from corpusmill.dataset.storage import NotAFileError  # noqa: PLC0415  most commands end well
+    from corpusmill.location import NotAFileError  # noqa: PLC0415  most commands end well
 
     if isinstance(error, NotAFileError):
         return UserError(

@@ -18,12 +18,12 @@ from corpusmill.console.terminal import Terminal
 from corpusmill.console.terminal_report import print_corpus, print_inspection
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, SplitReport, summarize
 from corpusmill.inspection.findings import Finding
+from corpusmill.location import Location
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +80,7 @@ class DataSetReport:
         return summarize_data_set(self.manifest, self.examples, self.summary, self.origin)
 
 
-def make_report(folder: Folder, manifest: Manifest, place: str, examples: int) -> DataSetReport:
+def make_report(folder: Location, manifest: Manifest, place: str, examples: int) -> DataSetReport:
     """Return the report of a data set.
 
     Args:

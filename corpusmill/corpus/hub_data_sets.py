@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import has_magic
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, cast
+from urllib.parse import unquote
 
 import huggingface_hub
 import pyarrow.parquet as pq
@@ -19,7 +20,6 @@ from corpusmill.corpus.input_formats import take_suffixes
 from corpusmill.errors import UserError, option
 from corpusmill.hub import (
     SCHEME,
-    TIMEOUT_SECONDS,
     DataSetName,
     describe_error,
     explain_error,
@@ -28,8 +28,6 @@ from corpusmill.hub import (
 
 # The branch on which the hub keeps the Parquet files that it made of other files.
 CONVERTED = "refs/convert/parquet"
-# Bytes of one request.
-_BLOCK_BYTES = 4 * 2**20
 
 # The names of splits, as the datasets library recognizes them.
 _SPLITS = {
@@ -39,43 +37,9 @@ _SPLITS = {
 }  # fmt: skip
 
 
-class _Named(NamedTuple):
-    """What a name on the hub refers to.
-
-    Attributes:
-        name: as the user wrote it.
-        data_set: "organization/name".
-        revision: a branch, a tag or a commit; None for the main branch.
-        path: of a file or folder, or a glob; empty for the whole data set.
-    """
-
-    name: str
-    data_set: str
-    revision: str | None
-    path: str
-
-    def ask(self, revision: str | None) -> "huggingface_hub.DatasetInfo":
-        return huggingface_hub.HfApi().dataset_info(
-            self.data_set, revision=revision, timeout=TIMEOUT_SECONDS
-        )
-
-    def refuse(self, cause: str, cure: str) -> UserError:
-        return UserError(option("input", self.name), cause, cure)
-
-
 def is_hub_path(path: str) -> bool:
     """Whether a path names files on the hub."""
     return path.startswith(SCHEME)
-
-
-def open_hub_file(path: str) -> BinaryIO:
-    """Open a file for reading from any position; it is fetched in blocks of 4 MiB as it is read.
-
-    Args:
-        path: one of those that `list_hub_files` returns.
-    """
-    # Each process and thread has its own filesystem; the client opens new connections after a fork.
-    return cast(BinaryIO, huggingface_hub.HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
 
 
 def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
@@ -95,11 +59,10 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
         UserError: the hub, the data set or the file is not available, or it is not clear which
             files are meant.
     """
-    parsed = DataSetName.parse(name)
-    if not parsed:
+    named = DataSetName.parse(name)
+    if not named:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
         raise UserError(option("input", name), "it names no data set of the hub", cure)
-    named = _Named(name, *parsed)
     with _explain_errors(named):
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
@@ -109,18 +72,22 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
     return files
 
 
-def _list_named(named: _Named, suffixes: Sequence[str]) -> dict[str, int]:
-    info = named.ask(named.revision)
+def _refusal(named: DataSetName, cause: str, cure: str) -> UserError:
+    return UserError(option("input", unquote(named.url)), cause, cure)
+
+
+def _list_named(named: DataSetName, suffixes: Sequence[str]) -> dict[str, int]:
+    info = named.ask()
     root = f"datasets/{named.data_set}@{info.sha}"
     if not named.path and not suffixes:
         return _list_parquet(named, info, _list_files(root))
     files = _list_files(f"{root}/{named.path}".rstrip("/"))
     if not files:
         cure = "Check the path; globs such as hf://datasets/a/b/*.jsonl work, quoted"
-        raise named.refuse(f"{named.data_set} has no such file", cure)
+        raise _refusal(named, f"{named.data_set} has no such file", cure)
     if has_magic(named.path) or list(files) == [f"{SCHEME}{root}/{named.path}"]:
         return files
-    return {path: files[path] for path in take_suffixes(named.name, list(files), suffixes)}
+    return {path: files[path] for path in take_suffixes(named.url, list(files), suffixes)}
 
 
 def _list_files(path: str) -> dict[str, int]:
@@ -135,28 +102,28 @@ def _list_files(path: str) -> dict[str, int]:
 
 
 def _list_parquet(
-    named: _Named, info: "huggingface_hub.DatasetInfo", files: dict[str, int]
+    named: DataSetName, info: "huggingface_hub.DatasetInfo", files: dict[str, int]
 ) -> dict[str, int]:
     """Choose the Parquet files of the train split of a data set with one configuration."""
     card: Any = info.card_data or {}
     configurations = [entry.get("config_name", "") for entry in card.get("configs") or []]
     parquet = {path: size for path, size in files.items() if path.endswith(".parquet")}
-    name = named.name.rstrip("/")
+    name = named.url
     if not parquet:
         from huggingface_hub.errors import RevisionNotFoundError  # noqa: PLC0415  as above
 
         suffixes = ", ".join(sorted({PurePosixPath(path).suffix for path in files} - {""}))
         try:
-            converted = named.ask(CONVERTED)
+            converted = named._replace(revision=CONVERTED).ask()
         except RevisionNotFoundError:
             cause = f"it has no Parquet files, and the hub made none of it (it has {suffixes})"
-            raise named.refuse(cause, f"Name files of it: {name}/*.jsonl") from None
+            raise _refusal(named, cause, f"Name files of it: {name}/*.jsonl") from None
         parquet = _list_files(f"datasets/{named.data_set}@{converted.sha}")
         configurations = sorted({path.split("@")[1].split("/")[1] for path in parquet})
     if len(configurations) > 1:
         cause = f"it has several configurations: {', '.join(configurations)}"
         cure = f"Name the files of one: {name}/path, where * stands for any name"
-        raise named.refuse(cause, cure)
+        raise _refusal(named, cause, cure)
     return _take_train(named, parquet)
 
 
@@ -173,7 +140,7 @@ def split_of(path: str) -> str | None:
     return None
 
 
-def _take_train(named: _Named, files: dict[str, int]) -> dict[str, int]:
+def _take_train(named: DataSetName, files: dict[str, int]) -> dict[str, int]:
     """Return the files of the train split, or all files if no name tells a split."""
     splits = {path: split_of(path.partition("@")[2].partition("/")[2]) for path in files}
     if not any(splits.values()):
@@ -182,12 +149,12 @@ def _take_train(named: _Named, files: dict[str, int]) -> dict[str, int]:
     if not train:
         others = ", ".join(sorted({split for split in splits.values() if split}))
         cause = f"it has files of the splits {others}, but none of a train split"
-        raise named.refuse(cause, "Name the files by their path or a glob")
+        raise _refusal(named, cause, "Name the files by their path or a glob")
     return train
 
 
 @contextmanager
-def _explain_errors(named: _Named) -> Iterator[None]:
+def _explain_errors(named: DataSetName) -> Iterator[None]:
     """Turn the errors of the hub's client into a user's error."""
     try:
         yield
@@ -195,7 +162,7 @@ def _explain_errors(named: _Named) -> Iterator[None]:
         raise
     # The transport is requests, httpx or another, depending on the version, with its own errors.
     except Exception as error:
-        raise named.refuse(*explain_error(error)) from error
+        raise _refusal(named, *explain_error(error)) from error
 
 
 # The names that users write, and the configurations of the data set that the article loads.

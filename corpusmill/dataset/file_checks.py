@@ -14,8 +14,8 @@ import numpy as np
 
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount, weigh
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import in_one_line
+from corpusmill.location import Location
 
 
 class HashingWriter:
@@ -116,7 +116,7 @@ def count_bytes(manifest: Manifest, task: Task) -> int:
     return sum(manifest.entries[name].bytes for name in task.files)
 
 
-def check_task(folder: Folder, manifest: Manifest, task: Task, unread: frozenset[str]) -> Checked:
+def check_task(folder: Location, manifest: Manifest, task: Task, unread: frozenset[str]) -> Checked:
     """Read the files of a task and compare them with the manifest.
 
     Every byte is read, and everything that the rows tell is counted again. Memory is bounded by a
@@ -153,7 +153,7 @@ def check_size(entry: FileEntry, size: int) -> Iterator[Problem]:
         yield Problem(entry.file, cause)
 
 
-def _check_digest(entry: FileEntry, folder: Folder) -> Iterator[Problem]:
+def _check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
     try:
         with folder.open(entry.file) as stream:
             digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()

@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from corpusmill.dataset.storage import Folder, LayeredFolder, UrlFolder
+from corpusmill.location import Layers, Location
 
 # A regular expression of the names of generations.
 GENERATION = r"_generation-[0-9a-f]{32}"
@@ -38,7 +38,7 @@ def refer_to(seal: bytes) -> bytes:
     return f"{seal.decode().strip()} {generation_of(seal)}\n".encode()
 
 
-def current_folder(folder: Folder) -> Folder:
+def current_folder(folder: Location) -> Location:
     """The folder that holds the current data set: the given one, or a generation below it.
 
     On the hub, it is the folder at the current commit.
@@ -46,8 +46,7 @@ def current_folder(folder: Folder) -> Folder:
     Raises:
         UserError: the hub lacks the data set, or cannot be reached.
     """
-    if isinstance(folder, UrlFolder):
-        folder = folder.pin()
+    folder = folder.pin()
     digest, _, name = (
         (_read(folder, SUCCESS) or b"").decode(errors="replace").strip().partition(" ")
     )
@@ -55,10 +54,10 @@ def current_folder(folder: Folder) -> Folder:
         return folder
     manifest = _read(folder, MANIFEST)
     is_whole = manifest is not None and sha256(manifest).hexdigest() == digest
-    return folder if is_whole else LayeredFolder(folder.below(name), folder)
+    return folder if is_whole else Layers(folder / name, folder)
 
 
-def _read(folder: Folder, name: str) -> bytes | None:
+def _read(folder: Location, name: str) -> bytes | None:
     try:
         return folder.read(name)
     except Exception:  # each filesystem has errors of its own, which `read_manifest` explains

@@ -14,15 +14,15 @@ from corpusmill.arrays.columns import tokens_of
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount
 from corpusmill.dataset.shards import open_groups, read_shard
-from corpusmill.dataset.storage import Folder
 from corpusmill.formats.shard_format import Group, ShardWriter, Sinks
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.location import Location
 
 _BATCH_ROWS = 8192
 
 
 def rewrite_shard(
-    folder: Folder,
+    folder: Location,
     manifest: Manifest,
     shard: str,
     kept: npt.NDArray[np.bool_],
@@ -92,7 +92,7 @@ def _place(groups: Sequence[Group], kept: npt.NDArray[np.bool_]) -> list[_Place]
 class _AllRows:
     """The rows of a shard whose format has no groups that can be copied."""
 
-    folder: Folder
+    folder: Location
     manifest: Manifest
     shard: str
     rows: int

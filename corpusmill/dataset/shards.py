@@ -17,12 +17,12 @@ from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, seal
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Group, Sinks
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
 # The file that a run keeps in the folder into which it writes.
@@ -32,7 +32,7 @@ _RUNNING = "_RUNNING"
 _FEW_ROWS = 1024
 
 
-def open_data_set(folder: Folder) -> tuple[Folder, Manifest]:
+def open_data_set(folder: Location) -> tuple[Location, Manifest]:
     """Find the current data set in a folder, and read its manifest.
 
     Returns:
@@ -50,7 +50,7 @@ def open_data_set(folder: Folder) -> tuple[Folder, Manifest]:
         return current, read_manifest(current)
 
 
-def read_manifest(folder: Folder) -> Manifest:
+def read_manifest(folder: Location) -> Manifest:
     """The manifest of a complete data set whose files are in this very folder.
 
     Raises:
@@ -59,15 +59,15 @@ def read_manifest(folder: Folder) -> Manifest:
     digest, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
     if digest is None or content is None:
         cause, cure = _why_none(folder, digest is not None, content is not None)
-        raise UserError(folder.url, cause, cure)
+        raise UserError(str(folder), cause, cure)
     if digest.strip() not in {seal(content).strip(), refer_to(seal(content)).strip()}:
         cause = f"its {len(content):,} bytes do not have the sha256 in {SUCCESS}"
         cure = "Copy or build the data set again"
-        raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)
-    return decode(content, folder.url)
+        raise UserError(f"{folder}/{MANIFEST}", cause, cure)
+    return decode(content, str(folder))
 
 
-def read_tokenizer(folder: Folder, manifest: Manifest) -> str:
+def read_tokenizer(folder: Location, manifest: Manifest) -> str:
     """The tokenizer that made a data set, as JSON.
 
     Raises:
@@ -84,13 +84,13 @@ def read_tokenizer(folder: Folder, manifest: Manifest) -> str:
     return content.decode(errors="replace")
 
 
-def damaged_file(folder: Folder, name: str, cause: str) -> UserError:
+def damaged_file(folder: Location, name: str, cause: str) -> UserError:
     """The error for a file of a data set that is not what the manifest says."""
     cure = "Find out with `verify` what is damaged, and copy or build the data set again"
-    return UserError(f"{folder.url}/{name}", cause, cure)
+    return UserError(f"{folder}/{name}", cause, cure)
 
 
-def _read(folder: Folder, name: str) -> bytes | None:
+def _read(folder: Location, name: str) -> bytes | None:
     """The bytes of a small file; None if it does not exist."""
     try:
         return folder.read(name)
@@ -98,17 +98,17 @@ def _read(folder: Folder, name: str) -> bytes | None:
         broken = _find_broken_connection(error)
         if broken is None:
             return None
-        host = urlsplit(folder.url).hostname or folder.url
+        host = urlsplit(folder.url).hostname or str(folder)
         cause = f"{host} cannot be reached ({broken.strerror or broken})"
-        raise UserError(folder.url, cause, "Check the URL and the connection") from error
+        raise UserError(str(folder), cause, "Check the URL and the connection") from error
     except Exception as error:  # each filesystem has errors of its own
         if folder.url.startswith("hf://"):
             from corpusmill.hub import explain_error  # noqa: PLC0415  it was imported to read it
 
-            raise UserError(folder.url, *explain_error(error)) from error
+            raise UserError(str(folder), *explain_error(error)) from error
         cause = f"{name} cannot be read ({getattr(error, 'strerror', None) or error})"
         cure = "Check the URL, the connection and the rights to read it"
-        raise UserError(folder.url, cause, cure) from error
+        raise UserError(str(folder), cause, cure) from error
 
 
 def _find_broken_connection(error: BaseException) -> OSError | None:
@@ -120,7 +120,7 @@ def _find_broken_connection(error: BaseException) -> OSError | None:
     return None
 
 
-def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
+def _why_none(folder: Location, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
     """Why a data set is not complete, and what to do."""
     local = folder.local_path("")
     if local is not None and local.is_file():
@@ -138,7 +138,7 @@ def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, 
 
 
 def read_shard(
-    folder: Folder, manifest: Manifest, shard: str, rows: int = 8192
+    folder: Location, manifest: Manifest, shard: str, rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a shard, in order.
 
@@ -154,7 +154,7 @@ def read_shard(
 
 
 @contextmanager
-def open_groups(folder: Folder, manifest: Manifest, shard: str) -> Iterator[Sequence[Group]]:
+def open_groups(folder: Location, manifest: Manifest, shard: str) -> Iterator[Sequence[Group]]:
     """Open a shard, and return the groups of its rows, in order, for as long as it is open.
 
     Args:
@@ -171,13 +171,13 @@ def open_groups(folder: Folder, manifest: Manifest, shard: str) -> Iterator[Sequ
 
 
 @contextmanager
-def _open_parts(folder: Folder, manifest: Manifest, shard: str) -> Iterator[list[BinaryIO]]:
+def _open_parts(folder: Location, manifest: Manifest, shard: str) -> Iterator[list[BinaryIO]]:
     with ExitStack() as files:
         yield [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
 
 
 def read_rows(
-    folder: Folder, manifest: Manifest, shard: str, begin: int, end: int, rows: int = 8192
+    folder: Location, manifest: Manifest, shard: str, begin: int, end: int, rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
     """Some consecutive rows of a shard whose format has groups, in order; only theirs are read.
 

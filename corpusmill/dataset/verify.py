@@ -22,8 +22,8 @@ from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, seal
-from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import Location, locate
 
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
@@ -45,7 +45,7 @@ class Listed:
         unread: files that are missing or of another size.
     """
 
-    folder: Folder
+    folder: Location
     manifest: Manifest
     problems: tuple[Problem, ...]
     sizes: tuple[Problem, ...]
@@ -78,7 +78,7 @@ class Totals:
             add_all(self.counts.setdefault(task.split, {}), checked.counts)
 
 
-def verify(folder: Folder | str | Path, workers: int | None = None) -> list[Problem]:
+def verify(folder: Location | str | Path, workers: int | None = None) -> list[Problem]:
     """Read a data set and compare it with its manifest.
 
     Every byte is read, and everything that the rows tell is counted again: rows, tokens,
@@ -94,7 +94,7 @@ def verify(folder: Folder | str | Path, workers: int | None = None) -> list[Prob
     Raises:
         UserError: the folder does not hold a data set, or its manifest is not allowed.
     """
-    listed = compare_list(folder if isinstance(folder, Folder) else UrlFolder(str(folder)))
+    listed = compare_list(folder if isinstance(folder, Location) else locate(str(folder)))
     if not isinstance(listed, Listed):
         return listed
     tasks, totals = list_tasks(listed.manifest), Totals()
@@ -111,7 +111,7 @@ def verify(folder: Folder | str | Path, workers: int | None = None) -> list[Prob
     return conclude(listed, totals)
 
 
-def compare_list(folder: Folder) -> Listed | list[Problem]:
+def compare_list(folder: Location) -> Listed | list[Problem]:
     """Compare the list of a data set's files with its manifest.
 
     Returns:
@@ -158,7 +158,7 @@ def conclude(listed: Listed, totals: Totals) -> list[Problem]:
 
 
 def _read_manifest(
-    folder: Folder, files: Mapping[str, int]
+    folder: Location, files: Mapping[str, int]
 ) -> tuple[Manifest | None, list[Problem]]:
     """The manifest, and problems with it; None where it cannot be trusted."""
     if MANIFEST not in files:
@@ -166,7 +166,7 @@ def _read_manifest(
             return None, [Problem(MANIFEST, "missing")]
         cause = f"it holds no {MANIFEST}" if files else "it is empty or does not exist"
         cause += ", so it is not a data set"
-        raise UserError(folder.url, cause, "Give the folder that a build wrote")
+        raise UserError(str(folder), cause, "Give the folder that a build wrote")
     try:
         content = folder.read(MANIFEST)
         digest = folder.read(SUCCESS) if SUCCESS in files else None
@@ -179,7 +179,7 @@ def _read_manifest(
         )
         return None, [Problem(MANIFEST, changed)]
     missing = Problem(SUCCESS, "missing: the build did not finish, or the file was removed")
-    return decode(content, folder.url), [missing] if digest is None else []
+    return decode(content, str(folder)), [missing] if digest is None else []
 
 
 def _check_distributions(

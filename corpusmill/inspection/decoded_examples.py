@@ -17,8 +17,8 @@ from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.ragged import row_lengths
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import damaged_file, read_shard
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import catch_panics, in_one_line, printable
+from corpusmill.location import Location
 from corpusmill.objectives.masking.words import LATER_IN_WORD
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
@@ -261,7 +261,7 @@ class DrawnExample:
 
 
 def draw_examples(
-    folder: Folder, manifest: Manifest, tokenizer_json: str, split: str, number: int
+    folder: Location, manifest: Manifest, tokenizer_json: str, split: str, number: int
 ) -> list[DrawnExample]:
     """Draw examples of a split, each example with the same probability.
 
@@ -308,7 +308,7 @@ def _draw(total: int, number: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _read_first(
-    folder: Folder, manifest: Manifest, tokenizer_json: str, shard: str, number: int
+    folder: Location, manifest: Manifest, tokenizer_json: str, shard: str, number: int
 ) -> list[DecodedExample]:
     """Decode the first rows of a shard."""
     special = manifest.tokenizer.special

@@ -10,7 +10,7 @@ from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable, Ids
 from corpusmill.provenance.store import OriginStore
 
@@ -35,7 +35,7 @@ def list_tables(manifest: Manifest) -> Iterator[str]:
             yield removal_name(number)
 
 
-def read_digests(folder: Folder, names: Iterable[str]) -> Iterator[Digests]:
+def read_digests(folder: Location, names: Iterable[str]) -> Iterator[Digests]:
     """Yield the digests in tables of documents, uint64[n], a group of them at a time.
 
     Args:
@@ -50,7 +50,7 @@ def read_digests(folder: Folder, names: Iterable[str]) -> Iterator[Digests]:
 
 def find_shared(
     store: OriginStore,
-    earlier: Sequence[tuple[Folder, Manifest]],
+    earlier: Sequence[tuple[Location, Manifest]],
     filter_bits: int = _FILTER_BITS,
     most_digests: int = _MOST_DIGESTS,
 ) -> Ids:

@@ -19,7 +19,7 @@ from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
-from corpusmill.dataset.storage import Folder, UrlFolder
+from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
 
 # How far before a document's place it is looked for: up to the beginning of the longest file.
@@ -68,12 +68,12 @@ class Inputs:
                 raise UnreadableTextError(cause)
             raise UnreadableTextError(f"{name} was not found in {', '.join(self.places)}")
 
-    def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
+    def _candidates(self, name: str) -> Iterator[tuple[Location, str]]:
         # Folders that all files have in common are not part of the name, but a source is.
         ends = list(dict.fromkeys([name, name.partition("/")[2] or name]))
         for file in self._files:
             if file.name == PurePosixPath(name).name:
-                yield UrlFolder(str(file.parent)), file.name
+                yield locate(str(file.parent)), file.name
         for folder in self._folders:
             yield folder, name
         for folder, files in self._listed:
@@ -85,11 +85,11 @@ class Inputs:
         return (Path(place) for place in self.places if Path(place).is_file())
 
     @property
-    def _folders(self) -> Iterator[Folder]:
-        return (UrlFolder(place) for place in self.places or (".",) if not Path(place).is_file())
+    def _folders(self) -> Iterator[Location]:
+        return (locate(place) for place in self.places or (".",) if not Path(place).is_file())
 
     @cached_property
-    def _listed(self) -> list[tuple[Folder, list[str]]]:
+    def _listed(self) -> list[tuple[Location, list[str]]]:
         """The files of each folder, which are listed if a file is not where its name says."""
         return [(folder, list(folder.list())) for folder in self._folders if self.places]
 

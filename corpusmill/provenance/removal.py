@@ -10,7 +10,7 @@ import pyarrow as pa
 from corpusmill.arrays.distinct import are_among
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import removal_name
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, Ids
 from corpusmill.provenance.spans import Integers, SpansFile, SpansWriter
 
@@ -94,7 +94,7 @@ def copy_documents(table: DocumentsTable, writer: DocumentsWriter, selection: Se
     return removed
 
 
-def read_removed(folder: Folder, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:
+def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:
     """Yield a column of the lists of documents that were removed, some at a time.
 
     Args:

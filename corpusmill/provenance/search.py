@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, first_line, option
+from corpusmill.location import Location
 from corpusmill.provenance.records import DocumentRecord, records_of
 from corpusmill.provenance.store import OriginStore
 
 
-def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[DocumentRecord]:
+def search_documents(folder: Location, manifest: Manifest, where: str) -> list[DocumentRecord]:
     """Return the documents for which a condition is true, by id.
 
     Args:

@@ -21,9 +21,9 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable, Ids
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.spans import Integers, Spans, SpansFile
@@ -67,11 +67,11 @@ class OriginStore:
         UserError: the data set was built without provenance.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest, follow: Follow = pass_on) -> None:
+    def __init__(self, folder: Location, manifest: Manifest, follow: Follow = pass_on) -> None:
         if manifest.provenance is None:
             cause = "it was built without provenance"
             raise UserError(
-                folder.url, cause, f"Build it again, without {option('provenance', False)}"
+                str(folder), cause, f"Build it again, without {option('provenance', False)}"
             )
         self._folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
@@ -358,7 +358,7 @@ def _renumber(table: pa.Table, first_id: int) -> pa.Table:
 
 
 @contextmanager
-def open_spans(folder: Folder, name: str) -> Iterator[SpansFile]:
+def open_spans(folder: Location, name: str) -> Iterator[SpansFile]:
     """Open a table of spans for the block that reads it.
 
     Args:
@@ -373,14 +373,14 @@ def open_spans(folder: Folder, name: str) -> Iterator[SpansFile]:
 
 
 @contextmanager
-def open_documents(folder: Folder, name: str) -> Iterator[DocumentsTable]:
+def open_documents(folder: Location, name: str) -> Iterator[DocumentsTable]:
     """Open a table of documents for the block that reads it, as `open_spans`."""
     with _naming(folder, name), folder.open(name) as stream:
         yield DocumentsTable(stream)
 
 
 @contextmanager
-def _naming(folder: Folder, name: str) -> Iterator[None]:
+def _naming(folder: Location, name: str) -> Iterator[None]:
     """Name the file in whose reading an error is raised."""
     try:
         yield

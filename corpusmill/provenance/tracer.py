@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
 from corpusmill.provenance.store import Follow, OriginStore, pass_on
@@ -122,7 +122,7 @@ class Tracer:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: Location,
         manifest: Manifest,
         inputs: Inputs | None = None,
         follow: Follow = pass_on,
@@ -196,7 +196,7 @@ def _describe(
     return TracedRow(origin, named, traced, causes[-1] if causes else "")
 
 
-def _texts_of(folder: Folder, manifest: Manifest, inputs: Inputs) -> "Texts":
+def _texts_of(folder: Location, manifest: Manifest, inputs: Inputs) -> "Texts":
     """Return the texts of a data set's documents."""
     from corpusmill.provenance.texts import Texts  # noqa: PLC0415  imports tokenizers
 

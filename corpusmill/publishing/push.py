@@ -20,7 +20,6 @@ from corpusmill.dataset.card import render_card
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import Folder, UrlFolder, is_url
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError, first_line, option
 from corpusmill.hub import (
@@ -31,6 +30,7 @@ from corpusmill.hub import (
     describe_error,
     explain_error,
 )
+from corpusmill.location import Location, locate, scheme_of
 
 _KIND = "dataset"
 # Files that are uploaded before the next ones are begun. Each group is finished on the hub, so that
@@ -229,12 +229,12 @@ class Repository:
             return set()
         folder = self._folder(str(self._state.sha))
         try:
-            return {MANIFEST, SUCCESS, *decode(folder.read(MANIFEST), folder.url).entries}
+            return {MANIFEST, SUCCESS, *decode(folder.read(MANIFEST), str(folder)).entries}
         except UserError:  # it is not a manifest of ours
             return set()
 
-    def _folder(self, commit: str) -> UrlFolder:
-        return UrlFolder(DataSetName(self._name, commit, "").url, {"token": self._token})
+    def _folder(self, commit: str) -> Location:
+        return locate(DataSetName(self._name, commit, "").url, {"token": self._token})
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -321,13 +321,13 @@ def push(
     """
     say = report or (lambda _: None)
     target = _parse_name(name, revision)
-    if is_url(str(folder)):
+    if scheme_of(str(folder)) is not None:
         raise UserError(str(folder), "it is not on this machine", "Copy it here, and push the copy")
-    source, manifest = open_data_set(UrlFolder(str(folder)))
+    source, manifest = open_data_set(locate(str(folder)))
     contents = _contents(source, manifest, with_rejects)
     repository = Repository(target.data_set, target.revision, private)
     repository.check(contents.keys(), [manifest.glob(split) for split in manifest.splits])
-    say(f"Verifying {source.url}")
+    say(f"Verifying {source}")
     _check_sound(source, contents.keys())
     repository.create()
     say(f"Pushing {len(contents)} files to {repository.page}")
@@ -350,7 +350,7 @@ def _parse_name(name: str, revision: str | None) -> DataSetName:
     return parsed._replace(revision=revision or parsed.revision)
 
 
-def _contents(source: Folder, manifest: Manifest, with_rejects: bool) -> dict[str, Content]:
+def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[str, Content]:
     """The files to push. Without rejects, those that list the rejects are written anew."""
     root = source.local_path("")
     assert root is not None  # noqa: S101  it is not at a URL
@@ -365,7 +365,7 @@ def _contents(source: Folder, manifest: Manifest, with_rejects: bool) -> dict[st
         written[SUCCESS] = seal(written[MANIFEST])
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
-        raise UserError(source.url, cause, f"Build it with a smaller {option('num_shards')}")
+        raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")
     contents = {
         name: Content(root / name, entry.bytes, entry.sha256)
         for name, entry in manifest.entries.items()
@@ -375,7 +375,7 @@ def _contents(source: Folder, manifest: Manifest, with_rejects: bool) -> dict[st
     return contents | {name: Content.from_bytes(data) for name, data in written.items()}
 
 
-def _check_sound(source: Folder, names: Collection[str]) -> None:
+def _check_sound(source: Location, names: Collection[str]) -> None:
     """Refuse a data set of which a file that would be pushed is damaged.
 
     Raises:
@@ -385,4 +385,4 @@ def _check_sound(source: Folder, names: Collection[str]) -> None:
     if problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         cause = f"the data set is damaged: {problems[0]}{more}"
-        raise UserError(source.url, cause, "Copy or build the data set again")
+        raise UserError(str(source), cause, "Copy or build the data set again")

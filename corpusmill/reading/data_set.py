@@ -15,9 +15,9 @@ from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.dataset.storage import Folder, UrlFolder, refuse_special
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.location import Location, locate, refuse_special
 from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
 from corpusmill.reading.cache.room import Leftovers
 from corpusmill.reading.cache.shard_cache import (
@@ -48,18 +48,11 @@ from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
 _MOST_LISTED = 1000
 
 
-def open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
-    """Return the folder at a URL. A path is made absolute, as the program may change folders."""
-    folder = UrlFolder(url, storage_options)
-    local = folder.local_path("")
-    return folder if local is None else UrlFolder(str(local.absolute()))
-
-
-def check_split(folder: Folder, manifest: Manifest, split: str) -> None:
+def check_split(folder: Location, manifest: Manifest, split: str) -> None:
     """Refuse a split that does not exist or has no rows."""
     if split not in manifest.splits or not manifest.splits[split].rows:
         filled = [name for name, entry in manifest.splits.items() if entry.rows]
-        cause = f"{folder.url} has {', '.join(filled) or 'no examples'}"
+        cause = f"{folder} has {', '.join(filled) or 'no examples'}"
         raise UserError(f'split="{split}"', cause, "Give one of these")
 
 
@@ -74,7 +67,7 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     raise UserError(f"max_length={max_length}", cause, cure)
 
 
-def check_present(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> None:
+def check_present(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> None:
     """Refuse a data set that lacks a file of a shard, or has one with another size.
 
     Of more than 1,000 files, none is looked for.
@@ -92,7 +85,7 @@ def check_present(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -
                 raise damaged(folder, name, f"it has {present[name]:,} bytes, {expected}")
 
 
-def find_damaged(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
+def find_damaged(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
     """Return the shards that are missing or differ from what was written, each with the cause.
 
     Raises:
@@ -108,7 +101,7 @@ def find_damaged(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) ->
     if len(causes) == len(shards):
         first, cause = next(iter(causes.items()))
         cause = f"all of its {len(shards)} shards are damaged, such as {first} ({cause})"
-        raise UserError(folder.url, cause, "Copy or build the data set again")
+        raise UserError(str(folder), cause, "Copy or build the data set again")
     return causes
 
 
@@ -119,7 +112,9 @@ class Vocabulary(Protocol):
         """Return the id of each token, including added tokens."""
 
 
-def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | Vocabulary) -> None:
+def check_tokenizer(
+    folder: Location, manifest: Manifest, tokenizer: str | Path | Vocabulary
+) -> None:
     """Refuse a tokenizer that gives tokens other ids than those of the data.
 
     Args:
@@ -143,11 +138,11 @@ def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | 
             raise UserError(value, cause, "Give a tokenizer of transformers, or a tokenizer.json")
         vocabulary = tokenizer.get_vocab()
     own = read_tokenizer(folder, manifest).encode()
-    difference = _compare(_decode_vocabulary(own, f"{folder.url}/{TOKENIZER}"), vocabulary)
+    difference = _compare(_decode_vocabulary(own, f"{folder}/{TOKENIZER}"), vocabulary)
     difference = difference or _compare_special(manifest.tokenizer.special, tokenizer)
     if difference:
         cause = f"the data was built with another tokenizer: {difference}"
-        raise UserError(value, cause, f"Give the {TOKENIZER} of {folder.url}")
+        raise UserError(value, cause, f"Give the {TOKENIZER} of {folder}")
 
 
 def _read_tokenizer(path: Path) -> bytes:
@@ -361,7 +356,7 @@ class DataSet(Samples, Traceable):
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self._root = open_folder(str(url), dict(storage_options or {}))
+        self._root, self._options = locate(str(url), storage_options), storage_options
         self.folder, self.manifest = open_data_set(self._root)
         self.split = split
         check_split(self.folder, self.manifest, split)
@@ -370,7 +365,7 @@ class DataSet(Samples, Traceable):
         self.source: str | None = None
         self.longest = self.manifest.splits[split].longest
         if max_length is not None:
-            check_length(self.manifest, self.folder.url, self.longest, max_length)
+            check_length(self.manifest, str(self.folder), self.longest, max_length)
         self.columns = self.manifest.columns
         shards = self.manifest.splits[split].shards
         self.skipped: dict[str, str] = {}
@@ -429,7 +424,7 @@ class DataSet(Samples, Traceable):
         """
         from corpusmill.console.shown_reports import make_report  # noqa: PLC0415  trainers need none
 
-        return make_report(self.folder, self.manifest, self._root.url, examples)
+        return make_report(self.folder, self.manifest, str(self._root), examples)
 
     def verify(self) -> list[Problem]:
         """Compare every byte, row and count of all splits with the manifest.
@@ -449,7 +444,7 @@ class DataSet(Samples, Traceable):
         Example:
             DataSet("out").load("validation", max_length=512)
         """
-        given = {"storage_options": self._root.options, **options}
+        given = {"storage_options": self._options, **options}
         opened = type(self)(self._root.url, split or self.split, **given)
         return opened if self.source is None else opened.by_source()[self.source]
 
@@ -466,7 +461,7 @@ class DataSet(Samples, Traceable):
         if not names:
             cause = "no part of its corpus has a name"
             raise UserError(
-                self.folder.url, cause, f"Build it with {option('source', 'NAME=PATH')}"
+                str(self.folder), cause, f"Build it with {option('source', 'NAME=PATH')}"
             )
         parts = {name: copy(self) for name in names}
         own: dict[str, list[Shard]] = {name: [] for name in names}

@@ -102,7 +102,7 @@ class TokenWindows(Samples):
         self._size: int = sum(self.shard_sizes)
         if not len(self):
             streams = (sum(self._shard_tokens),) if across_shards else self._shard_tokens
-            cause = f"the longest stream of {data_set.folder.url} has {max(streams):,} tokens"
+            cause = f"the longest stream of {data_set.folder} has {max(streams):,} tokens"
             raise UserError(f"context_len={context_len}", cause, "Give a smaller one")
         self.longest = context_len
         cut: dict[str, float] = {
@@ -227,7 +227,7 @@ class TokenWindows(Samples):
             kind = filter(None, [objective.name, objective.options.get("mode")])
             cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
             raise UserError(
-                self.data_set.folder.url, cause, f"Build it with {option('mode', 'stream')}"
+                str(self.data_set.folder), cause, f"Build it with {option('mode', 'stream')}"
             )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 from corpusmill.reading.rows import Integers
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Traceable(ABC):
         shards: the shards that are read.
     """
 
-    folder: Folder
+    folder: Location
     manifest: Manifest
     split: str
     shards: tuple[Shard, ...]

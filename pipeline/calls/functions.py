@@ -27,7 +27,6 @@ from pipeline.commands.merge import Merge
 from pipeline.commands.subset import Subset
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
-from pipeline.folders.beam_folder import BeamFiles
 from pipeline.jobs.build import log_end, run_build
 from pipeline.jobs.corpus_inspection import measure_corpus
 from pipeline.jobs.editing import run_drop, run_merge, run_subset
@@ -36,6 +35,7 @@ from pipeline.outcomes import use_beam_options
 from pipeline.recipe.build_options import Build
 from pipeline.recipe.recipe import prepare
 from pipeline.recipe.records import Records
+from transforms.storage.files import locate_any
 
 # Log, signals and the workers of an engine belong to the process, so that calls run one at a time.
 # A call within an iterable that another call reads is let through.
@@ -174,7 +174,7 @@ def _prepare(
         # Rich would render for a notebook what goes to a stream here.
         console = Terminal(stderr=True, force_jupyter=False)
         with _open_log(getattr(command, "log", LogOptions())):
-            call = Call(console, BeamFiles(), engine_arguments=beam_arguments)
+            call = Call(console, locate_any, engine_arguments=beam_arguments)
             yield _Given(command, records, call)
 
 

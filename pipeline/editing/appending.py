@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
+from corpusmill.location import Location
 from corpusmill.provenance.digests import find_shared, list_tables
 from corpusmill.provenance.documents import Ids
 from corpusmill.provenance.store import OriginStore
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.output import find_files_of
 from pipeline.folders.run_folder import RunFolder
@@ -49,9 +48,9 @@ class Appended:
         UserError: there is no data set to which anything can be added.
     """
 
-    def __init__(self, output: str, run: RunFolder) -> None:
-        self._place, self._is_resumed = BeamFolder(output), run.earlier is not None
-        self._folder: Folder
+    def __init__(self, output: Location, run: RunFolder) -> None:
+        self._place, self._is_resumed = output, run.earlier is not None
+        self._folder: Location
         self._folder, self.manifest = open_data_set(self._place)
         if run.earlier is not None:
             if "appended_to" not in run.earlier:
@@ -62,7 +61,7 @@ class Appended:
             self.manifest = from_json(run.earlier["appended_to"])
         self._check(output)
 
-    def _check(self, output: str) -> None:
+    def _check(self, output: Location) -> None:
         if cause := why_alone(self.manifest):
             cause = f"nothing can be added, as {cause}"
             raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
@@ -204,7 +203,7 @@ def _entries(manifest: Manifest) -> Any:
 
 
 # A data set, as the user named it, and what it is.
-Opened = tuple[str, Folder, Manifest]
+Opened = tuple[str, Location, Manifest]
 
 
 def check_mergeable(opened: Sequence[Opened]) -> None:

@@ -13,7 +13,7 @@ from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.joining import follow, join_manifests
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
 from pipeline.folders.run_folder import RunFolder
@@ -74,7 +74,7 @@ class Source(NamedTuple):
         value: what the user gave, for messages.
     """
 
-    folder: Folder
+    folder: Location
     manifest: Manifest
     choice: Choice
     value: str
@@ -89,7 +89,7 @@ class Part(NamedTuple):
         left_out: uint64[n], the ids of documents that are left out.
     """
 
-    folder: Folder
+    folder: Location
     manifest: Manifest
     left_out: Ids
 
@@ -176,7 +176,7 @@ def _store_source(part: Part, number: int, units: int, folder: str, keeps: bool 
     return Edited(part.folder, manifest, units, selection, is_copied=True)
 
 
-def _store_tokenizer(folder: Folder, manifest: Manifest, run_folder: str) -> str:
+def _store_tokenizer(folder: Location, manifest: Manifest, run_folder: str) -> str:
     path = join_path(run_folder, TOKENIZER)
     write_file(path, read_tokenizer(folder, manifest).encode())
     return path

@@ -13,21 +13,19 @@ import pyarrow as pa
 
 from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError, option
+from corpusmill.location import Location
 from corpusmill.provenance.documents import Ids, documents_schema
 from corpusmill.provenance.removal import read_removed
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.folders.output import is_complete, refuse_alive, settle
 from pipeline.folders.run_folder import RECORD
 from pipeline.folders.temporary_folder import is_folder_of_run, is_place_of_run, is_removed
-from pipeline.recipe.inputs import absolute, read_bytes
 from transforms.recovery.claim import Claim, drop_claim, read_claim
 from transforms.storage.checksums import DamagedFileError, unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import remove_folder
+from transforms.storage.files import locate, remove_folder
 
 _KIND = "edit"
 
@@ -66,7 +64,7 @@ def describe_choice(where: str | None, documents: Sequence[int]) -> str:
 
 
 def choose_documents(
-    folder: Folder, manifest: Manifest, where: str | None, documents: Sequence[int]
+    folder: Location, manifest: Manifest, where: str | None, documents: Sequence[int]
 ) -> Choice:
     """Find the documents that a user has chosen.
 
@@ -119,7 +117,7 @@ def check_editable(manifest: Manifest, value: str) -> None:
         raise UserError(value, cause, "Build it again, without the text that is to be removed")
 
 
-def finish_stopped(output: str, temp_location: str | None) -> bool:
+def finish_stopped(output: Location, temp_location: Location | None) -> bool:
     """Finish what a command that was stopped had begun in a data set that is to be changed.
 
     Args:
@@ -133,7 +131,7 @@ def finish_stopped(output: str, temp_location: str | None) -> bool:
         UserError: the data set is damaged, or a build that writes into the folder is running
             or was stopped.
     """
-    claim = read_claim(absolute(output))
+    claim = read_claim(output.url)
     if claim is not None and not is_complete(output, temp_location):
         place = (claim.temp_folder, output, temp_location)
         is_ours = is_folder_of_run(*place)
@@ -143,25 +141,25 @@ def finish_stopped(output: str, temp_location: str | None) -> bool:
             cure = f"Resume it: the command of the build, with {option('resume', True)}"
             if is_ours:
                 cure += f"; or, to give up, remove {claim.temp_folder}"
-            raise UserError(output, cause, cure)
+            raise UserError(str(output), cause, cure)
     is_settled = settle(output)
     # What a command has left that was stopped before readers saw its work, or after all of it.
-    names = {name.partition("/")[0] for name in BeamFolder(output).list()}
+    names = {name.partition("/")[0] for name in output.list()}
     # A folder without files is not listed.
-    names.add(generation_of(read_bytes(join_path(absolute(output), SUCCESS)) or b""))
+    names.add(generation_of(output.read_any(SUCCESS) or b""))
     for name in filter(is_generation, names):
-        remove_folder(join_path(absolute(output), name))
+        remove_folder((output / name).url)
     if claim is not None:
         if is_place_of_run(claim.temp_folder, output, temp_location):
             remove_folder(claim.temp_folder)
-        drop_claim(absolute(output), claim.token)
+        drop_claim(output.url, claim.token)
     return is_settled
 
 
 def _is_edit(claim: Claim) -> bool:
     """Whether a stopped run would only have removed rows, or had not begun."""
     path = join_path(claim.temp_folder, RECORD)
-    content = read_bytes(path)
+    content = locate(path).read_any()
     try:
         return content is None or _KIND in json.loads(unseal(content, path))
     except (DamagedFileError, ValueError):

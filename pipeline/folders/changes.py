@@ -10,7 +10,7 @@ from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from pipeline.folders.beam_folder import BeamFolder
+from corpusmill.location import Location
 from pipeline.recipe.header import describe
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
@@ -48,7 +48,7 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     )
 
 
-def refuse_other(output: str, recipe: Recipe) -> None:
+def refuse_other(output: Location, recipe: Recipe) -> None:
     """Refuse to take the data set in a folder for the one of a recipe, or a damaged one as whole.
 
     Args:
@@ -58,10 +58,9 @@ def refuse_other(output: str, recipe: Recipe) -> None:
     Raises:
         UserError: input, options or tokenizer differ, or a file is missing.
     """
-    place = BeamFolder(output)
-    folder, manifest = open_data_set(place)
+    folder, manifest = open_data_set(output)
     # The manifest does not tell when the input was written, but it cannot be later than the end.
-    built = place.written_at(SUCCESS)
+    built = output.written_at(SUCCESS)
     changes = [
         *compare_files(manifest, recipe.files, built),
         *compare_options(manifest, recipe),

@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
-from pathlib import Path
 
 import psutil
 
@@ -13,20 +12,18 @@ from corpusmill.dataset.generations import GENERATION, is_generation
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
-from pipeline.folders.beam_folder import BeamFolder
+from corpusmill.location import Location, refuse_special
 from pipeline.folders.temporary_folder import find_temporary_folders, is_folder_of_run
-from pipeline.recipe.inputs import absolute, is_local, read_bytes
 from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
 from transforms.recovery.workplace import count_silence
-from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.file_systems import split_path
 from transforms.storage.files import file_exists, remove_folder
 
 
-def settle(output: str) -> bool:
+def settle(output: Location) -> bool:
     """Give the files of a generation that readers already see their final names.
 
     It may be stopped at any moment and begun again; readers see the same data set throughout.
@@ -40,35 +37,27 @@ def settle(output: str) -> bool:
     Raises:
         UserError: the data set is damaged.
     """
-    place, root = BeamFolder(output), absolute(output)
-    name = read_reference(place)
+    name = read_reference(output)
     if not name:
         return False
     # They import Beam, which takes a second.
     from transforms.commit.rename import Move  # noqa: PLC0415
     from transforms.commit.replace import publish_files  # noqa: PLC0415
 
-    open_data_set(place)
-    folder = join_path(root, name)
-    begin, listed = f"{name}/", place.list().items()
+    open_data_set(output)
+    folder = output / name
+    begin, listed = f"{name}/", output.list().items()
     sizes = {file.removeprefix(begin): size for file, size in listed if file.startswith(begin)}
     last = [file for file in (MANIFEST, SUCCESS) if file in sizes]
     for group in ([file for file in sizes if file not in last], *([file] for file in last)):
         publish_files(
-            [
-                Move(
-                    join_path(folder, *file.split("/")),
-                    join_path(root, *file.split("/")),
-                    sizes[file],
-                )
-                for file in group
-            ]
+            [Move((folder / file).url, (output / file).url, sizes[file]) for file in group]
         )
-    remove_folder(folder)
+    remove_folder(folder.url)
     return True
 
 
-def read_reference(place: BeamFolder) -> str:
+def read_reference(place: Location) -> str:
     """Return the name of the generation to which readers are passed on; empty for none."""
     try:
         content = place.read(SUCCESS)
@@ -101,11 +90,11 @@ def _our_names() -> re.Pattern[str]:
 
 
 def check_output(
-    output: str,
+    output: Location,
     replace: bool,
     shard_name: str | None = None,
     resume: bool = False,
-    temp_location: str | None = None,
+    temp_location: Location | None = None,
     resumable: bool = True,
 ) -> tuple[str, ...]:
     """Refuse an output folder that is in use, and with --replace one with files that are not ours.
@@ -126,16 +115,16 @@ def check_output(
         UserError: the folder is refused.
         NotAFileError: it has something else in the place of a file.
     """
-    if not absolute(output).strip("/"):
+    if not output.url.strip("/"):
         cause = "it is the folder that holds everything on this machine"
         raise UserError(option("output", output), cause, "Name a folder in it")
     try:
-        claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
+        claim, listed = read_claim(output.url), output.list()
     except UserError as error:  # of an object store
         raise UserError(option("output", output), *error.args[1:]) from None
-    if is_local(output):
-        for name in listed:
-            refuse_special(Path(absolute(output), name))
+    for path in map(output.local_path, listed):
+        if path:
+            refuse_special(path)
     is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
     if claim is not None:
         refuse_alive(claim, output, is_ours)
@@ -160,7 +149,7 @@ def check_output(
     return tuple(names)
 
 
-def check_appendable(output: str, resume: bool, temp_location: str | None) -> bool:
+def check_appendable(output: Location, resume: bool, temp_location: Location | None) -> bool:
     """Refuse an output folder to whose data set nothing can be added now.
 
     Args:
@@ -174,9 +163,8 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
     Raises:
         UserError: the folder is refused.
     """
-    root = absolute(output)
     try:
-        claim, listed = read_claim(root), BeamFolder(output).list()
+        claim, listed = read_claim(output.url), output.list()
     except UserError as error:  # of an object store
         raise UserError(option("output", output), *error.args[1:]) from None
     if claim is None and SUCCESS in listed:
@@ -196,7 +184,7 @@ def check_appendable(output: str, resume: bool, temp_location: str | None) -> bo
             claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
         )
         return claim.ended == COMMITTED and is_complete(output, temp_location)
-    seal = read_bytes(join_path(root, SUCCESS)) or b""
+    seal = output.read_any(SUCCESS) or b""
     if SUCCESS not in listed or not is_ours or b" " in seal.strip():
         cause = "a run was stopped that wrote into this folder"
         cure = f"Run the command again that was stopped, a build with {option('resume', True)}"
@@ -221,7 +209,7 @@ def find_files_of(tag: str, names: Iterable[str], shard_name: str | None) -> Ite
 
 
 def _find_foreign(
-    output: str, names: Iterable[str], folders: Container[str], shard_name: str | None
+    output: Location, names: Iterable[str], folders: Container[str], shard_name: str | None
 ) -> list[str]:
     """Return the names of the files that belong neither to a data set nor to a run."""
     patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
@@ -235,26 +223,25 @@ def _find_foreign(
     return [name for name in foreign if name not in known]
 
 
-def is_complete(output: str, temp_location: str | None) -> bool:
+def is_complete(output: Location, temp_location: Location | None) -> bool:
     """Return whether a folder has a complete data set, and remove what its run has left there.
 
     Args:
         output: the folder, which `check_output` has accepted.
         temp_location: where temporary folders are made; in the output folder by default.
     """
-    root = absolute(output)
-    claim = read_claim(root)
+    claim = read_claim(output.url)
     if claim is not None:
         if claim.ended != COMMITTED:
             return False
         # Its command was killed before it had removed them.
         if is_folder_of_run(claim.temp_folder, output, temp_location):
             remove_folder(claim.temp_folder)
-        drop_claim(root, claim.token)
-    return file_exists(join_path(root, SUCCESS))
+        drop_claim(output.url, claim.token)
+    return file_exists((output / SUCCESS).url)
 
 
-def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
+def refuse_alive(claim: Claim, output: Location, is_ours: bool) -> None:
     """Refuse a folder into which a run writes that has not ended.
 
     Args:
@@ -286,7 +273,7 @@ def refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
 
 def _refuse_lost(
     claim: Claim,
-    output: str,
+    output: Location,
     is_ours: bool,
     over: str = f"Start over with {option('replace', True)}",
 ) -> None:
@@ -323,7 +310,9 @@ def _is_alive(claim: Claim) -> bool:
 _BOTH = [f"add {option('resume', True)}", f"add {option('replace', True)}"]
 
 
-def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | None) -> UserError:
+def _in_use(
+    output: Location, names: list[str], foreign: list[str], claim: Claim | None
+) -> UserError:
     unfinished = claim is not None or (SUCCESS not in names and not foreign)
     cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
     if claim is not None and claim.mistake:
@@ -340,10 +329,10 @@ def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | No
     )
 
 
-def _list_shards(output: str) -> set[str]:
+def _list_shards(output: Location) -> set[str]:
     """List the files that the manifest in a folder names, whatever their names are."""
-    content = read_bytes(join_path(absolute(output), MANIFEST))
+    content = output.read_any(MANIFEST)
     try:
-        return set(decode(content or b"", output).entries)
+        return set(decode(content or b"", str(output)).entries)
     except UserError:
         return set()

@@ -20,13 +20,14 @@ import psutil
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, to_json
 from corpusmill.errors import UserError, option
+from corpusmill.location import TEMPORARY, Location, scheme_of
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.temporary_folder import (
     is_folder_of_run,
     make_temporary_folder,
     remove_empty_folders,
 )
-from pipeline.recipe.inputs import InputFile, absolute, is_local, read_bytes
+from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
 from transforms.recovery.claim import (
     COMMITTED,
@@ -40,12 +41,12 @@ from transforms.recovery.journal import count_finished
 from transforms.recovery.workplace import Workplace
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import TEMPORARY, file_exists, remove_folder, write_file
+from transforms.storage.files import file_exists, locate, remove_folder, write_file
 
 
 @contextmanager
 def resumable_folder(
-    output: str, temp_location: str | None, identity: object, resume: bool
+    output: Location, temp_location: Location | None, identity: object, resume: bool
 ) -> Iterator[str]:
     """Make a folder for a run, and remove it at the end.
 
@@ -62,10 +63,10 @@ def resumable_folder(
     Raises:
         UserError: the run was stopped or is at work and is not to be resumed, or there is none.
     """
-    parent = split_path(absolute(output))[0]
-    content = json.dumps([absolute(output), identity], sort_keys=True)
+    parent = locate(split_path(output.url)[0])
+    content = json.dumps([output.url, identity], sort_keys=True)
     name = TEMPORARY + hashlib.sha256(content.encode()).hexdigest()[:32]
-    path = join_path(absolute(temp_location or parent), name)
+    path = ((temp_location or parent) / name).url
     exists = is_folder_of_run(path, parent, temp_location)
     if resume and not exists:
         cause = "no run with this input and these options was stopped there"
@@ -120,7 +121,7 @@ class RunFolder:
     stopped: Claim | None = None
     earlier: Mapping[str, Any] | None = None
     replaced: str = ""
-    made: tuple[str, ...] = ()
+    made: tuple[Path, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
     earlier_seal: bytes | None = None
     outlives: bool = False
@@ -142,7 +143,7 @@ class RunFolder:
         claim = read_claim(self.output)
         if claim is None or claim.token != self.token:
             return False
-        seal = read_bytes(join_path(self.output, SUCCESS))
+        seal = locate(self.output).read_any(SUCCESS)
         has_sealed = seal not in {None, self.earlier_seal} and b" " not in (seal or b"").strip()
         return claim.ended == COMMITTED or has_sealed
 
@@ -206,7 +207,7 @@ class RunFolder:
         process = psutil.Process()
         place = (socket.gethostname(), process.pid, process.create_time())
         take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
-        self.earlier_seal = read_bytes(join_path(self.output, SUCCESS))
+        self.earlier_seal = locate(self.output).read_any(SUCCESS)
         if changed is None:
             self._refuse_finished(stale)
         elif self.earlier is None:
@@ -243,7 +244,7 @@ class RunFolder:
 
     def _refuse_other(self, manifest: Manifest) -> None:
         """Refuse, and give the claim back, if another run changed the data set before our claim."""
-        content = read_bytes(join_path(self.output, MANIFEST))
+        content = locate(self.output).read_any(MANIFEST)
         if content is None or decode(content, self.output) != manifest:
             drop_claim(self.output, self.token)
             cause = "another run has meanwhile changed the data set"
@@ -252,8 +253,8 @@ class RunFolder:
 
 @contextmanager
 def run_folder(
-    output: str,
-    temp_location: str | None,
+    output: Location,
+    temp_location: Location | None,
     resume: bool,
     outlives: bool = False,
     resumable: bool = True,
@@ -286,18 +287,18 @@ def run_folder(
             error.args = (whole if folder.is_committed else none,)
         finished = count_finished(folder.path) if resumable else {}
         if not finished or folder.is_committed:
-            _remove(folder)
+            _remove(folder, output)
         else:
             # What an engine that is out of reach still does ends by this.
             folder.place.give_up()
             error.add_note(describe_finished(finished, folder.path, f", {folder.restart}"))
         raise
     if not folder.handed_over:
-        _remove(folder)
+        _remove(folder, output)
 
 
 def _is_gone(folder: str) -> bool:
-    return is_local(folder) and not Path(folder).exists()
+    return scheme_of(folder) is None and not Path(folder).exists()
 
 
 def _too_late(output: str) -> UserError:
@@ -308,29 +309,25 @@ def _too_late(output: str) -> UserError:
     )
 
 
-def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
-    root = absolute(output)
-    claim = read_claim(root)
+def _open(output: Location, temp_location: Location | None, resume: bool) -> RunFolder:
+    claim = read_claim(output.url)
     replaced = ""
     # A claim may come from anywhere: what it names is only touched if a run has made it.
     if claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location):
         record = join_path(claim.temp_folder, RECORD)
-        content = read_bytes(record) if resume else None
+        content = locate(record).read_any() if resume else None
         # A run without a record was stopped before it began; a damaged one cannot be compared.
         with suppress(DamagedFileError):
             if content is not None:
                 earlier = json.loads(unseal(content, record))
-                return RunFolder(claim.temp_folder, root, claim, earlier)
+                return RunFolder(claim.temp_folder, output.url, claim, earlier)
         replaced = claim.temp_folder
-    made = tuple(
-        path
-        for path in (root, absolute(temp_location or output))
-        if is_local(path) and not Path(path).exists()
-    )
-    path = make_temporary_folder(output, temp_location)
-    if is_local(root):
-        Path(root).mkdir(parents=True, exist_ok=True)
-    return RunFolder(path, root, claim, replaced=replaced, made=made)
+    root, temp_root = output.local_path(), (temp_location or output).local_path()
+    made = tuple(path for path in (root, temp_root) if path and not path.exists())
+    folder = make_temporary_folder(output, temp_location)
+    if root:
+        root.mkdir(parents=True, exist_ok=True)
+    return RunFolder(folder, output.url, claim, replaced=replaced, made=made)
 
 
 def name_units(finished: Mapping[str, int]) -> str:
@@ -359,10 +356,10 @@ def describe_finished(finished: Mapping[str, int], folder: str, further: str = "
     )
 
 
-def _remove(folder: RunFolder) -> None:
+def _remove(folder: RunFolder, output: Location) -> None:
     remove_folder(folder.path)
     drop_claim(folder.output, folder.token)
-    remove_empty_folders(folder.output)
+    remove_empty_folders(output)
     for path in folder.made:
-        if Path(path).is_dir() and not any(Path(path).iterdir()):
-            Path(path).rmdir()
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()

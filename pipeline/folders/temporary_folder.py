@@ -6,20 +6,19 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from uuid import uuid4
 
 from corpusmill.errors import UserError, option
-from pipeline.recipe.inputs import absolute, is_local, read_bytes
-from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import TEMPORARY, remove_folder, write_file
+from corpusmill.location import TEMPORARY, Location
+from transforms.storage.file_systems import split_path
+from transforms.storage.files import locate, remove_folder, write_file
 
 # Says into which output folder a run writes.
 _MARK = "corpusmill-run.json"
 _NAME = re.compile(rf"{TEMPORARY}[0-9a-f]{{32}}")
 
 
-def make_temporary_folder(output: str, temp_location: str | None, name: str = "") -> str:
+def make_temporary_folder(output: Location, temp_location: Location | None, name: str = "") -> str:
     """Make a new folder for one run, in the output folder or another one.
 
     Args:
@@ -31,30 +30,29 @@ def make_temporary_folder(output: str, temp_location: str | None, name: str = ""
         UserError: it cannot be made.
     """
     name = name or f"{TEMPORARY}{uuid4().hex}"
-    folder = join_path(absolute(temp_location or output), name)
+    folder = (temp_location or output) / name
     flag = option("temp_location", temp_location) if temp_location else option("output", output)
-    above = list(Path(folder).parents) if is_local(folder) else []
-    made = [path for path in above if not path.exists()]
+    path = folder.local_path()
+    made = [above for above in (path.parents if path else ()) if not above.exists()]
     try:
-        if is_local(folder):
-            Path(folder).mkdir(parents=True)
+        if path:
+            path.mkdir(parents=True)
         # A store has no folders; only a write shows whether one may write there.
-        mark = json.dumps({"output": absolute(output)}).encode()
-        write_file(join_path(folder, _MARK), mark)
+        write_file((folder / _MARK).url, json.dumps({"output": output.url}).encode())
     except OSError as error:
-        remove_folder(folder)
+        remove_folder(folder.url)
         with suppress(OSError):
-            for path in made:
-                path.rmdir()
+            for above in made:
+                above.rmdir()
         raise UserError(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
     except UserError as error:
         raise UserError(flag, *error.args[1:]) from None
-    return str(folder)
+    return folder.url
 
 
-def is_folder_of_run(folder: str, output: str, temp_location: str | None) -> bool:
+def is_folder_of_run(folder: str, output: Location, temp_location: Location | None) -> bool:
     """Return whether a run into an output folder has made this temporary folder.
 
     Args:
@@ -64,30 +62,29 @@ def is_folder_of_run(folder: str, output: str, temp_location: str | None) -> boo
     """
     if not is_place_of_run(folder, output, temp_location):
         return False
-    mark = read_bytes(join_path(folder, _MARK))
+    mark = locate(folder).read_any(_MARK)
     try:
-        return bool(json.loads(mark or b"")["output"] == absolute(output))
+        return bool(json.loads(mark or b"")["output"] == output.url)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
 
 
-def is_place_of_run(folder: str, output: str, temp_location: str | None) -> bool:
+def is_place_of_run(folder: str, output: Location, temp_location: Location | None) -> bool:
     """Return whether a run into an output folder would make this temporary folder.
 
     The arguments are those of `is_folder_of_run`.
     """
     parent, name = split_path(folder) if folder else ("", "")
-    parents = {absolute(output).rstrip("/"), absolute(temp_location or output).rstrip("/")}
-    return bool(_NAME.fullmatch(name)) and parent.rstrip("/") in parents
+    return bool(_NAME.fullmatch(name)) and parent in {output.url, (temp_location or output).url}
 
 
-def is_removed(folder: str, output: str, temp_location: str | None) -> bool:
+def is_removed(folder: str, output: Location, temp_location: Location | None) -> bool:
     """Return whether a run into an output folder has no temporary folder any more.
 
     The arguments are those of `is_folder_of_run`.
     """
     is_ours = is_place_of_run(folder, output, temp_location)
-    return is_ours and read_bytes(join_path(folder, _MARK)) is None
+    return is_ours and locate(folder).read_any(_MARK) is None
 
 
 def find_temporary_folders(names: Collection[str]) -> dict[str, int]:
@@ -103,29 +100,28 @@ def find_temporary_folders(names: Collection[str]) -> dict[str, int]:
 
 
 @contextmanager
-def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
+def temporary_folder(output: Location, temp_location: Location | None) -> Iterator[str]:
     """Make a folder for a run that writes no data set, and remove it at the end of the block.
 
     Raises:
         UserError: it cannot be made.
     """
-    parent = absolute(temp_location or output)
-    is_new = is_local(parent) and not Path(parent).exists()
+    parent = (temp_location or output).local_path()
+    is_new = parent is not None and not parent.exists()
     folder = make_temporary_folder(output, temp_location)
     try:
         yield folder
     finally:
         remove_folder(folder)
         remove_empty_folders(output)
-        if is_new and not any(Path(parent).iterdir()):
-            Path(parent).rmdir()
+        if parent and is_new and not any(parent.iterdir()):
+            parent.rmdir()
 
 
-def remove_empty_folders(output: str) -> None:
+def remove_empty_folders(output: Location) -> None:
     """Remove temporary folders of earlier runs that have no files left, as after --replace."""
-    if not is_local(output):
-        return
-    for folder in Path(absolute(output)).glob(f"{TEMPORARY}*"):
+    root = output.local_path()
+    for folder in root.glob(f"{TEMPORARY}*") if root else ():
         files = (path for path in folder.rglob("*") if path.is_file())
         if _NAME.fullmatch(folder.name) and all(path == folder / _MARK for path in files):
             shutil.rmtree(folder)

@@ -13,10 +13,10 @@ from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import check_parts
+from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.editing.appending import Appended
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.folders.changes import refuse_other
 from pipeline.folders.output import check_appendable, check_output, is_complete
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder
@@ -26,10 +26,10 @@ from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished
-from transforms.storage.file_systems import join_path
+from transforms.storage.files import locate
 
 
-def describe_submission(output: str, submitted: Submitted, change: str = "") -> str:
+def describe_submission(output: Location, submitted: Submitted, change: str = "") -> str:
     """Say how one will know that a job has ended, or that it was only translated.
 
     Args:
@@ -40,7 +40,7 @@ def describe_submission(output: str, submitted: Submitted, change: str = "") -> 
     """
     if submitted.dry:
         return "a dry run: the job was translated and checked, and nothing was submitted"
-    success = join_path(output, SUCCESS)
+    success = output / SUCCESS
     if change:
         return f"submitted; {change} once {success} changes"
     return f"submitted; the data set is complete once {success} exists"
@@ -83,8 +83,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     places, pattern = list_places(dataset), command.output_options.shard_name
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
-    output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
-    stale = _find_stale(command, console, prepare)
+    output, temp_location, resume = locate(dataset.output), launch.temp_location, dataset.resume
+    stale = _find_stale(command, (output, temp_location), console, prepare)
     if stale is None:
         return True
     with run_folder(output, temp_location, resume, not launch.engine.reason_to_wait) as folder:
@@ -147,10 +147,12 @@ def _describe_begin(folder: str) -> str:
     return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
 
 
-def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str, ...] | None:
+def _find_stale(
+    command: Build, place: tuple[Location, Location | None], console: Console, prepare: Prepare
+) -> tuple[str, ...] | None:
     """Return the files that the commit replaces; None if a resumed run has nothing left to do."""
-    dataset, temp_location = command.dataset, command.run.temp_location
-    output, resume = dataset.output, dataset.resume
+    dataset, (output, temp_location) = command.dataset, place
+    resume = dataset.resume
     if dataset.append:
         if not check_appendable(output, resume, temp_location):
             return ()
@@ -160,13 +162,12 @@ def _find_stale(command: Build, console: Console, prepare: Prepare) -> tuple[str
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)
     if not resume or not is_complete(output, temp_location):
         return stale
-    _confirm(command, console, prepare)
+    _confirm(command, output, console, prepare)
     return None
 
 
-def _confirm(command: Build, console: Console, prepare: Prepare) -> None:
+def _confirm(command: Build, output: Location, console: Console, prepare: Prepare) -> None:
     """Say that the data set that a command builds is complete."""
-    output = command.dataset.output
     with TemporaryDirectory(prefix="corpusmill-") as scratch:
         refuse_other(output, prepare(command, scratch, console))
     console.print("resuming: nothing is left to do, as the data set is complete")
@@ -176,7 +177,7 @@ def log_end(output: str) -> "tuple[Manifest, Report]":
     """Log that a data set is built, and return its manifest and report."""
     from corpusmill.inspection.figures import summarize  # noqa: PLC0415  as above
 
-    manifest = read_manifest(BeamFolder(output))
+    manifest = read_manifest(locate(output))
     report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
     splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}
     log_findings(report.findings)

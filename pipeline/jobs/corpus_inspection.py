@@ -8,7 +8,6 @@ from time import time
 from typing import Any
 
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import check_file
 from corpusmill.console.html_report import render_corpus_page
 from corpusmill.console.origin import Origin
 from corpusmill.console.terminal_report import print_corpus
@@ -25,7 +24,7 @@ from pipeline.recipe.records import Records
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.storage.checksums import unseal
-from transforms.storage.files import read_file
+from transforms.storage.files import locate, read_file
 
 
 def inspect_corpus(command: InspectCorpus, call: Call) -> int:
@@ -48,9 +47,11 @@ def measure_corpus(
         The numbers that `corpusmill.inspection.corpus_numbers` describes.
     """
     run, console = command.run, call.console
-    for name, path in (("html", command.html), ("json", command.json)):
-        if path:
-            check_file(name, path)
+    page = call.locate(command.html) if command.html else None
+    table = call.locate(command.json) if command.json else None
+    for name, file in (("html", page), ("json", table)):
+        if file:
+            file.check_file(name)
     if not run.wait:
         raise UserError(
             f"inspect-corpus {option('wait', False)}",
@@ -68,13 +69,13 @@ def measure_corpus(
     numbers = _measure(command, launch, call, records)
     log_findings(report_build(numbers).findings)
     log_event("run_finished", "the corpus is measured", {"status": 0, "numbers": numbers})
-    if command.json:
+    if table:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-        call.files.write(command.json, content.encode())
+        table.write(content.encode())
         console.print(f"all numbers are in {command.json}")
-    if command.html:
-        page = render_corpus_page(numbers, Origin(seconds=time(), commands=(call.typed,)))
-        call.files.write(command.html, page.encode())
+    if page:
+        html = render_corpus_page(numbers, Origin(seconds=time(), commands=(call.typed,)))
+        page.write(html.encode())
         console.print(f"the report with plots is in {command.html}")
     return numbers
 
@@ -84,7 +85,7 @@ def _measure(
 ) -> dict[str, Any]:
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
-        temporary_folder(own_folder, command.run.temp_location) as temp_folder,
+        temporary_folder(locate(own_folder), launch.temp_location) as temp_folder,
     ):
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):

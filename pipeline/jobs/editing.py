@@ -11,6 +11,7 @@ from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import UserError, option
+from corpusmill.location import Location
 from pipeline.commands.drop import Drop
 from pipeline.commands.merge import Merge
 from pipeline.commands.subset import Subset
@@ -23,12 +24,11 @@ from pipeline.editing.edits import (
     finish_stopped,
     record_of,
 )
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.folders.output import check_output
 from pipeline.folders.run_folder import run_folder
 from pipeline.jobs.build import describe_submission
-from pipeline.recipe.inputs import absolute
 from pipeline.runners.launch import Launch, prepare_launch
+from transforms.storage.files import locate
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -51,7 +51,7 @@ class Target:
         changed: the manifest of the data set that is changed; None for a new one.
     """
 
-    output: str
+    output: Location
     value: str
     stale: Sequence[str] = ()
     changed: Manifest | None = None
@@ -72,15 +72,16 @@ def run_drop(command: Drop, call: Call) -> bool:
     Raises:
         UserError: the data set cannot be changed, or has no such document.
     """
-    output, run = command.data_set, command.run
+    run = command.run
     describe_choice(command.where, command.document)
     launch = prepare_launch(
-        run, call.engine_arguments, [("drop", output)], call.console, command.log
+        run, call.engine_arguments, [("drop", command.data_set)], call.console, command.log
     )
-    if finish_stopped(output, run.temp_location):
+    output = locate(command.data_set)
+    if finish_stopped(output, launch.temp_location):
         call.console.print(f"finished what a command that was stopped had begun in {output}")
-    folder, manifest = open_data_set(BeamFolder(output))
-    check_editable(manifest, output)
+    folder, manifest = open_data_set(output)
+    check_editable(manifest, str(output))
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         call.console.print(f"no document matches, and {output} stays as it is")
@@ -95,7 +96,7 @@ def run_drop(command: Drop, call: Call) -> bool:
 
     is_done = run_edit(launch, call, target, plan)
     if is_done:
-        removal = read_manifest(BeamFolder(output)).removals[-1]
+        removal = read_manifest(output).removals[-1]
         call.console.print(
             f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
             f"with {removal.tokens:,} tokens that held any of their text"
@@ -121,7 +122,7 @@ def run_subset(command: Subset, call: Call) -> bool:
     describe_choice(command.where, command.document)
     launch, [(name, folder, manifest)] = open_sources(command, call, [command.data_set])
     check_editable(manifest, name)
-    target = check_new(command, manifest, f"subset {name}")
+    target = check_new(command, launch, manifest, f"subset {name}")
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
@@ -134,7 +135,7 @@ def run_subset(command: Subset, call: Call) -> bool:
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:
-        made = read_manifest(BeamFolder(target.output))
+        made = read_manifest(target.output)
         call.console.print(
             f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
             f"hold text of the {choice.table.num_rows:,} chosen documents alone"
@@ -150,30 +151,31 @@ def open_sources(
     Raises:
         UserError: the new data set would take the place of one of them, or one cannot be read.
     """
-    output = command.output
-    if absolute(output).rstrip("/") in {absolute(one).rstrip("/") for one in data_sets}:
+    output, folders = command.output, [call.locate(one) for one in data_sets]
+    if locate(output) in folders:
         cause = "it is the folder of a data set that is read"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
         raise UserError(option("output", output), cause, cure)
     places = [*(("data_set", one) for one in data_sets), ("output", output)]
     launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
-    return launch, [(one, *open_data_set(call.files.open_folder(one))) for one in data_sets]
+    return launch, [(str(one), *open_data_set(one)) for one in folders]
 
 
-def check_new(command: Subset | Merge, source: Manifest, value: str) -> Target:
+def check_new(command: Subset | Merge, launch: Launch, source: Manifest, value: str) -> Target:
     """Check the folder of a data set that is made of others.
 
     Args:
         command: the command.
+        launch: its engine.
         source: the manifest of the first of the others.
         value: what the user gave.
 
     Raises:
         UserError: the folder is in use.
     """
-    pattern, temp_location = source.output.options.shard_name, command.run.temp_location
-    stale = check_output(command.output, command.replace, pattern, False, temp_location, False)
-    return Target(command.output, value, stale)
+    output, pattern = locate(command.output), source.output.options.shard_name
+    stale = check_output(output, command.replace, pattern, False, launch.temp_location, False)
+    return Target(output, value, stale)
 
 
 def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
@@ -189,7 +191,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
         Whether the result is there; False if the job was only submitted or translated.
     """
     options, outlives = launch.engine.options, not launch.engine.reason_to_wait
-    with run_folder(target.output, options.temp_location, False, outlives, False) as run:
+    with run_folder(target.output, launch.temp_location, False, outlives, False) as run:
         with call.importing(launch.engine.unused_packages):
             import pipeline.editing.edit_files  # noqa: F401, PLC0415
 
@@ -247,7 +249,7 @@ def run_merge(command: Merge, call: Call) -> bool:
     """
     launch, opened = open_sources(command, call, command.data_sets)
     check_mergeable(opened)
-    target = check_new(command, opened[0][2], f"merge {' '.join(command.data_sets)}")
+    target = check_new(command, launch, opened[0][2], f"merge {' '.join(command.data_sets)}")
     known = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
         known = find_known(opened)
@@ -265,7 +267,7 @@ def run_merge(command: Merge, call: Call) -> bool:
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:
-        manifest = read_manifest(BeamFolder(target.output))
+        manifest = read_manifest(target.output)
         skipped = sum(map(len, known))
         left_out = f"; {skipped:,} documents were left out" if skipped else ""
         call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")

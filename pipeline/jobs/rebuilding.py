@@ -18,6 +18,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, option
+from corpusmill.location import scheme_of
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.commands.rebuild import Rebuild
@@ -26,9 +27,9 @@ from pipeline.folders.changes import compare_files, compare_options
 from pipeline.jobs.build import log_end, run_build
 from pipeline.options import DatasetOptions, RunOptions, parse_source
 from pipeline.recipe.build_options import Build
-from pipeline.recipe.inputs import InputFile, absolute, is_local
+from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
-from transforms.storage.files import open_file
+from transforms.storage.files import locate, open_file
 
 # Files of this size together are compared by their checksums before any work; of all others, the
 # build itself computes them.
@@ -149,7 +150,7 @@ class Rebuilding:
             left -= file.bytes
             if left < 0:
                 return
-            if before.crc32c and is_local(file.path) and checksum_of(file) != before.crc32c:
+            if before.crc32c and not scheme_of(file.path) and checksum_of(file) != before.crc32c:
                 yield describe_checksums(file.name)
 
     def find_causes(self, again: Manifest) -> list[str]:
@@ -214,10 +215,11 @@ def rebuild(command: Rebuild, call: Call) -> int:
         cause = "the digests can only be compared when the job has ended"
         raise UserError(f"rebuild {option('wait', False)}", cause, "Leave it out")
     place = folder_of(command.data_set)
-    if absolute(place).rstrip("/") == absolute(command.output).rstrip("/"):
+    rebuilt = call.locate(place)
+    if rebuilt == locate(command.output):
         cause = "it is the data set that is built again"
         raise UserError(option("output", command.output), cause, "Give another folder")
-    folder, manifest = open_data_set(call.files.open_folder(place))
+    folder, manifest = open_data_set(rebuilt)
     if manifest.provenance and len(manifest.provenance.generations) > 1:
         cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
         cure = f"Build its first part, and add the others with {option('append', True)}"

@@ -11,9 +11,9 @@ from threading import Thread
 from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import Files
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.location import Location
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
@@ -28,14 +28,13 @@ from pipeline.jobs.word_counting import (
     count_here,
     describe_sample,
 )
-from pipeline.recipe.inputs import absolute, is_local
 from pipeline.recipe.recipe import find_documents
 from pipeline.recipe.records import Records
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
-from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import file_exists
+from transforms.storage.file_systems import split_path
+from transforms.storage.files import file_exists, locate
 
 
 def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
@@ -57,10 +56,12 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         What was trained and where it is, in words.
     """
     model, options = MODELS[command.model], model_options(command.model, command.training)
-    _check_outputs(command, model.files)
+    output = locate(command.output)
+    saved = locate(command.save_model) if command.save_model else None
+    _check_outputs(command, output, saved, model.files)
     launch = _prepare_launch(command, call)
-    folder = split_path(absolute(command.output))[0]
-    with temporary_folder(folder, command.run.temp_location) as temp_folder:
+    folder = locate(split_path(output.url)[0])
+    with temporary_folder(folder, launch.temp_location) as temp_folder:
         files, documents = find_documents(
             command.input, command.documents, temp_folder, call.console, records
         )
@@ -72,9 +73,9 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         ):
             content, remarks = _train(command, corpus, options, counted)
     tokenizer = Tokenizer.from_str(content)
-    if command.save_model is not None:
-        _save_model(tokenizer, command.save_model, call.files)
-    call.files.write(command.output, content.encode())
+    if saved:
+        _save_model(tokenizer, saved)
+    output.write(content.encode())
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
     return [*remarks, *_describe(command, size, options.vocab_size)]
@@ -111,7 +112,7 @@ def _count_by_job(
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
     ]
-    place = (command.output, command.run.temp_location)
+    place = (locate(command.output), launch.temp_location)
     with resumable_folder(*place, identity, command.resume) as folder:
         job = plan_counting(corpus, command.model, options, launch.engine, folder)
         yield run_counting(job, launch)
@@ -179,32 +180,32 @@ def _run_apart(work: Callable[[], str]) -> str:
     return result.result()
 
 
-def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
-    output = Path(absolute(command.output))
-    if is_local(command.output) and output.exists() and not output.is_file():
-        cause = "it is a folder" if output.is_dir() else "it is not a regular file"
+def _check_outputs(
+    command: TrainTokenizer, output: Location, saved: Location | None, files: tuple[str, ...]
+) -> None:
+    path = output.local_path()
+    if path and path.exists() and not path.is_file():
+        cause = "it is a folder" if path.is_dir() else "it is not a regular file"
+        raise UserError(option("output", output), cause, "Name a file, such as tokenizer.json")
+    if not command.replace and file_exists(output.url):
         raise UserError(
-            option("output", command.output), cause, "Name a file, such as tokenizer.json"
-        )
-    if not command.replace and file_exists(absolute(command.output)):
-        raise UserError(
-            option("output", command.output),
+            option("output", output),
             "the file exists",
             f"Name another file, or add {option('replace', True)}",
         )
-    if command.save_model is None:
+    if saved is None:
         return
-    folder, cause, cure = absolute(command.save_model), "", "Give another folder"
-    paths = {name: join_path(folder, name) for name in files}
-    if is_local(folder) and _is_blocked(Path(folder)):
+    folder = saved.local_path()
+    cause, cure = "", "Give another folder"
+    if folder and _is_blocked(folder):
         cause = "a file is in its place"
-    elif absolute(command.output) in {folder, *paths.values()}:
-        cause = f"{option('output', command.output)} has the same path"
-    elif present := [name for name, path in paths.items() if file_exists(path)]:
+    elif output in [saved, *(saved / name for name in files)]:
+        cause = f"{option('output', output)} has the same path"
+    elif present := [name for name in files if file_exists((saved / name).url)]:
         cause = "" if command.replace else f"it already has {' and '.join(present)}"
         cure = f"Give another folder, or add {option('replace', True)}"
     if cause:
-        raise UserError(option("save_model", command.save_model), cause, cure)
+        raise UserError(option("save_model", saved), cause, cure)
 
 
 def _is_blocked(folder: Path) -> bool:
@@ -212,11 +213,10 @@ def _is_blocked(folder: Path) -> bool:
     return any(path.exists() and not path.is_dir() for path in (folder, *folder.parents))
 
 
-def _save_model(tokenizer: Tokenizer, folder: str, written: Files) -> None:
-    root = absolute(folder)
+def _save_model(tokenizer: Tokenizer, folder: Location) -> None:
     with TemporaryDirectory() as temporary:
         for path in sorted(map(Path, tokenizer.model.save(temporary))):
-            written.write(join_path(root, path.name), path.read_bytes())
+            (folder / path.name).write(path.read_bytes())
 
 
 def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:

@@ -9,9 +9,9 @@ from corpusmill.commands.verification import report_problems
 from corpusmill.commands.verify import Verify
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
-from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import Listed, compare_list, conclude
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.folders.temporary_folder import temporary_folder
@@ -37,15 +37,15 @@ def verify(command: Verify, call: Call) -> int:
     run = RunOptions(command.runner, command.workers, temp_location=command.temp_location)
     places = [("folder", command.folder)]
     launch = prepare_launch(run, call.engine_arguments, places, call.console, LogOptions())
-    folder = call.files.open_folder(command.folder)
-    return report_problems(command, call, folder, _find_problems(command, launch, folder))
+    folder = call.locate(command.folder)
+    return report_problems(command, call, folder, _find_problems(launch, folder))
 
 
-def _find_problems(command: Verify, launch: Launch, folder: Folder) -> list[Problem]:
+def _find_problems(launch: Launch, folder: Location) -> list[Problem]:
     listed = compare_list(folder)
     if not isinstance(listed, Listed):
         return listed
-    with temporary_folder(command.folder, command.temp_location) as temp_folder:
+    with temporary_folder(folder, launch.temp_location) as temp_folder:
         return _check(listed, launch, temp_folder)
 
 

@@ -49,6 +49,7 @@ from corpusmill.console.terminal import Terminal
 from corpusmill.corpus.batches import MAX_FILES, OFFSET_BITS
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.build_estimate import enlarge, estimate_build
+from corpusmill.location import scheme_of
 from pipeline.assembly import assemble_job, choose_range_bytes, choose_routes, cut_tasks
 from pipeline.console.plan_report import print_plan
 from pipeline.folders.run_folder import RunFolder
@@ -56,7 +57,7 @@ from pipeline.graph import Job, build_dataset
 from pipeline.options import MAX_SHARDS
 from pipeline.planning.options import PlannedCorpus, PlanOptions
 from pipeline.planning.sample import Sample, add_work, read_sample
-from pipeline.recipe.inputs import InputFile, absolute
+from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach
 from pipeline.runners.launch import make_engine
@@ -68,7 +69,7 @@ from pipeline.runners.proto_checks import (
     find_faults,
     without_folder,
 )
-from transforms.storage.file_systems import scheme_of
+from transforms.storage.files import locate
 
 # No unit of work should be one worker's for longer, as more workers do not shorten it.
 _MOST_SECONDS = 120
@@ -146,8 +147,8 @@ def _bounds_here(
     most, wanted = most_workers(), engine.options.workers
     cure = f"Give {option('workers', most)}, or another {option('runner')}"
     yield Bound("workers of this machine", wanted, most, cure, False)
-    if not any(map(scheme_of, places)):
-        path = Path(absolute(next(filter(None, places), ".")))
+    path = locate(next(filter(None, places), ".")).local_path()
+    if path and not any(map(scheme_of, places)):
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         free, most_bytes = shutil.disk_usage(existing).free, numbers["bytes"]["most_at_once"]
         cure = (

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -24,20 +24,17 @@ from corpusmill.corpus.input_formats import (
     take_suffixes,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.storage import refuse_special
-from corpusmill.errors import UserError, first_line, option
+from corpusmill.errors import UserError, option
+from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange, cut_ranges
-from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
-from transforms.storage.files import create_file, find_files, open_file
-from transforms.storage.objects import check_client, is_object_path
-from transforms.storage.store import StoredFile
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import create_file, find_files, locate, locate_any, open_file
+from transforms.storage.store import ListedFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
-def choose_data_files(
-    path: str, files: Mapping[str, StoredFile], read_bytes: Callable[[str], bytes | None]
-) -> dict[str, StoredFile]:
+def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, ListedFile]:
     """Choose the files with the data if a folder is such a data set.
 
     Other Arrow files in it are caches of what was once computed from the data.
@@ -45,7 +42,6 @@ def choose_data_files(
     Args:
         path: the input, as the user named it.
         files: what is known of each of its files, by path.
-        read_bytes: reads a small file.
 
     Returns:
         The chosen files; all of them if the folder is not such a data set.
@@ -56,7 +52,7 @@ def choose_data_files(
     folder = _common_folder(files)
     splits = f"{folder}/{_SPLITS}"
     if splits in files:
-        names = _read(path, splits, read_bytes).get("splits", [])
+        names = _read(path, splits).get("splits", [])
         if len(names) != 1:
             cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
             name = "train" if "train" in names else [*names, "split"][0]
@@ -66,7 +62,7 @@ def choose_data_files(
     state = f"{folder}/{_STATE}"
     if state not in files or f"{folder}/{_INFO}" not in files:
         return dict(files)
-    content = _read(path, state, read_bytes)
+    content = _read(path, state)
     if content.get("_indices_data_files"):
         cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
         cause += "datasets saved it"
@@ -84,7 +80,7 @@ def _common_folder(files: Iterable[str]) -> str:
     return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
 
 
-def _read(path: str, file: str, read_bytes: Callable[[str], bytes | None]) -> Any:
+def _read(path: str, file: str) -> Any:
     try:
         return json.loads(read_bytes(file) or b"")
     except (ValueError, RecursionError) as error:
@@ -149,61 +145,13 @@ def cut_files(
     return cut_ranges(parts, range_bytes)
 
 
-def is_local(path: str) -> bool:
-    """Whether a path is in this machine's own file system."""
-    return scheme_of(path) is None
-
-
-def absolute(path: str) -> str:
-    """Make a local path absolute; return any other path unchanged.
-
-    Raises:
-        UserError: nothing knows such a URL, or the home folder that it begins with.
-    """
-    if is_local(path):
-        return os.path.normpath(_expand_user(path).absolute())
-    _check_scheme(path)
-    return path
-
-
-def _expand_user(path: str) -> Path:
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        cause = f"it begins with ~, and there is no such home ({first_line(error)})"
-        raise UserError(path, cause, "Write the whole path, or ./~ for a name") from None
-
-
-def _check_scheme(url: str) -> None:
-    scheme = str(scheme_of(url))
-    check_client(scheme)
-    if is_object_path(url):
-        return
-    try:
-        beam_file_systems().get_filesystem(url)
-    except (ValueError, OSError):
-        cause = f"no installed file system knows URLs that begin with {scheme}://"
-        cure = "Give a path, or a URL that begins with gs:// or s3://"
-        raise UserError(url, cause, cure) from None
-
-
 def read_bytes(path: str) -> bytes | None:
-    """Read a file in any of Beam's file systems; None if there is no such file.
+    """Read a small file; None if there is no such file.
 
     Raises:
-        UserError: it is a pipe, a socket or a device.
+        UserError: it is a pipe, a socket or a device, or nothing knows its URL.
     """
-    if is_local(path):
-        try:
-            refuse_special(Path(absolute(path)))
-        except OSError as error:
-            cause = str(error.strerror)
-            raise UserError(path, cause, "Write its content to a file") from None
-    try:
-        with open_file(path if is_hub_path(path) else absolute(path)) as stream:
-            return stream.read()
-    except OSError:
-        return None
+    return (locate_any if is_hub_path(path) else locate)(path).read_any()
 
 
 def list_inputs(
@@ -224,7 +172,7 @@ def list_inputs(
             option("input"), "it has no value", "Name at least one file, glob or folder"
         )
     fetched: dict[str, InputFile] = {}
-    stored: dict[str, StoredFile] = {}
+    stored: dict[str, ListedFile] = {}
     for path in inputs:
         if path in WIKITEXT and not Path(path).exists():
             fetched[path] = _fetch_wikitext(path, temp_folder)
@@ -232,14 +180,12 @@ def list_inputs(
             listed = list_hub_files(path, suffixes)
             fetched |= {name: InputFile(name, size, name) for name, size in listed.items()}
         else:
-            here = is_local(path)
-            paths = (
-                _list_local(path, temp_folder, suffixes) if here else _list_remote(path, suffixes)
-            )
+            list_files = _list_remote if scheme_of(path) else _list_local
+            paths = list_files(path, temp_folder, suffixes)
             if not paths:
                 cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
                 raise _refusal(path, "no such file", cure)
-            stored |= choose_data_files(path, paths, read_bytes)
+            stored |= choose_data_files(path, paths)
     levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
@@ -258,7 +204,7 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
-    if is_local(temp_folder):
+    if scheme_of(temp_folder) is None:
         path = fetch_wikitext(name, Path(temp_folder) / name)
         return InputFile(str(path), path.stat().st_size, name)
     with TemporaryDirectory(prefix="corpusmill-") as folder:
@@ -300,22 +246,23 @@ def _refusal(path: str, cause: str, cure: str) -> UserError:
     return UserError(option("input", path), cause, cure)
 
 
-def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
     # Beam's own listing silently leaves out what it cannot read.
-    root = _expand_user(path)
+    root = Path(locate(path).url)
     if root.is_dir():
-        if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(path)):
+        if Path(temp_folder).is_relative_to(root):
             cure = "Give an output folder elsewhere"
             raise _refusal(path, "the output folder is inside it", cure)
-        paths = list(_walk(path, absolute(path)))
+        paths = list(_walk(path, str(root)))
         if not paths:
             raise _refusal(path, "the folder has no files", "Check the path")
         paths = take_suffixes(path, paths, suffixes)
     elif os.path.lexists(root):
-        paths = [absolute(path)]
+        paths = [str(root)]
     else:
-        matches = glob.glob(str(root), recursive=True)  # noqa: PTH207  has a pattern's root
-        paths = [absolute(path) for path in matches if not Path(path).is_dir()]
+        pattern = str(Path(path).expanduser())
+        matches = glob.glob(pattern, recursive=True)  # noqa: PTH207  has a pattern's root
+        paths = [locate(path).url for path in matches if not Path(path).is_dir()]
     return {path: _stat(path) for path in paths}
 
 
@@ -338,7 +285,7 @@ def _walk(path: str, root: str) -> Iterator[str]:
         yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 
-def _stat(path: str) -> StoredFile:
+def _stat(path: str) -> ListedFile:
     """Return the size and time of a local file, which must be readable."""
     try:
         # Opening a pipe would wait without this flag.
@@ -352,12 +299,13 @@ def _stat(path: str) -> StoredFile:
         raise _refusal(path, cause, "Repair it or leave it out") from None
     if not stat.S_ISREG(result.st_mode):
         raise _refusal(path, "it is not a regular file", "Write its text to a file")
-    return StoredFile(path, result.st_size, result.st_mtime)
+    return ListedFile(path, result.st_size, result.st_mtime)
 
 
-def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
+def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, ListedFile]:
     try:
-        listed = find_files(absolute(path))
+        locate(path)  # it says what is missing for such URLs
+        listed = find_files(path)
     except (OSError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:

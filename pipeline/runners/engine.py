@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError, option
+from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
 from pipeline.runners.failures import (
@@ -19,7 +20,6 @@ from pipeline.runners.failures import (
     drop_stage,
     raise_explained,
 )
-from transforms.storage.file_systems import scheme_of
 
 if TYPE_CHECKING:
     import apache_beam as beam

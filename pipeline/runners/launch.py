@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, cast
 from rich.console import Console
 
 from corpusmill.errors import UserError, option
+from corpusmill.location import Location
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions, parse_source
 from pipeline.runners.engine import Engine, Run, Submitted
 from transforms.storage.file_systems import set_beam_options
+from transforms.storage.files import locate
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -50,6 +52,12 @@ class Launch:
     engine: Engine
     console: Console
     log: LogOptions
+
+    @property
+    def temp_location(self) -> Location | None:
+        """Where temporary files are; None for beside the output."""
+        path = self.engine.options.temp_location
+        return locate(path) if path else None
 
     def run(
         self,

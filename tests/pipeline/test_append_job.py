@@ -11,9 +11,9 @@ import yaml
 
 import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
@@ -50,7 +50,7 @@ def appended(
 
 
 def problems(growing: Growing) -> list[Any]:
-    return verify(UrlFolder(str(growing.output)))
+    return verify(locate(str(growing.output)))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -9,8 +9,8 @@ import pytest
 import transforms.commit.contents
 import transforms.corpus.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from tests.tools.growing import Growing
 from tests.tools.stops import Stop, full_disk
 
@@ -42,7 +42,7 @@ def stop_at_commit(
 def assert_as_before(growing: Growing, first: Growing) -> None:
     """Assert that readers see the data set as it was before a run that was stopped."""
     assert growing.manifest() == first.manifest()
-    assert verify(UrlFolder(str(growing.output))) == []
+    assert verify(locate(str(growing.output))) == []
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_append_stopped_at_any_moment_goes_on(
         growing.append(halves[1], status=status)
     # Readers see the data set without or with all that is added.
     rows = growing.manifest().rows
-    assert verify(UrlFolder(str(growing.output))) == []
+    assert verify(locate(str(growing.output))) == []
     growing.append(halves[1], flags=("--resume",))
     assert growing.files() == expected
     assert rows in {first.manifest().rows, growing.manifest().rows}

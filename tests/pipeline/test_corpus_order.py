@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.commands.build_command import commands_of
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.schedule import cut_stretches
 from tests.tools.jobs import TWO_WORKERS, build, digests, rows_of, run_here
@@ -61,7 +61,7 @@ def test_shards_hold_contiguous_parts_of_the_corpus(
     assert [row for row in expected if row in train] == train
     assert [row for row in expected if row in validation] == validation
     assert len(train) + len(validation) == len(texts)
-    [command] = commands_of(read_manifest(UrlFolder(str(output))))
+    [command] = commands_of(read_manifest(locate(str(output))))
     assert "--order corpus" in command
     shown = run_here("rebuild", output, "--input", *corpus, "--output", rebuilt)
     assert "the manifests are equal" in shown.output

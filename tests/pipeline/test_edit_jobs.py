@@ -11,9 +11,9 @@ import pytest
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
@@ -72,16 +72,16 @@ def subset(output: Path, documents: list[int], new: Path, *flags: str, **end: An
 
 
 def problems(output: Path) -> list[Any]:
-    return verify(UrlFolder(str(output)))
+    return verify(locate(str(output)))
 
 
 def manifest_of(output: Path) -> Manifest:
-    return open_data_set(UrlFolder(str(output)))[1]
+    return open_data_set(locate(str(output)))[1]
 
 
 def read_rows(output: Path) -> list[dict[str, Any]]:
     """Return the rows of all splits."""
-    folder, manifest = open_data_set(UrlFolder(str(output)))
+    folder, manifest = open_data_set(locate(str(output)))
     shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
     batches = chain.from_iterable(read_shard(folder, manifest, shard) for shard in shards)
     return list(pa.Table.from_batches(batches).to_pylist())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from tests.tools.growing import Growing
 from tests.tools.jobs import digests, run_here
 from tests.tools.killed import Snapshots
@@ -78,7 +78,7 @@ def test_a_removal_that_is_killed(moment: int, removal: Removal) -> None:
     output = removal.growing.output
     removal.snapshots.restore(removal.changes * (2 * moment + 1) // (2 * _MOMENTS))
     # Readers see the data set as it was, or as it becomes.
-    assert verify(UrlFolder(str(output))) == []
+    assert verify(locate(str(output))) == []
     removals = removal.removals()
     assert removals in {0, 1}
     outcome = run_here(*removal.command)
@@ -102,7 +102,7 @@ def test_a_build_that_was_stopped_is_not_overtaken(
     # As the message says.
     shutil.rmtree(temporary)
     run_here(*command_for(copied, whole))
-    assert verify(UrlFolder(str(copied.output))) == []
+    assert verify(locate(str(copied.output))) == []
     assert not (copied.output / "_RUNNING").exists()
 
 
@@ -120,5 +120,5 @@ def test_text_is_added_after_a_removal_that_was_killed(removal: Removal, sample:
             growing.append(sample, flags=("--existing", "allow"), refused=("a run was stopped",))
             run_here(*removal.command)
         growing.append(sample, flags=("--existing", "allow"))
-        assert verify(UrlFolder(str(growing.output))) == []
+        assert verify(locate(str(growing.output))) == []
     assert {removals for removals, _ in seen} == {0, 1}

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from pipeline.folders.temporary_folder import make_temporary_folder
 from tests.tools import jobs
@@ -225,7 +226,7 @@ def test_a_data_set_is_replaced_only_when_asked(
 def test_what_a_killed_run_left_is_named_and_can_be_replaced(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    folder = Path(make_temporary_folder(str(output), None))
+    folder = Path(make_temporary_folder(locate(str(output)), None))
     (folder / "spill.arrow").write_text("half")
     (output / "train-00000-of-00009.parquet").write_text("half")
     build([sample], tokenizer_path, output, refused=("it has an unfinished data set", "--replace"))

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.inspection.findings import Finding, find
+from corpusmill.location import locate
 from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train
 from tests.tools.real_corpora import (
     paragraphs,
@@ -37,7 +37,7 @@ def chinese_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def findings_of(folder: Path) -> Findings:
     assert not verify(folder)
-    manifest = read_manifest(UrlFolder(str(folder)))
+    manifest = read_manifest(locate(str(folder)))
     return {finding.name: finding for finding in find(manifest)}
 
 

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.objectives.examples.windows import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
@@ -54,7 +54,7 @@ def documents(sample: Path, gpt_tokenizer: Path) -> list[list[int]]:
 
 
 def manifest_of(folder: Path) -> Manifest:
-    return read_manifest(UrlFolder(str(folder)))
+    return read_manifest(locate(str(folder)))
 
 
 def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list[list[int]]:

@@ -12,8 +12,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
+from corpusmill.location import locate
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
@@ -41,7 +41,7 @@ def job(
     job = assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
     if request.param == "without known ones":
         held = write_plan(str(tmp_path / "held"), [[("documents",)]])
-        job = replace(job, held=Held(UrlFolder(str(tmp_path)), held, are_refused=True))
+        job = replace(job, held=Held(locate(str(tmp_path)), held, are_refused=True))
     return job
 
 

@@ -13,8 +13,8 @@ import yaml
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
 from tests.pipeline.test_edit_jobs import drop, subset
@@ -60,11 +60,11 @@ def add(texts: list[Path], tokenizer: Path, output: Path, *flags: str | Path, **
 
 
 def manifest_of(output: Path) -> Manifest:
-    return read_manifest(UrlFolder(str(output)))
+    return read_manifest(locate(str(output)))
 
 
 def problems(output: Path) -> list[Any]:
-    return verify(UrlFolder(str(output)))
+    return verify(locate(str(output)))
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
@@ -93,7 +93,7 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
 
 def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     folder = make(*WORDS, *DYNAMIC)
-    manifest = read_manifest(UrlFolder(str(folder)))
+    manifest = read_manifest(locate(str(folder)))
     options = replace(BertOptions(**manifest.objective.options), ngram=3)
     tokenizer = manifest.tokenizer
     masked_lm = Bert(options, tokenizer.special, tokenizer.vocab_size, "int16").masked_lm

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
@@ -39,7 +39,7 @@ def merge(*data_sets: Growing | Path, output: Path, flags: Any = (), **end: Any)
 
 
 def problems(output: Path) -> list[Any]:
-    return verify(UrlFolder(str(output)))
+    return verify(locate(str(output)))
 
 
 # Files are copied as they are, so that it matters how they are named and not what is in them.

@@ -12,10 +12,9 @@ import pytest
 
 import transforms.commit.groups
 import transforms.shuffle.trees
-from pipeline.folders.beam_folder import BeamFolder
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
-from transforms.storage.files import list_folder, open_file, remove_folder, write_file
+from transforms.storage.files import list_folder, locate, open_file, remove_folder, write_file
 
 RANGES = ("--range-bytes", "500")
 
@@ -27,7 +26,7 @@ def reference(
     """The description of the data set on this machine's disk."""
     output = tmp_path_factory.mktemp("reference") / "out"
     run_here(*command_of([sample], tokenizer_path, output))
-    return describe({name: (output / name).read_bytes() for name in BeamFolder(str(output)).list()})
+    return describe({name: (output / name).read_bytes() for name in locate(str(output)).list()})
 
 
 @pytest.fixture
@@ -157,7 +156,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     )
     build(filled, refused=(filled.url, "access is denied", "Ask for permission", "--resume"))
     filled.proxy.clear()
-    listed = BeamFolder(f"{filled.url}/out").list()
+    listed = locate(f"{filled.url}/out").list()
     left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
@@ -174,7 +173,7 @@ def test_a_list_that_lags_changes_nothing(
     build(filled, "--seed", "3")
     old = dict.fromkeys(list_folder(filled.url), 1)
     monkeypatch.setattr(
-        "pipeline.folders.beam_folder.list_folder",
+        "transforms.storage.files.list_folder",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     build(filled, "--replace")
@@ -212,7 +211,7 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
         "train-tokenizer", "--input", f"{filled.url}/in", "--vocab-size", "300", "--output",
         f"{filled.url}/trained/tokenizer.json", "--save-model", f"{filled.url}/trained/", *options,
     )  # fmt: skip
-    assert BeamFolder(f"{filled.url}/trained").list().keys() == {"tokenizer.json", "vocab.txt"}
+    assert locate(f"{filled.url}/trained").list().keys() == {"tokenizer.json", "vocab.txt"}
     numbers = f"{filled.url}/numbers.json"
     run_here(
         "inspect-corpus", "--input", f"{filled.url}/in/", "--tokenizer", f"{filled.url}/trained",

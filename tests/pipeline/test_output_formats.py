@@ -19,8 +19,8 @@ import pytest
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.location import locate
 from tests.tools.jobs import PAIRS, SPREAD, TWO_WORKERS, build, digests, run_here
 from tests.tools.small_datasets import write_entries
 
@@ -73,7 +73,7 @@ def rows_of_parquet(build_here: Build) -> dict[str, list[list[dict[str, Any]]]]:
 
 
 def manifest_of(folder: Path) -> Manifest:
-    return read_manifest(UrlFolder(str(folder)))
+    return read_manifest(locate(str(folder)))
 
 
 def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
@@ -81,7 +81,7 @@ def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
     manifest = manifest_of(folder)
     return [
         pa.Table.from_batches(
-            list(read_shard(UrlFolder(str(folder)), manifest, shard.file))
+            list(read_shard(locate(str(folder)), manifest, shard.file))
         ).to_pylist()
         for shard in manifest.splits["train"].shards
     ]

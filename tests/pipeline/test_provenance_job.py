@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.provenance import spans
 from corpusmill.provenance.records import RowOrigin
@@ -148,7 +148,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
         jobs.run_here("bert", "--output", tmp_path / size, *given, *spread)
         check_provenance(tmp_path / size, corpora["text"])
     assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
-    folder = UrlFolder(str(tmp_path / "1000"))
+    folder = locate(str(tmp_path / "1000"))
     with folder.open("provenance/spans-train-00000-of-00001.parquet") as stream:
         assert pq.ParquetFile(stream).metadata.num_row_groups > 2
 
@@ -172,7 +172,7 @@ def test_sources_are_repeated_and_named(
 
 def trace_rows(folder: Path, origins: Sequence[RowOrigin]) -> Iterator[dict[str, Any]]:
     """Describe rows as `corpusmill trace --json` does."""
-    files = UrlFolder(str(folder))
+    files = locate(str(folder))
     for row in Tracer(files, read_manifest(files)).describe(origins):
         yield row.to_json()
 
@@ -226,8 +226,8 @@ def test_fields_are_kept_and_do_not_change_rows(
     assert of_rows[0] == of_rows[1]
 
 
-def opened(folder: Path) -> tuple[UrlFolder, Manifest]:
-    files = UrlFolder(str(folder))
+def opened(folder: Path) -> tuple[Location, Manifest]:
+    files = locate(str(folder))
     return files, read_manifest(files)
 
 

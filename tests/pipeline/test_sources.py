@@ -9,9 +9,9 @@ import pytest
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
@@ -45,7 +45,7 @@ def build(corpus: Path, tokenizer: Path, output: Path, *flags: Any, objective: s
 
 
 def manifest_of(folder: Path) -> Manifest:
-    return read_manifest(UrlFolder(str(folder)))
+    return read_manifest(locate(str(folder)))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_counts_of_sources_are_balanced(data_set: Path) -> None:
     web = sources["web"].counts
     assert 0 < web["tokenize.documents"] < web["read.documents"]
     assert manifest.counts["filter.dropped.not-drawn"] > 0
-    assert verify(UrlFolder(str(data_set))) == []
+    assert verify(locate(str(data_set))) == []
 
 
 def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_set: Path) -> None:
@@ -107,7 +107,7 @@ def test_every_objective_is_built_from_sources_and_built_again(
 ) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
     build(corpus, wordpiece, first, objective=objective)
-    assert verify(UrlFolder(str(first))) == []
+    assert verify(locate(str(first))) == []
     sources = [text.partition("@")[0] for text in name_sources(corpus)]
     outcome = run_here("rebuild", first, "--source", *sources, "--output", again)
     assert "the manifests are equal" in outcome.output
@@ -172,7 +172,7 @@ def test_megatron_gets_a_blend(corpus: Path, wordpiece: Path, tmp_path: Path) ->
     assert " ".join(blend["train"]) == " ".join(expected)
     assert blend["valid"][1].startswith("validation-books-")
     assert blend["test"] is None
-    assert verify(UrlFolder(str(folder))) == []
+    assert verify(locate(str(folder))) == []
 
 
 def test_a_format_of_joined_files_has_one_for_each_source(

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.location import locate
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools import jobs
 from tests.tools.jobs import TWO_WORKERS, digests
@@ -24,7 +24,7 @@ def build(sample: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) 
 
 def rows_of(folder: Path) -> tuple[Manifest, list[dict[str, list[int]]]]:
     """Return the rows of all shards, in any format."""
-    files = UrlFolder(str(folder))
+    files = locate(str(folder))
     manifest = read_manifest(files)
     shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
     batches = [batch for shard in shards for batch in read_shard(files, manifest, shard)]
@@ -67,7 +67,7 @@ def test_the_same_bytes_however_it_is_run(
         results.append(digests(tmp_path / str(number)))
     assert results[0] == results[1]
     assert verify(tmp_path / "0") == []
-    counts = read_manifest(UrlFolder(str(tmp_path / "0"))).counts
+    counts = read_manifest(locate(str(tmp_path / "0"))).counts
     tokens = sum(map(len, texts_of(tmp_path / "0")))
     assert counts["build.kept_tokens"] == counts["tokenize.tokens"] == tokens > 10_000
 

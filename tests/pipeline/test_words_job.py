@@ -12,7 +12,6 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import UrlFiles
 from corpusmill.commands.verification import verify
 from corpusmill.commands.verify import Verify
 from corpusmill.corpus.batches import FileRange
@@ -65,7 +64,7 @@ def build_words(
     documents = DocumentOptions(document_rule="blank-lines")
     make = make_command(Build, "bert")
     command = make(dataset=dataset, objective=options, documents=documents, run=run)
-    build(command, Call(Console(file=printed), UrlFiles()))
+    build(command, Call(Console(file=printed)))
     return printed.getvalue()
 
 
@@ -98,7 +97,7 @@ def test_every_document_comes_with_the_words_of_its_sentences(
     manifest = read_manifest_json(output)
     assert manifest["tokenizer"]["words"] == str(rule)
     assert manifest["objective"]["options"]["words"] == words
-    assert verify(Verify(str(output)), Call(Console(file=StringIO()), UrlFiles())) == 0
+    assert verify(Verify(str(output)), Call(Console(file=StringIO()))) == 0
 
 
 @pytest.mark.parametrize("words", ["unicode", "jieba"])
@@ -138,7 +137,7 @@ def test_the_numbers_of_a_corpus_are_those_without_marks(
         command = InspectCorpus(
             dataset=dataset, json=str(report), objective=options, documents=documents, run=ONE
         )
-        inspect_corpus(command, Call(Console(file=StringIO()), UrlFiles()))
+        inspect_corpus(command, Call(Console(file=StringIO())))
         numbers.append(json.loads(report.read_text()))
     assert numbers[0]["counts"] == numbers[1]["counts"]
     assert numbers[0]["counts"]["measure.unknown_tokens"] > 0

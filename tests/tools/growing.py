@@ -8,7 +8,7 @@ from typing import Any
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from tests.tools.jobs import Outcome, build, digests
 
 SHARE = ("--validation-share", "0.2")
@@ -69,7 +69,7 @@ class Growing:
 
     def manifest(self) -> Manifest:
         """Return the manifest that readers see."""
-        return open_data_set(UrlFolder(str(self.output)))[1]
+        return open_data_set(locate(str(self.output)))[1]
 
 
 def without_descriptions(files: dict[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
@@ -27,13 +27,13 @@ Pieces = Mapping[int, list[str]]
 
 def open_store(folder: Path) -> OriginStore:
     """Return the provenance of a data set."""
-    files = UrlFolder(str(folder))
+    files = locate(str(folder))
     return OriginStore(files, read_manifest(files))
 
 
 def open_texts(folder: Path, *inputs: Path) -> Texts:
     """Return what reads the documents of a data set again."""
-    files = UrlFolder(str(folder))
+    files = locate(str(folder))
     manifest = read_manifest(files)
     tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(files, manifest))
     return Texts(manifest, tokenizer, Inputs(tuple(map(str, inputs))))
@@ -116,7 +116,7 @@ def _check_rows(
     folder: Path, manifest: Manifest, origins: list[RowOrigin], documents: pa.RecordBatch
 ) -> None:
     texts = open_texts(folder)
-    files = UrlFolder(str(folder))
+    files = locate(str(folder))
     for name, split in manifest.splits.items():
         shards = (read_shard(files, manifest, shard.file) for shard in split.shards)
         rows = pa.Table.from_batches(chain(*shards)).combine_chunks().to_batches()[0]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, summarize
+from corpusmill.location import locate
 
 HOSTILE_NAME = "[bold]<script>alert(1)</script>.txt"
 
@@ -27,9 +27,7 @@ def draw_all(folder: Path, manifest: Manifest, number: int) -> list[DrawnExample
     return [
         example
         for split in manifest.splits
-        for example in draw_examples(
-            UrlFolder(str(folder)), manifest, tokenizer_json, split, number
-        )
+        for example in draw_examples(locate(str(folder)), manifest, tokenizer_json, split, number)
     ]
 
 

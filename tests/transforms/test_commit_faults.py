@@ -16,7 +16,7 @@ import pytest
 from corpusmill.dataset.manifest_entries import Generation, Provenance
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
 from transforms.commit.commit import _Commit, _Decide, _End, _Finish
@@ -166,7 +166,7 @@ def _run(
 
 def assert_whole(output: Path) -> None:
     """Check what a reader of the folder relies on at every moment from the first data set on."""
-    folder, manifest = open_data_set(UrlFolder(str(output)))
+    folder, manifest = open_data_set(locate(str(output)))
     for entry in manifest.entries.values():
         assert hashlib.sha256(folder.read(entry.file)).hexdigest() == entry.sha256, entry.file
 

@@ -9,8 +9,8 @@ from apache_beam.utils.shared import Shared
 from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.provenance.documents import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
 from tests.tools.small_comparisons import shrink_comparisons
@@ -59,7 +59,7 @@ def search_of(
     comparison = Comparison(
         OPTIONS, (), plan.tasks, text_bytes, place, "digest", "known-", held.tasks
     )
-    return Search(comparison, Screening(), Held(UrlFolder(str(folder)), held, refused), 1024)
+    return Search(comparison, Screening(), Held(locate(str(folder)), held, refused), 1024)
 
 
 def read_kept(tasks: list[Task], screening: Screening, folder: Path) -> tuple[list[str], Tally]:

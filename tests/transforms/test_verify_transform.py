@@ -9,9 +9,9 @@ import pytest
 
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Listed, compare_list, conclude, verify
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries
 from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
@@ -37,7 +37,7 @@ def shard(number: int) -> str:
 
 
 def check(folder: Path, result: Path) -> list[Problem]:
-    listed = compare_list(UrlFolder(str(folder)))
+    listed = compare_list(locate(str(folder)))
     assert isinstance(listed, Listed)
     digest = sha256((folder / MANIFEST).read_bytes()).hexdigest()
     tasks = len(list_tasks(listed.manifest))
@@ -83,7 +83,7 @@ def test_a_task_that_is_lost_is_noticed(intact: Path, tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_changes_meanwhile_is_refused(intact: Path) -> None:
-    checking = Checking(UrlFolder(str(intact)), "0" * 64, 1, frozenset())
+    checking = Checking(locate(str(intact)), "0" * 64, 1, frozenset())
     changed = pytest.raises(UserError, match="it has changed since the check began")
     with changed, local_pipeline() as pipeline:
         _ = pipeline | CheckFiles(checking)

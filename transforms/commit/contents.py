@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
@@ -35,6 +34,7 @@ from transforms.recovery.workplace import Workplace
 from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
 from transforms.shuffle.trees import FAN_IN, concatenate, join_rejects
 from transforms.storage.checksums import join_checksums, read_blocks, unseal
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import new_path, read_file
 from transforms.tally import limit_distinct
 
@@ -428,4 +428,4 @@ class Decision:
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
     def _final(self, name: str) -> str:
-        return str(FileSystems.join(self._options.place.output, *name.split("/")))
+        return join_path(self._options.place.output, *name.split("/"))

@@ -12,6 +12,7 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.location import scheme_of
 from transforms.storage.files import create_file, file_exists, file_size, open_file
 from transforms.storage.objects import find_object, is_object_path
 from transforms.storage.parallel import map_ahead
@@ -74,7 +75,7 @@ def _duplicate(move: Move) -> None:
             store.copy(source, source_name, name, move.bytes)
             return
         new = f"{move.destination}.{uuid4().hex}"
-        if FileSystems.get_scheme(new) is None:
+        if scheme_of(new) is None:
             _link(move.source, Path(new))
         else:
             _transfer(move.source, new)
@@ -99,8 +100,12 @@ def _size(path: str) -> int:
 
 def _is_in_store(move: Move) -> bool:
     """Return whether a store can copy the file by itself."""
-    scheme = FileSystems.get_scheme(move.source)
-    return is_object_path(move.source) and scheme == FileSystems.get_scheme(move.destination)
+    return is_object_path(move.source) and not _crosses(move)
+
+
+def _crosses(move: Move) -> bool:
+    """Return whether the file goes from one file system to another."""
+    return scheme_of(move.source) != scheme_of(move.destination)
 
 
 def _copy(move: Move) -> None:
@@ -114,7 +119,7 @@ def _copy(move: Move) -> None:
 
 
 def _rename(move: Move) -> None:
-    if FileSystems.get_scheme(move.source) != FileSystems.get_scheme(move.destination):
+    if _crosses(move):
         if file_exists(move.source):
             _transfer(move.source, move.destination)
         else:

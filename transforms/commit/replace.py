@@ -24,11 +24,11 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.dataset.generations import generation_of, is_generation, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from transforms.commit.rename import Move, duplicate, publish, transfer_folder
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (
     delete_files,
-    file_exists,
     new_path,
-    read_file,
+    read_existing,
     remove_folder,
     write_file,
 )
@@ -112,7 +112,7 @@ class Reveal:
             self._write(_final(self.output, SUCCESS), refer_to(self.seal))
         # An attempt that finished just before that write has removed the generation. The manifest
         # is the last file before `_SUCCESS`.
-        if _read(_final(self.output, MANIFEST)) == contents[MANIFEST]:
+        if read_existing(_final(self.output, MANIFEST)) == contents[MANIFEST]:
             self._write(_final(self.output, SUCCESS), self.seal)
 
     def move(self, moves: Sequence[Move], removed: Sequence[str]) -> None:
@@ -157,15 +157,15 @@ class Reveal:
         return _final(self.output, generation_of(self.seal))
 
     def _is_replacing(self) -> bool:
-        return _read(_final(self.output, SUCCESS)) not in {None, self.seal}
+        return read_existing(_final(self.output, SUCCESS)) not in {None, self.seal}
 
     def _is_finished(self) -> bool:
-        return _read(_final(self.output, SUCCESS)) == self.seal
+        return read_existing(_final(self.output, SUCCESS)) == self.seal
 
     def _write_all(self, folder: str, contents: Mapping[str, bytes]) -> None:
         """Write the small files that a folder lacks, in their order."""
         for name, content in contents.items():
-            if _read(_final(folder, name)) != content:
+            if read_existing(_final(folder, name)) != content:
                 self._write(_final(folder, name), content)
 
     def _write(self, path: str, content: bytes) -> None:
@@ -191,7 +191,7 @@ def _generation_around(name: str) -> str:
 
 
 def _make_folders(files: Iterable[str]) -> None:
-    for folder in sorted({str(FileSystems.split(file)[0]) for file in files}):
+    for folder in sorted({split_path(file)[0] for file in files}):
         if is_object_path(folder) or FileSystems.exists(folder):
             continue
         try:
@@ -201,14 +201,5 @@ def _make_folders(files: Iterable[str]) -> None:
                 raise
 
 
-def _read(path: str) -> bytes | None:
-    try:
-        return read_file(path)
-    except OSError:
-        if file_exists(path):
-            raise
-        return None
-
-
 def _final(output: str, name: str) -> str:
-    return str(FileSystems.join(output, *name.split("/")))
+    return join_path(output, *name.split("/"))

@@ -36,7 +36,7 @@ from corpusmill.corpus.filters.duplicates import (
     split_held,
 )
 from corpusmill.corpus.filters.functions import Step
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 from corpusmill.provenance.digests import read_digests
 from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import (
@@ -81,7 +81,7 @@ class Held:
         are_refused: whether it is a mistake to add them once more.
     """
 
-    folder: Folder
+    folder: Location
     plan: Plan
     are_refused: bool = False
 

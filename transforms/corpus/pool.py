@@ -17,7 +17,6 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
@@ -38,6 +37,7 @@ from transforms.storage.checksums import (
     seal,
     unseal,
 )
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import (
     create_file,
     make_folder,
@@ -286,7 +286,7 @@ class PoolDoFn(beam.DoFn):
 
 def files_of_pool(path: str) -> list[str]:
     """Return the files of a pool, in the order of its `ARRAYS`."""
-    return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
+    return [join_path(path, f"{name}.npy") for name in ARRAYS]
 
 
 def write_checksums(path: str, parts: Iterable[Part]) -> None:
@@ -301,7 +301,7 @@ def write_checksums(path: str, parts: Iterable[Part]) -> None:
 
 
 def _checksums_path(path: str) -> str:
-    return str(FileSystems.join(path, "checksums.json"))
+    return join_path(path, "checksums.json")
 
 
 def _list_parts(path: str) -> list[Part]:

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from typing import BinaryIO, cast
 
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import open_decompressed
@@ -16,6 +15,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
+from corpusmill.location import scheme_of
 from transforms.elements import LinesFile, PlannedRange, ReadRange
 from transforms.storage.checksums import ChecksumReader
 from transforms.storage.files import create_file, new_path, open_file
@@ -105,7 +105,7 @@ class TaskReader:
                 return
             stream = ChecksumReader(raw, start, end)
             yield from read_corpus(open_decompressed(cast(BinaryIO, stream), path), file_range)
-            most_bytes = None if FileSystems.get_scheme(path) is None else _MOST_FETCHED
+            most_bytes = None if scheme_of(path) is None else _MOST_FETCHED
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(index, start, *checked))
 

@@ -20,7 +20,6 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
@@ -41,8 +40,8 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import damaged_file
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
 from corpusmill.provenance.spans import SpansFile, SpansWriter
@@ -55,6 +54,7 @@ from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.reports import run_once
 from transforms.storage.checksums import StoredFile, read_blocks, seal, unseal
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, new_path, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally
 
@@ -143,7 +143,7 @@ class EditDecision:
         return Decided(moves, contents, list(plan.stale))
 
     def _final(self, name: str) -> str:
-        return str(FileSystems.join(self.work.place.output, *name.split("/")))
+        return join_path(self.work.place.output, *name.split("/"))
 
 
 def _entry(plan: EditPlan, name: str, file: WrittenFile) -> FileEntry:
@@ -204,7 +204,7 @@ class Edited:
         is_copied: whether files that stay as they are are copied, for a data set in another folder.
     """
 
-    folder: Folder
+    folder: Location
     manifest: StoredFile
     units: int
     selection: StoredSelection | None = None

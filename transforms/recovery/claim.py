@@ -9,18 +9,20 @@ The claim also says how its run has ended. What an engine still does for a run t
 work of a lost machine that it repeats, ends without doing anything.
 """
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 
 from corpusmill.errors import UserError, option
-from transforms.storage.file_systems import join_path, scheme_of
-from transforms.storage.files import delete_files, file_exists, open_file, write_file
-from transforms.storage.objects import find_object, is_object_path
+from corpusmill.location import scheme_of
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import (
+    delete_files,
+    locate,
+    read_existing,
+)
 
 CLAIM = "_RUNNING"
 
@@ -69,15 +71,8 @@ def read_claim(output: str) -> Claim | None:
     Raises:
         OSError: there may be one, but it cannot be read.
     """
-    path = _path(output)
-    try:
-        with open_file(path) as stream:
-            content = stream.read()
-    except FileNotFoundError:
-        return None
-    except OSError:
-        if file_exists(path):
-            raise
+    content = read_existing(_path(output))
+    if content is None:
         return None
     try:
         return msgspec.json.decode(content, type=Claim)
@@ -100,19 +95,9 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
     current = read_claim(output)
     if current is not None and current.token != over:
         raise _refusal(output, current)
-    if scheme_of(output) is None and current is None:
-        try:
-            _create(Path(_path(output)), content)
-        except FileExistsError:
-            raise _refusal(output, read_claim(output)) from None
-        return
-    if is_object_path(output):
-        store, name = find_object(_path(output))
-        # An object that exists after all may be this run's own, whose receipt was lost.
-        with suppress(FileExistsError):
-            store.put(name, content, new=current is None)
-    else:
-        _replace(output, content)
+    # A claim that exists after all may be this run's own, whose receipt was lost.
+    with suppress(FileExistsError):
+        (locate(output) / CLAIM).write(content, new=current is None)
     check_claim(output, claim.token)
 
 
@@ -140,7 +125,8 @@ def end_claim(output: str, token: str, ended: str, mistake: UserError | None = N
     if current is None or current.token != token or current.ended:
         return
     parts = (mistake.value, mistake.cause, mistake.cure) if mistake else None
-    _replace(output, msgspec.json.encode(replace(current, ended=ended, mistake=parts)))
+    ended_claim = replace(current, ended=ended, mistake=parts)
+    (locate(output) / CLAIM).write(msgspec.json.encode(ended_claim))
 
 
 def drop_claim(output: str, token: str) -> None:
@@ -153,51 +139,6 @@ def drop_claim(output: str, token: str) -> None:
         # What was killed while it wrote the claim has left these.
         delete_files([str(new) for new in Path(output).glob(f"{CLAIM}.*")])
     delete_files([path])
-
-
-def _create(path: Path, content: bytes) -> None:
-    """Create a file that nobody ever sees half written, not even after a power failure.
-
-    Raises:
-        FileExistsError: there is such a file.
-    """
-    new = _write_new(path, content)
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        raise
-    except OSError:  # the file system has no hard links
-        stream = path.open("xb")
-        try:
-            with stream:
-                stream.write(content)
-        except OSError:  # an empty claim would look like one of another run
-            path.unlink(missing_ok=True)
-            raise
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _replace(output: str, content: bytes) -> None:
-    """Replace a claim by one that nobody sees half written."""
-    path = _path(output)
-    if scheme_of(path) is None:
-        _write_new(Path(path), content).rename(path)
-    else:
-        write_file(path, content)
-
-
-def _write_new(path: Path, content: bytes) -> Path:
-    new = path.with_name(f"{path.name}.{uuid4().hex}")
-    try:
-        with new.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError:  # the disk is full
-        new.unlink(missing_ok=True)
-        raise
-    return new
 
 
 def _refusal(output: str, claim: Claim | None) -> UserError:

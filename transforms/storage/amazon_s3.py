@@ -12,7 +12,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
 
-from transforms.storage.store import Fault, Store, StoredFile, Upload
+from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 _DELETES_PER_REQUEST = 1000
 # A larger object is copied in parts; the store copies up to 5 GB at once.
@@ -111,11 +111,11 @@ class AmazonS3Store(Store):
         with self.explained(""):
             self.client, self.has_credentials = _make_client(options)
 
-    def find(self, name: str) -> StoredFile:
+    def find(self, name: str) -> ListedFile:
         """Find an object by its name."""
         with self.explained(name):
             head = self.client.head_object(Bucket=self.bucket, Key=name)
-        return StoredFile(
+        return ListedFile(
             self.path(name), int(head["ContentLength"]), head["LastModified"].timestamp()
         )
 
@@ -136,11 +136,11 @@ class AmazonS3Store(Store):
                     time.sleep(min(20, 0.2 * 2**attempt))
         raise AssertionError("not reached")
 
-    def list(self, prefix: str) -> Iterator[StoredFile]:
+    def list(self, prefix: str) -> Iterator[ListedFile]:
         """List the objects whose names begin with a prefix."""
         for entry in self._list_pages("list_objects_v2", "Contents", prefix):
             modified = entry["LastModified"].timestamp()
-            yield StoredFile(self.path(entry["Key"]), int(entry["Size"]), modified)
+            yield ListedFile(self.path(entry["Key"]), int(entry["Size"]), modified)
 
     def _list_pages(self, request: str, entries: str, prefix: str) -> Iterator[dict[str, Any]]:
         pages = self.client.get_paginator(request)

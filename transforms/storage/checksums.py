@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.errors import UserError, option
+from corpusmill.location import scheme_of
 from transforms.elements import Part
-from transforms.storage.file_systems import scheme_of
 from transforms.storage.files import (
     create_file,
     delete_files,

@@ -4,35 +4,20 @@ Beam takes a second to import. A mistake of the user's is found before that, unl
 URL.
 """
 
-import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-# As Beam finds it.
-_SCHEME = re.compile(r"\s*([a-zA-Z][-a-zA-Z0-9+.]*)://")
-
-
-def scheme_of(path: str) -> str | None:
-    """Return the scheme of a URL ("gs"); None for a path on this machine."""
-    match = _SCHEME.match(path)
-    return match[1] if match else None
-
 
 def join_path(folder: str, *names: str) -> str:
     """Join a folder, or its URL, and names below it."""
-    if scheme_of(folder) is None:
-        return os.path.join(folder, *names)  # noqa: PTH118  a text, as for URLs
-    return str(beam_file_systems().join(folder, *names))
+    return "/".join([folder.rstrip("/"), *names])
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """Split a path or a URL into the folder and the name in it."""
-    if scheme_of(path) is None:
-        return os.path.split(os.path.abspath(path))  # noqa: PTH100  a text, as for URLs
-    folder, name = beam_file_systems().split(path)
-    return str(folder), str(name)
+    """Split an absolute path or a URL into the folder and the name in it."""
+    folder, _, name = path.rpartition("/")
+    return folder or "/", name
 
 
 def beam_file_systems() -> Any:

@@ -1,4 +1,8 @@
-"""Files of any of Beam's filesystems, of object stores, and of the Hugging Face hub."""
+"""Files of this machine, object stores, the Hugging Face hub, and all of Beam's filesystems.
+
+`locate` parses what the user wrote. Elements and records name files by their URLs, or by absolute
+paths, which the functions take.
+"""
 
 import glob
 import logging
@@ -7,29 +11,118 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import ENOENT
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 from uuid import uuid4
 
-from corpusmill.corpus.hub_data_sets import is_hub_path, open_hub_file
-from corpusmill.dataset.storage import refuse_special
+from corpusmill import location
+from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError
-from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
-from transforms.storage.objects import ObjectWriter, find_object, is_object_path, open_object
+from corpusmill.location import Location, drop_last_slash, scheme_of
+from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path
+from transforms.storage.objects import (
+    ObjectWriter,
+    check_client,
+    find_object,
+    is_object_path,
+    open_object,
+)
 from transforms.storage.parallel import map_ahead
-from transforms.storage.store import Store, StoredFile
+from transforms.storage.store import ListedFile, Store
 
 _LOGGER = logging.getLogger(__name__)
-# First part of the names of runs' folders.
-TEMPORARY = "_temporary-"
 _MAGIC = re.compile(r"[*?[]")
 # Beam's name for no compression.
 _PLAIN = "uncompressed"
 # Number of objects that one call deletes.
 _NAMES_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, repr=False)
+class StoredUrl(Location):
+    """A URL of an object store, or of a file system of Beam's.
+
+    Args:
+        url: the URL.
+    """
+
+    url: str
+
+    def __truediv__(self, name: str) -> Self:
+        """A file or a folder below this one."""
+        return type(self)(join_path(self.url, name))
+
+    def list(self) -> dict[str, int]:
+        """List every file below the folder."""
+        try:
+            sizes = list_folder(self.url)
+        except beam_errors():
+            return {}
+        return {path.removeprefix(f"{self.url}/"): size for path, size in sorted(sizes.items())}
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position."""
+        return open_file((self / name).url if name else self.url)
+
+    def create(self) -> BinaryIO:
+        """Create a file, which the store shows whole or not at all."""
+        return create_file(self.url)
+
+    def written_at(self, name: str) -> float | None:
+        """When a file was written, in seconds since 1970; None where that is not known."""
+        listed = find_files((self / name).url)
+        return (listed[0].modified or None) if listed else None
+
+    def write(self, content: bytes, new: bool = False) -> None:
+        """Write a small file; only object stores keep a name for one of two writers."""
+        if is_object_path(self.url):
+            store, name = find_object(self.url)
+            store.put(name, content, new)
+        else:
+            write_file(self.url, content)
+
+
+def locate(text: str) -> Location:
+    """Parse a path, or a URL that all workers can read and write.
+
+    Raises:
+        UserError: nothing knows such a URL, its client is not installed, or the path begins with a
+            home folder that does not exist.
+    """
+    scheme = scheme_of(text)
+    if scheme is None:
+        return location.locate(text)
+    check_client(scheme)
+    if not is_object_path(text):
+        try:
+            beam_file_systems().get_filesystem(text)
+        except (ValueError, OSError):
+            cause = f"no installed file system knows URLs that begin with {scheme}://"
+            cure = "Give a path, or a URL that begins with gs:// or s3://"
+            raise UserError(text, cause, cure) from None
+    return StoredUrl(drop_last_slash(text))
+
+
+def locate_any(text: str) -> Location:
+    """Parse a path or a URL of what a command reads or writes itself.
+
+    Where both Beam and fsspec know a URL, Beam reads it with the credentials and options that
+    builds use.
+
+    Raises:
+        UserError: as of `locate`.
+    """
+    if scheme_of(text) is not None:
+        try:
+            beam_file_systems().get_filesystem(text)
+        except ValueError:
+            return location.locate(text)
+        except beam_errors():  # it lacks a package, which `locate` names
+            pass
+    return locate(text)
 
 
 def open_file(path: str) -> BinaryIO:
@@ -39,13 +132,10 @@ def open_file(path: str) -> BinaryIO:
         OSError: the file does not exist, cannot be read, or is not a regular one.
         UserError: its bucket does not exist, cannot be reached or refuses.
     """
-    if is_hub_path(path):
-        return open_hub_file(path)
+    if scheme_of(path) is None or is_hub_path(path):
+        return location.locate(path).open()
     if is_object_path(path):
         return cast(BinaryIO, open_object(path))
-    if scheme_of(path) is None:
-        refuse_special(Path(path))
-        return Path(path).open("rb")
     return cast(BinaryIO, beam_file_systems().open(path, compression_type=_PLAIN))
 
 
@@ -54,22 +144,13 @@ def create_file(path: str) -> BinaryIO:
 
     Raises:
         OSError: there is a pipe, a socket or a device.
-        FileNotFoundError: it belongs to a run whose folder is gone. Beam would create the folder
-            again for an attempt that the engine has lost sight of, and nobody would remove it.
+        FileNotFoundError: it belongs to a run whose folder is gone.
     """
     if is_object_path(path):
         return cast(BinaryIO, ObjectWriter(*find_object(path)))
     if scheme_of(path) is None:
-        if _belongs_to_ended_run(Path(path).parent):
-            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
-        refuse_special(Path(path))
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return Path(path).open("wb")
+        return location.locate(path).create()
     return cast(BinaryIO, beam_file_systems().create(path, compression_type=_PLAIN))
-
-
-def _belongs_to_ended_run(folder: Path) -> bool:
-    return any(part.startswith(TEMPORARY) for part in folder.parts) and not folder.is_dir()
 
 
 def read_part(path: str, offset: int, length: int) -> bytes:
@@ -96,6 +177,22 @@ def read_file(path: str) -> bytes:
     """Read a small file; errors as of `open_file`."""
     with open_file(path) as stream:
         return stream.read()
+
+
+def read_existing(path: str) -> bytes | None:
+    """Read a small file; None if there is none.
+
+    Raises:
+        OSError: there may be one, but it cannot be read.
+    """
+    try:
+        return read_file(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if file_exists(path):
+            raise
+        return None
 
 
 def write_file(path: str, content: bytes) -> None:
@@ -136,7 +233,7 @@ def file_exists(path: str) -> bool:
     return True
 
 
-def find_files(pattern: str) -> list[StoredFile]:
+def find_files(pattern: str) -> list[ListedFile]:
     """Return the files that a pattern names, in order.
 
     In a store the name of an object names this object, even with wildcards in it. A folder, with or
@@ -151,7 +248,7 @@ def find_files(pattern: str) -> list[StoredFile]:
         return _find_objects(pattern)
     [match] = beam_file_systems().match([f"{pattern}**" if pattern.endswith("/") else pattern])
     return [
-        StoredFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
+        ListedFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
         for file in match.metadata_list
     ]
 
@@ -194,18 +291,14 @@ def list_folder(path: str) -> dict[str, int]:
         BeamIOError: another filesystem failed.
     """
     root = path.rstrip("/")
-    if scheme_of(path) is not None:
-        listed = find_files(f"{root}/" if is_object_path(path) else f"{glob.escape(root)}/")
-        return {file.path: file.bytes for file in listed}
-    sizes = {}
-    for folder, _, names in os.walk(root):
-        for file in (Path(folder, name) for name in names):
-            with suppress(FileNotFoundError):  # of another run, or a link to nothing
-                sizes[str(file)] = file.stat().st_size
-    return dict(sorted(sizes.items()))
+    if scheme_of(path) is None:
+        sizes = location.locate(path).list()
+        return {join_path(root, name): size for name, size in sizes.items()}
+    listed = find_files(f"{root}/" if is_object_path(path) else f"{glob.escape(root)}/")
+    return {file.path: file.bytes for file in listed}
 
 
-def _find_objects(pattern: str) -> list[StoredFile]:
+def _find_objects(pattern: str) -> list[ListedFile]:
     store, name = find_object(pattern)
     if name and not name.endswith("/"):
         with suppress(FileNotFoundError):
@@ -219,7 +312,7 @@ def _find_objects(pattern: str) -> list[StoredFile]:
     return [file for file in _list_objects(store, _MAGIC.split(name)[0]) if matches(file.path)]
 
 
-def _list_objects(store: Store, prefix: str) -> list[StoredFile]:
+def _list_objects(store: Store, prefix: str) -> list[ListedFile]:
     return [file for file in store.list(prefix) if not file.path.endswith("/")]
 
 

@@ -17,7 +17,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
-from transforms.storage.store import Fault, Store, StoredFile, Upload
+from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 # A name without a server is a mistake rather than a temporary fault.
 _FIRST_ANSWER_SECONDS = 20
@@ -73,10 +73,10 @@ class GoogleCloudStore(Store):
     def _retry(self) -> Retry:
         return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
 
-    def _describe(self, blob: storage.Blob) -> StoredFile:
-        return StoredFile(self.path(blob.name), int(blob.size), blob.updated.timestamp())
+    def _describe(self, blob: storage.Blob) -> ListedFile:
+        return ListedFile(self.path(blob.name), int(blob.size), blob.updated.timestamp())
 
-    def find(self, name: str) -> StoredFile:
+    def find(self, name: str) -> ListedFile:
         """Find an object by its name."""
         with self.explained(name):
             blob = self._bucket.get_blob(name, retry=self._retry)
@@ -93,7 +93,7 @@ class GoogleCloudStore(Store):
             )
         return content
 
-    def list(self, prefix: str) -> Iterator[StoredFile]:
+    def list(self, prefix: str) -> Iterator[ListedFile]:
         """List the objects whose names begin with a prefix."""
         fields = "items(name,size,updated),nextPageToken"
         with self.explained(prefix, missing="no bucket"):

@@ -11,7 +11,7 @@ from corpusmill.errors import UserError
 Fault = Literal["refused", "no bucket", "no object", "exists", "out of reach"]
 
 
-class StoredFile(NamedTuple):
+class ListedFile(NamedTuple):
     """A file or object that exists.
 
     Attributes:
@@ -72,7 +72,7 @@ class Store(ABC):
         return f"{self.scheme}://{self.bucket}/{name}"
 
     @abstractmethod
-    def find(self, name: str) -> StoredFile:
+    def find(self, name: str) -> ListedFile:
         """Find an object by its name."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Store(ABC):
         """Read the bytes of an object from `start` to `end`, exclusive; at least one byte."""
 
     @abstractmethod
-    def list(self, prefix: str) -> Iterator[StoredFile]:
+    def list(self, prefix: str) -> Iterator[ListedFile]:
         """List the objects whose names begin with a prefix, sorted by name."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.dataset.storage import Folder
+from corpusmill.location import Location
 
 CHECKSUMS, _COMPARED = "checksums.json", "compared.json"
 _BLOCK_BYTES = 2**22
@@ -150,7 +150,7 @@ class Piece(NamedTuple):
 
 
 def cut_shards(
-    folder: Folder, manifest: Manifest, shards: Sequence[Shard], limits: PieceLimits
+    folder: Location, manifest: Manifest, shards: Sequence[Shard], limits: PieceLimits
 ) -> tuple[Piece, ...]:
     """Cut shards into pieces, in order.
 

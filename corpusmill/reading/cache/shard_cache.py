@@ -34,8 +34,8 @@ from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest
-from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 from corpusmill.reading.cache.pieces import Piece, note_comparison, were_compared
 from corpusmill.reading.cache.room import LAYOUT, Leftovers, Pressure, measure_places, remove_place
 from corpusmill.reading.cache.unpacking import (
@@ -171,7 +171,7 @@ class ShardCache:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: Location,
         manifest: Manifest,
         pieces: tuple[Piece, ...],
         cache_folder: Path,
@@ -351,11 +351,11 @@ class ShardCache:
         try:
             yield
         except ValueError as error:
-            name = f"{self._folder.url}/{piece.shard.file}"
+            name = f"{self._folder}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
 
-    def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Folder:
+    def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""
         shard, wanted = piece.shard.file, is_wanted or always
         if self._folder.local_path(shard) is None:

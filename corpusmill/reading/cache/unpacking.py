@@ -29,8 +29,8 @@ from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_rows, read_shard
-from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError, in_one_line
+from corpusmill.location import Location, locate
 from corpusmill.reading.cache.pieces import Piece, is_intact, write_checksums
 from corpusmill.reading.rows import Lists, Part, Values, gather_lists, gather_numbers
 
@@ -154,12 +154,12 @@ def always() -> bool:
 
 
 def fetch_parts(
-    folder: Folder,
+    folder: Location,
     manifest: Manifest,
     shard: str,
     scratch: Path | None = None,
     is_wanted: Callable[[], bool] = always,
-) -> Folder:
+) -> Location:
     """Read the bytes of a shard once, compare them with the manifest, and return their folder.
 
     Args:
@@ -195,10 +195,10 @@ def fetch_parts(
             raise damaged(folder, name, cause)
         if digest.hexdigest() != expected.sha256:
             raise damaged(folder, name, "its bytes differ from those that were written")
-    return UrlFolder(str(scratch)) if copied else folder
+    return locate(str(scratch)) if copied else folder
 
 
-def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
+def _blocks(folder: Location, name: str) -> Iterator[bytes]:
     local = folder.local_path(name)
     if local is not None and local.exists() and not local.is_file():
         raise damaged(folder, name, "it is not a file")  # opening a pipe would block for ever
@@ -214,7 +214,7 @@ def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
         # The file itself may be intact.
         cause = f"it cannot be read now ({getattr(error, 'strerror', None) or error})"
         cure = "Try again, or check the connection and the permissions"
-        raise UserError(f"{folder.url}/{name}", cause, cure) from error
+        raise UserError(f"{folder}/{name}", cause, cure) from error
 
 
 class DamagedError(UserError):
@@ -225,14 +225,14 @@ class StoppedError(Exception):
     """A shard is not wanted any longer."""
 
 
-def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
+def damaged(folder: Location, name: str, cause: str) -> DamagedError:
     """Return the error about a file that contradicts the manifest."""
     cure = 'Copy or build the data set again, or pass damaged="skip" to leave such shards out'
-    return DamagedError(f"{folder.url}/{name}", cause, cure)
+    return DamagedError(f"{folder}/{name}", cause, cure)
 
 
 def unpack_piece(
-    folder: Folder,
+    folder: Location,
     manifest: Manifest,
     piece: Piece,
     target: Path,
@@ -266,7 +266,7 @@ def unpack_piece(
     write_checksums(target, checksums)
 
 
-def load_piece(folder: Folder, manifest: Manifest, piece: Piece) -> dict[str, Values]:
+def load_piece(folder: Location, manifest: Manifest, piece: Piece) -> dict[str, Values]:
     """Return a piece's columns in memory.
 
     Args:
@@ -292,7 +292,7 @@ def load_piece(folder: Folder, manifest: Manifest, piece: Piece) -> dict[str, Va
 
 
 def read_piece(
-    folder: Folder, manifest: Manifest, piece: Piece, is_wanted: Callable[[], bool] = always
+    folder: Location, manifest: Manifest, piece: Piece, is_wanted: Callable[[], bool] = always
 ) -> Iterator[dict[str, Values]]:
     """Yield the columns of a piece, checked, some rows at a time; the rest as of `unpack_piece`."""
     columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
@@ -332,7 +332,7 @@ def batch_rows(shard: Shard) -> int:
     return max(_LEAST_BATCH_ROWS, min(fitting, _MOST_BATCH_ROWS))
 
 
-def _read(folder: Folder, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
+def _read(folder: Location, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
     file, rows = piece.shard.file, batch_rows(piece.shard)
     try:
         if piece.is_whole:

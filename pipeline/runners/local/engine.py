@@ -9,9 +9,9 @@ measured (Beam 2.77):
 - a bundle waits up to 200 ms for the thread that samples its stages: the samples are 10 ms apart.
 """
 
+from corpusmill.location import scheme_of
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.local.workers import Worker, most_workers, start_workers
-from transforms.storage.file_systems import scheme_of
 
 # Beam does without them, as it is installed without its extras.
 _CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3")

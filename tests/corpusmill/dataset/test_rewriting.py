@@ -14,10 +14,10 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet.shards import ParquetFormat
 from corpusmill.formats.parquet.writer import PagesWriter
+from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset
 
 GROUP = 20
@@ -35,7 +35,7 @@ def make(
     output = OutputOptions(**options)  # type: ignore[arg-type]
     manifest = write_dataset(folder, Recipe(output=output, shards=1, validation_share=0))
     [shard] = manifest.splits["train"].shards
-    rows = pa.Table.from_batches(read_shard(UrlFolder(str(folder)), manifest, shard.file))
+    rows = pa.Table.from_batches(read_shard(locate(str(folder)), manifest, shard.file))
     patch.setattr(ParquetFormat, "group_rows", GROUP)
     batch = rows.combine_chunks().to_batches()[0]
     with (folder / shard.file).open("wb") as sink:
@@ -54,7 +54,7 @@ def rewrite(
     kept = np.ones(manifest.rows, np.bool_)
     kept[list(removed)] = False
     sink = io.BytesIO()
-    counts = rewrite_shard(UrlFolder(str(folder)), manifest, shard, kept, [sink])
+    counts = rewrite_shard(locate(str(folder)), manifest, shard, kept, [sink])
     return sink.getvalue(), Counter(as_mapping(counts["length"]))
 
 
@@ -72,7 +72,7 @@ def test_the_rows_that_stay_are_as_they_were(
     kept = [row for number, row in enumerate(rows.to_pylist()) if number not in removed]
     assert pq.read_table(io.BytesIO(content)).to_pylist() == kept
     (folder / shard).write_bytes(content)
-    again = pa.Table.from_batches(read_shard(UrlFolder(str(folder)), manifest, shard))
+    again = pa.Table.from_batches(read_shard(locate(str(folder)), manifest, shard))
     assert again.to_pylist() == kept
     tokens = [sum(token != 0 for token in row["input_ids"]) for row in rows.to_pylist()]
     assert lengths == Counter(tokens[number] for number in removed)

@@ -19,10 +19,10 @@ from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_entries import recount
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Listed, Totals, compare_list, conclude, verify
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.location import LocalPath, Location, locate
 from tests.tools.small_datasets import (
     ONE_DOCUMENT,
     WITH_REJECT,
@@ -53,7 +53,7 @@ def dataset(intact: Path, tmp_path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class MemoryFolder:
+class MemoryFolder(Location):
     """A folder whose files are bytes in memory."""
 
     contents: dict[str, bytes]
@@ -62,18 +62,15 @@ class MemoryFolder:
     def list(self) -> dict[str, int]:
         return {name: len(content) for name, content in self.contents.items()}
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str = "") -> BinaryIO:
         return io.BytesIO(self.read(name))
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str = "") -> bytes:
         if name not in self.contents:
             raise FileNotFoundError(name)
         return self.contents[name]
 
-    def local_path(self, name: str) -> Path | None:  # noqa: ARG002  of the protocol
-        return None
-
-    def below(self, name: str) -> "MemoryFolder":
+    def __truediv__(self, name: str) -> "MemoryFolder":
         begin = f"{name}/"
         contents = {
             path.removeprefix(begin): content
@@ -84,7 +81,7 @@ class MemoryFolder:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in UrlFolder(str(folder)).list()}
+    return {name: (folder / name).read_bytes() for name in locate(str(folder)).list()}
 
 
 def read_entries(folder: Path) -> Entries:
@@ -344,8 +341,8 @@ def test_a_shard_that_is_no_parquet_file_is_found(dataset: Path) -> None:
 
 
 def test_an_unreadable_file_is_a_problem_and_not_an_end(intact: Path) -> None:
-    class Forbidden(UrlFolder):
-        def open(self, name: str) -> BinaryIO:
+    class Forbidden(LocalPath):
+        def open(self, name: str = "") -> BinaryIO:
             if name == CARD:
                 raise PermissionError(13, "Permission denied")
             return super().open(name)
@@ -371,7 +368,7 @@ def test_problems_are_the_same_for_any_number_of_workers(dataset: Path) -> None:
 def test_problems_stand_in_the_order_of_shards_in_whatever_order_they_are_found(
     intact: Path,
 ) -> None:
-    listed = compare_list(UrlFolder(str(intact)))
+    listed = compare_list(locate(str(intact)))
     assert isinstance(listed, Listed)
     first, second = (Problem(name, "holds other rows") for name in SHARDS)
     other = Problem(CARD, "sha256 differs")
@@ -384,8 +381,8 @@ def test_two_workers_read_two_shards_at_a_time(intact: Path) -> None:
     """Each shard waits until the other one is opened, too."""
     both = Barrier(2, timeout=60)
 
-    class Together(UrlFolder):
-        def open(self, name: str) -> BinaryIO:
+    class Together(LocalPath):
+        def open(self, name: str = "") -> BinaryIO:
             if name in SHARDS and opened.count(name) == 0:
                 opened.append(name)
                 both.wait()
@@ -406,8 +403,8 @@ def test_no_file_is_read_whole_but_the_manifest(intact: Path) -> None:
             sizes[name] = min(sizes.get(name, 1), -1 if size is None else size)
             return super().read(-1 if size is None else size)
 
-    class WatchedFolder(UrlFolder):
-        def open(self, name: str) -> BinaryIO:
+    class WatchedFolder(LocalPath):
+        def open(self, name: str = "") -> BinaryIO:
             return cast(BinaryIO, Watched(intact / name))
 
     assert verify(WatchedFolder(str(intact))) == []

@@ -11,13 +11,13 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from corpusmill.dataset.shards import open_data_set, read_shard
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 
 def count_threads():
     names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
     return len(names) - names.count("jemalloc_bg_thd")  # which allocates memory
 
-folder, manifest = open_data_set(UrlFolder(sys.argv[1]))
+folder, manifest = open_data_set(locate(sys.argv[1]))
 before = count_threads()
 for shard in manifest.splits["train"].shards:
     assert list(read_shard(folder, manifest, shard.file))

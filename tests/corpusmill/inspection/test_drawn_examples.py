@@ -6,16 +6,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
+from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset
 
 
 def draw(folder: Path, manifest: Manifest, number: int, split: str = "train") -> list[DrawnExample]:
     tokenizer_json = (folder / "tokenizer.json").read_text()
-    return draw_examples(UrlFolder(str(folder)), manifest, tokenizer_json, split, number)
+    return draw_examples(locate(str(folder)), manifest, tokenizer_json, split, number)
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "tfrecord", "avro"])

@@ -15,7 +15,6 @@ from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import as_mapping, recount
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -25,6 +24,7 @@ from corpusmill.inspection.decoded_examples import (
     write_plainly,
 )
 from corpusmill.inspection.figures import Distribution, figures_of, summarize
+from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
@@ -162,7 +162,7 @@ def test_every_built_example_reads_as_its_text(
     recipe = Recipe(output=OutputOptions(padding=padding), shards=1)
     manifest = write_dataset(tmp_path / "out", recipe)
     [shard] = manifest.splits["train"].shards
-    folder = UrlFolder(str(tmp_path / "out"))
+    folder = locate(str(tmp_path / "out"))
     rows = pa.concat_batches(read_shard(folder, manifest, shard.file))
     tokenizer_json = bert_tokenizer().json
     normalizer = Tokenizer.from_str(tokenizer_json).normalizer

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.dataset.manifest_entries import provenance_name, removal_name
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from corpusmill.provenance.digests import find_shared, list_tables, read_digests
 from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, documents_schema
 
@@ -61,8 +61,8 @@ def test_what_others_have_or_had_is_found(
     second = write(tmp_path / "2", [[own[7], own[3]], []])
     third = write(tmp_path / "3", [own[:30], own[30:]])
     earlier = [
-        (UrlFolder(str(tmp_path / "1")), first),
-        (UrlFolder(str(tmp_path / "2")), second),
+        (locate(str(tmp_path / "1")), first),
+        (locate(str(tmp_path / "2")), second),
     ]
     store: Any = Store(tmp_path / "3", third)
     found = find_shared(store, earlier, filter_bits, most_digests)
@@ -79,5 +79,5 @@ def test_the_first_data_set_shares_nothing(tmp_path: Path) -> None:
 def test_tables_of_removed_documents_are_read_if_there_are_any(tmp_path: Path) -> None:
     manifest = write(tmp_path, [[1], [2]], [3, 4])
     names = [*list_tables(manifest)]
-    digests = [one.tolist() for one in read_digests(UrlFolder(str(tmp_path)), names)]
+    digests = [one.tolist() for one in read_digests(locate(str(tmp_path)), names)]
     assert digests == [[1], [2], [3, 4]]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.provenance.search import search_documents
 from tests.tools.origins import list_documents, open_store
 
@@ -14,7 +14,7 @@ from tests.tools.origins import list_documents, open_store
 def search(folder: Path, where: str) -> list[str]:
     """Return the kept field `file` of the documents."""
     store = open_store(folder)
-    found = search_documents(UrlFolder(str(folder)), store.manifest, where)
+    found = search_documents(locate(str(folder)), store.manifest, where)
     return [record.fields["file"] for record in found]
 
 

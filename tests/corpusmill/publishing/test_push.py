@@ -16,9 +16,9 @@ import pytest
 
 from corpusmill.commands.command_line import main
 from corpusmill.dataset.manifest import REJECTS, SUCCESS
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.publishing.push import push
 from corpusmill.reading.data_set import DataSet
 from tests.conftest import CHECKOUT
@@ -63,9 +63,9 @@ def tokens_of(data_set: DataSet) -> list[list[int]]:
 
 
 def test_what_was_pushed_opens_again(hub: WritableHub, out: Path, tmp_path: Path) -> None:
-    before = UrlFolder(str(out)).list()
+    before = locate(str(out)).list()
     pushed = push(out, "me/out", private=True)
-    assert UrlFolder(str(out)).list() == before
+    assert locate(str(out)).list() == before
     assert (pushed.url, pushed.private) == ("hf://datasets/me/out", True)
     assert hub.data_sets["me/out"].private
     assert files_at(hub).keys() == before.keys() - {REJECTS} | {".gitattributes"}
@@ -83,7 +83,7 @@ def test_what_was_pushed_opens_again(hub: WritableHub, out: Path, tmp_path: Path
 
 def test_rejects_are_pushed_if_asked(hub: WritableHub, out: Path) -> None:
     push(out, "hf://datasets/me/out", with_rejects=True)
-    before = UrlFolder(str(out)).list()
+    before = locate(str(out)).list()
     assert {name: len(data) for name, data in files_at(hub).items() if name in before} == before
 
 

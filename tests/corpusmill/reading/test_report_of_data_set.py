@@ -8,9 +8,9 @@ import pytest
 
 from corpusmill import DataSet
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.inspection.figures import summarize
+from corpusmill.location import locate
 from corpusmill.objectives.gpt import GptOptions
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
@@ -91,7 +91,7 @@ def test_a_data_set_opens_its_other_splits(bert: Path, cache_folder: Path) -> No
     assert validation.split == "validation"
     assert len(validation) == data.manifest.splits["validation"].rows
     assert data.load().digest == data.digest
-    _, manifest = open_data_set(UrlFolder(str(bert)))
+    _, manifest = open_data_set(locate(str(bert)))
     assert validation.manifest == manifest
     with pytest.raises(UserError, match="max_length"):
         data.load(max_length=3)

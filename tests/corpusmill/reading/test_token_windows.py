@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
@@ -37,7 +37,7 @@ class InMemory(DataSet):
 
     def __init__(self, shards: list[list[list[int]]]) -> None:
         rows = [[[*document, END] for document in shard] for shard in shards]
-        self.folder = UrlFolder("memory")
+        self.folder = locate("memory")
         self.columns = (Column("input_ids", "int16", "tokens", -1, role=Role.TOKEN_IDS),)
         self.manifest = small_manifest(columns=self.columns)
         self.shards = tuple(

@@ -13,8 +13,8 @@ import pytest
 
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_json import decode, encode, seal
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.location import LocalPath, Location
 from corpusmill.reading.cache.shard_cache import ShardCache
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import UnpackingAhead
@@ -56,17 +56,17 @@ def many(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are opened from now on; listing them is an error."""
     names: list[str] = []
-    really_open: Callable[[UrlFolder, str], BinaryIO] = UrlFolder.open
+    really_open: Callable[[LocalPath, str], BinaryIO] = LocalPath.open
 
-    def note(folder: UrlFolder, name: str) -> BinaryIO:
+    def note(folder: LocalPath, name: str) -> BinaryIO:
         names.append(name)
         return really_open(folder, name)
 
-    def refuse(folder: UrlFolder) -> dict[str, int]:
+    def refuse(folder: Location) -> dict[str, int]:
         raise AssertionError(f"{folder.url} is listed")
 
-    monkeypatch.setattr(UrlFolder, "open", note)
-    monkeypatch.setattr(UrlFolder, "list", refuse)
+    monkeypatch.setattr(LocalPath, "open", note)
+    monkeypatch.setattr(LocalPath, "list", refuse)
     return names
 
 

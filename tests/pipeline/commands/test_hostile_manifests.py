@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import UrlFiles
 from corpusmill.commands.inspect import Inspect
 from corpusmill.commands.inspection import inspect
 from corpusmill.dataset.manifest_json import seal
@@ -259,7 +258,7 @@ def opened_files() -> Iterator[list[str]]:
 
 
 def show(data: Path) -> int:
-    return inspect(Inspect(str(data), examples=20), Call(Console(file=io.StringIO()), UrlFiles()))
+    return inspect(Inspect(str(data), examples=20), Call(Console(file=io.StringIO())))
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -3,12 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.commands.files import check_file
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import read_tokenizer
-from pipeline.recipe.inputs import InputFile, absolute, is_local, list_inputs, read_bytes
+from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
 from tests.tools.jobs import run_here
-from transforms.storage.files import create_file, open_file
+from transforms.storage.files import create_file, locate, open_file
 
 
 @pytest.fixture
@@ -160,11 +159,13 @@ def test_a_data_set_of_the_hub_is_ordered_by_its_name(
     assert files[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")
 
 
-def test_other_file_systems_are_told_by_their_scheme(corpus: Path) -> None:
-    assert is_local("/a/b")
-    assert not is_local("gs://bucket/a")
-    assert absolute("gs://bucket/../a") == "gs://bucket/../a"
-    assert absolute("more/../a.txt") == str(corpus / "a.txt")
+def test_a_path_is_absolute_and_a_url_as_it_is(corpus: Path) -> None:
+    assert locate("more/../a.txt").url == str(corpus / "a.txt")
+    assert str(locate("more/../a.txt")) == "more/../a.txt"
+    assert locate("gs://bucket/../a/").url == "gs://bucket/../a"
+    assert locate("more/../a.txt") == locate("./a.txt")
+    with pytest.raises(UserError, match="no installed file system knows"):
+        locate("file:///a")  # other machines would take it for theirs
 
 
 @pytest.mark.parametrize("name", ["t.json", "tokenizer_config.json"])
@@ -180,7 +181,7 @@ def test_pipes_in_the_places_of_outputs_are_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UserError, match=f"--html {pipe}: a file cannot be written there"):
-        check_file("--html", str(pipe))
+        locate(str(pipe)).check_file("--html")
     with pytest.raises(OSError, match="it is not a regular file"):
         create_file(str(pipe))
     with pytest.raises(OSError, match="it is not a regular file"):

@@ -9,7 +9,7 @@ import transforms.commit.replace
 from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from pipeline.folders.output import settle
 from tests.tools.jobs import run_here
 from transforms.commit.rename import Move
@@ -41,15 +41,15 @@ def test_readers_see_the_new_data_set_whenever_it_is_stopped_again(
             moved.append(Path(move.destination).name)
 
     monkeypatch.setattr(transforms.commit.replace, "publish_files", watch)
-    assert settle(str(stopped))
+    assert settle(locate(str(stopped)))
     # A manifest beside files of the old data set would be that of nothing.
     assert moved[-2:] == [MANIFEST, SUCCESS]
     assert {*moved[:-2]}.isdisjoint({MANIFEST, SUCCESS})
     assert not [*stopped.glob("_generation*")]
     assert _read_seed(stopped) == "2"
     assert "as they were written" in run_here("verify", stopped).output
-    assert not settle(str(stopped))
+    assert not settle(locate(str(stopped)))
 
 
 def _read_seed(folder: Path) -> str:
-    return str(open_data_set(UrlFolder(str(folder)))[1].seed)
+    return str(open_data_set(locate(str(folder)))[1].seed)

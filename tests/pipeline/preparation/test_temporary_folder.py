@@ -3,12 +3,13 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from pipeline.folders.temporary_folder import make_temporary_folder, temporary_folder
 
 
 def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:
     output = tmp_path / "new" / "out"
-    with temporary_folder(str(output), None) as folder:
+    with temporary_folder(locate(str(output)), None) as folder:
         assert Path(folder).parent == output
         (Path(folder) / "spill").write_text("rows")
         (output / "train-00000-of-00001.parquet").write_text("rows")
@@ -19,7 +20,7 @@ def test_a_run_that_fails_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     output = tmp_path / "out"
 
     def run() -> None:
-        with temporary_folder(str(output), None) as folder:
+        with temporary_folder(locate(str(output)), None) as folder:
             (Path(folder) / "spill").write_text("rows")
             raise KeyboardInterrupt
 
@@ -29,26 +30,26 @@ def test_a_run_that_fails_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="x"), temporary_folder(str(tmp_path), None):
+    with pytest.raises(ValueError, match="x"), temporary_folder(locate(str(tmp_path)), None):
         raise ValueError("x")
     assert tmp_path.exists()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_temporary_files_can_lie_elsewhere(tmp_path: Path) -> None:
-    with temporary_folder(str(tmp_path / "out"), str(tmp_path / "temp")) as folder:
+    with temporary_folder(locate(str(tmp_path / "out")), locate(str(tmp_path / "temp"))) as folder:
         assert Path(folder).parent == tmp_path / "temp"
         assert not (tmp_path / "out").exists()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_earlier_runs_left_goes_only_where_it_holds_nothing(tmp_path: Path) -> None:
-    left = Path(make_temporary_folder(str(tmp_path), None))
+    left = Path(make_temporary_folder(locate(str(tmp_path)), None))
     (left / "pool").mkdir()
-    at_work = Path(make_temporary_folder(str(tmp_path), None))
+    at_work = Path(make_temporary_folder(locate(str(tmp_path)), None))
     (at_work / "spill").write_text("rows")
     (tmp_path / "_temporary-mine").mkdir()
-    with temporary_folder(str(tmp_path), None):
+    with temporary_folder(locate(str(tmp_path)), None):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {at_work.name, "_temporary-mine"}
 
@@ -58,13 +59,13 @@ def test_a_folder_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path) -> 
     below = str(tmp_path / "file" / "folder")
     with (
         pytest.raises(UserError, match="no folder can be made there") as caught,
-        temporary_folder(below, None),
+        temporary_folder(locate(below), None),
     ):
         pass
     assert caught.value.value == f"--output {below}"
     with (
         pytest.raises(UserError, match="no folder can be made there") as caught,
-        temporary_folder("/o", below),
+        temporary_folder(locate("/o"), locate(below)),
     ):
         pass
     assert caught.value.value == f"--temp-location {below}"

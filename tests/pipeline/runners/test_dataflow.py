@@ -13,7 +13,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.provenance.store import OriginStore
 from deploy.dataflow import launch
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
@@ -27,6 +26,7 @@ from tests.tools.loopback_cloud import (
     listing,
     serve_storage,
 )
+from transforms.storage.files import locate
 
 OBJECTIVES = {
     "bert": (TOKENIZER, "--validation-share", "0.1"),
@@ -171,7 +171,7 @@ def test_a_dry_run_changes_no_data_set() -> None:
     made, other, text = f"{BUCKET}/made", f"{BUCKET}/other", f"{BUCKET}/in/*"
     build = ("--tokenizer", TOKENIZER, "--num-shards", "3", "--input", text)
     run_here("bert", *build, "--output", made, "--", "--no_auth")
-    store = OriginStore(BeamFolder(made), read_manifest(BeamFolder(made)))
+    store = OriginStore(locate(made), read_manifest(locate(made)))
     document = ("--document", str(next(store.origins("train", [0])).document))
     before = listing(made)
     for command in (

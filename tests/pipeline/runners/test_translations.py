@@ -18,7 +18,6 @@ from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit
-from pipeline.folders.beam_folder import BeamFolder
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.jobs.editing import add_stages
@@ -37,6 +36,7 @@ from transforms.corpus.known_texts import Held
 from transforms.corpus.plan import Plan
 from transforms.editing.edit import Edited, EditPlan
 from transforms.storage.checksums import StoredFile
+from transforms.storage.files import locate
 from transforms.verify import Checking
 
 Build = Callable[[beam.Pipeline], None]
@@ -150,7 +150,7 @@ def job_of(objective: str, size: Size, folder: Path) -> Job:
 
 def addition_to(job: Job) -> Job:
     """The same text added to a data set with many documents."""
-    held = Held(BeamFolder("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
+    held = Held(locate("gs://corpus/out"), Plan("gs://corpus/held", 10**5, 10**5), True)
     return replace(job, held=held)
 
 
@@ -223,7 +223,7 @@ def test_the_counting_of_words_is_translated(
 def test_the_check_of_a_data_set_is_translated(
     size: Size, engines: Mapping[str, Translate]
 ) -> None:
-    checking = Checking(BeamFolder(BUCKET), "0" * 64, 3 * size.shards, frozenset())
+    checking = Checking(locate(BUCKET), "0" * 64, 3 * size.shards, frozenset())
     build = partial(check_files, checking=checking, path="gs://corpus/checked.json")
     assert len([*translate_all(engines, build)]) == len(ENGINES)
 
@@ -233,7 +233,7 @@ def edit_of(shards: int, data_sets: int) -> Edit:
     files = [tuple(f"{kind}-{number:05d}" for kind in "abc") for number in range(shards)]
     plan = EditPlan(small_manifest(), files, "gs://corpus/tokenizer.json", "drop", "they are old")
     sources = [
-        Edited(BeamFolder(f"gs://corpus/{number}"), StoredFile(f"{BUCKET}/{number}", "0" * 64), 1)
+        Edited(locate(f"gs://corpus/{number}"), StoredFile(f"{BUCKET}/{number}", "0" * 64), 1)
         for number in range(data_sets)
     ]
     return Edit(sources, plan, 10**9)

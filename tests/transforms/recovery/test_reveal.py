@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from corpusmill.dataset.storage import UrlFolder
+from corpusmill.location import locate
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal, reveal
 
@@ -81,9 +81,9 @@ def test_readers_see_what_is_added_before_the_small_files_are_replaced(
     contents = {**CONTENTS, SUCCESS: seal}
     steps = Reveal(str(output), str(tmp_path / "temp"), seal, appends=True)
     steps.copy([added])
-    assert current_folder(UrlFolder(str(output))).read(MANIFEST) == b"older"
+    assert current_folder(locate(str(output))).read(MANIFEST) == b"older"
     steps.pass_on(contents)
-    folder = current_folder(UrlFolder(str(output)))
+    folder = current_folder(locate(str(output)))
     assert folder.read(MANIFEST) == CONTENTS[MANIFEST]
     assert (folder.read("shard"), folder.read("shard-more1")) == (b"old", b"new")
     # The generation has no copies of shards.

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import huggingface_hub.constants
 import pytest
 
-from corpusmill.corpus.hub_data_sets import is_hub_path, list_hub_files, open_hub_file, split_of
+from corpusmill.corpus.hub_data_sets import is_hub_path, list_hub_files, split_of
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from tests.tools.loopback_hub import COMMIT, CONVERTED_COMMIT, DataSet, Hub, serve
 
 PLAIN = {
@@ -123,7 +124,7 @@ def test_a_refusal_is_one_message(name: str, cause: str) -> None:
 def test_a_token_of_the_environment_opens_a_gated_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     [path] = list_hub_files("hf://datasets/org/gated/a.jsonl")
-    with open_hub_file(path) as stream:
+    with locate(path).open() as stream:
         assert stream.read(99) == b"secret"
     assert "hf_secret" not in path
 
@@ -142,12 +143,12 @@ def test_a_file_is_read_from_any_position() -> None:
     [path] = list_hub_files("hf://datasets/org/plain/texts/deep/c.txt")
     assert is_hub_path(path)
     assert list_hub_files(path) == {path: len(content)}
-    with open_hub_file(path) as stream:
+    with locate(path).open() as stream:
         stream.seek(5_000_000)
         assert stream.read(6_000_000) == content[5_000_000:]
         stream.seek(1)
         assert (stream.read(5), stream.tell()) == (b"ccccc", 6)
-    with open_hub_file(path) as stream:
+    with locate(path).open() as stream:
         parts = iter(lambda: stream.read(2**20), b"")
         assert b"".join(parts) == content
 
@@ -155,7 +156,7 @@ def test_a_file_is_read_from_any_position() -> None:
 def test_an_open_file_asks_for_blocks_and_not_for_each_read(hub: Hub) -> None:
     [path] = list_hub_files("hf://datasets/org/plain/texts/deep/c.txt")
     hub.requests.clear()
-    with open_hub_file(path) as stream:
+    with locate(path).open() as stream:
         for _ in range(100):
             stream.read(10_000)
     # One for the block, and one for the storage that it redirects to.

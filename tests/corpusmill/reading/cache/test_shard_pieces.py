@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
 from corpusmill.reading.cache.pieces import Piece, PieceLimits, cut_shards
 from corpusmill.reading.data_set import DataSet
@@ -71,7 +71,7 @@ def describe(manifest: Manifest, rows: int, tokens: int) -> Shard:
 def test_how_a_shard_is_cut(
     rows: int, tokens: int, limits: PieceLimits, expected: list[int], bert: Path
 ) -> None:
-    folder = UrlFolder(str(bert))
+    folder = locate(str(bert))
     manifest = read_manifest(folder)
     pieces = cut_shards(folder, manifest, [describe(manifest, rows, tokens)], limits)
     assert [piece.rows for piece in pieces] == expected
@@ -85,7 +85,7 @@ def test_how_a_shard_is_cut(
 def test_pieces_are_all_rows_in_order_and_not_too_many(
     rows: int, width: int, limits: PieceLimits, bert: Path
 ) -> None:
-    folder = UrlFolder(str(bert))
+    folder = locate(str(bert))
     manifest = read_manifest(folder)
     pieces = cut_shards(folder, manifest, [describe(manifest, rows, rows * width)], limits)
     assert len(pieces) <= limits.most
@@ -98,7 +98,7 @@ def test_pieces_are_all_rows_in_order_and_not_too_many(
 @pytest.mark.parametrize(("begin", "end"), [(0, 8), (8, 16), (3, 5), (7, 9), (5, 30), (90, 95)])
 @pytest.mark.parametrize("batch", [3, 8, 100])
 def test_some_rows_of_a_shard(begin: int, end: int, batch: int, in_groups: Path) -> None:
-    folder = UrlFolder(str(in_groups))
+    folder = locate(str(in_groups))
     manifest = read_manifest(folder)
     [shard] = manifest.splits["train"].shards
     every = [row for rows in read_shard(folder, manifest, shard.file) for row in rows.to_pylist()]
@@ -110,7 +110,7 @@ def test_some_rows_of_a_shard(begin: int, end: int, batch: int, in_groups: Path)
 def test_only_the_groups_of_a_piece_are_decoded(
     in_groups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = UrlFolder(str(in_groups))
+    folder = locate(str(in_groups))
     manifest = read_manifest(folder)
     [shard] = manifest.splits["train"].shards
     content = (in_groups / shard.file).read_bytes()
@@ -303,7 +303,7 @@ def test_tiny_shards_elsewhere_are_unpacked(tmp_path: Path) -> None:
     fsspec.filesystem("memory").put(str(tmp_path / "out"), "/tiny", recursive=True)
     limits = PieceLimits(memory_tokens=2**40)
     for url, is_tiny in (("memory://tiny", False), (str(tmp_path / "out"), True)):
-        folder = UrlFolder(url)
+        folder = locate(url)
         manifest = read_manifest(folder)
         pieces = cut_shards(folder, manifest, manifest.splits["train"].shards, limits)
         assert {piece.is_tiny for piece in pieces} == {is_tiny}

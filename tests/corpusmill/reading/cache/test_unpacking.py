@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.unpacking import load_piece, map_piece, unpack_batch, unpack_piece
@@ -87,7 +87,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     name: str, output: OutputOptions, built: Callable[[str], dict[str, list[Any]]], tmp_path: Path
 ) -> None:
-    folder, target = UrlFolder(str(tmp_path / "out")), tmp_path / "columns"
+    folder, target = locate(str(tmp_path / "out")), tmp_path / "columns"
     manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
     [shard] = manifest.splits["train"].shards
     target.mkdir()
@@ -106,7 +106,7 @@ def test_readers_agree_with_read_shard(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
     manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
-    folder = UrlFolder(str(tmp_path / "out"))
+    folder = locate(str(tmp_path / "out"))
     data = DataSet(tmp_path / "out", cache_folder=cache_folder)
     given_rows = [
         row
@@ -206,8 +206,8 @@ def test_a_slice_of_rows_is_unpacked_as_the_rows_in_it() -> None:
 
 def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> None:
     """Unpacking converts all errors of a format's reader into one kind, of one line."""
-    folder = UrlFolder(str(tmp_path))
-    manifest = read_manifest(UrlFolder(str(bert)))
+    folder = locate(str(tmp_path))
+    manifest = read_manifest(locate(str(bert)))
     shard = manifest.splits["train"].shards[0]
     sink = io.BytesIO()
     pq.write_table(pa.table({"input_ids": [1]}), sink)

@@ -7,13 +7,13 @@ import fsspec
 import pytest
 
 from corpusmill.commands.command import Call
-from corpusmill.commands.files import UrlFiles
 from corpusmill.commands.inspect import Inspect
 from corpusmill.commands.inspection import inspect
 from corpusmill.commands.verification import verify
 from corpusmill.commands.verify import Verify
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from tests.conftest import CHECKOUT
 
 DATA_SET = CHECKOUT / "tests" / "data" / "small_data_set"
@@ -30,7 +30,7 @@ def url() -> Iterator[str]:
 
 def test_a_data_set_in_a_store_is_verified_and_shown(url: str) -> None:
     printed = io.StringIO()
-    call = Call(Terminal(file=printed), UrlFiles())
+    call = Call(Terminal(file=printed))
     assert verify(Verify(url), call) == 0
     assert inspect(Inspect(url, examples=1, html="memory://page.html"), call) == 0
     assert f"in        {url}, 20" in printed.getvalue()  # and the time of _SUCCESS
@@ -40,4 +40,4 @@ def test_a_data_set_in_a_store_is_verified_and_shown(url: str) -> None:
 def test_a_place_that_nothing_knows_is_refused() -> None:
     for path, cause in (("foo://x", "fsspec does not know"), ("~nobody-here/x", "no such home")):
         with pytest.raises(UserError, match=cause):
-            UrlFiles().open_folder(path)
+            locate(path)

@@ -11,9 +11,9 @@ import pytest
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
-from corpusmill.dataset.storage import LayeredFolder, UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.location import Layers, LocalPath, Location, locate
 from corpusmill.reading.data_set import check_tokenizer
 from tests.tools.small_datasets import write_dataset
 
@@ -26,21 +26,21 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["path", "file", "memory"])
-def folder(request: pytest.FixtureRequest, dataset: Path) -> Iterator[UrlFolder]:
+def folder(request: pytest.FixtureRequest, dataset: Path) -> Iterator[Location]:
     """The same data set at three kinds of places."""
     if request.param == "path":
-        yield UrlFolder(str(dataset))
+        yield locate(str(dataset))
     elif request.param == "file":
-        yield UrlFolder(dataset.as_uri())
+        yield locate(dataset.as_uri())
     else:
         memory = fsspec.filesystem("memory")
         memory.put(str(dataset), "/bucket/out", recursive=True)
-        yield UrlFolder("memory://bucket/out")
+        yield locate("memory://bucket/out")
         memory.rm("/bucket", recursive=True)
 
 
-def test_a_data_set_is_the_same_wherever_it_lies(folder: UrlFolder, dataset: Path) -> None:
-    assert folder.list() == UrlFolder(str(dataset)).list()
+def test_a_data_set_is_the_same_wherever_it_lies(folder: Location, dataset: Path) -> None:
+    assert folder.list() == locate(str(dataset)).list()
     assert verify(folder) == []
     manifest = read_manifest(folder)
     split = manifest.splits["train"]
@@ -56,12 +56,12 @@ def test_a_damaged_shard_is_seen_from_afar(dataset: Path) -> None:
     memory.put(str(dataset), "/damaged", recursive=True)
     name = "train-00000-of-00003.parquet"
     memory.pipe(f"/damaged/{name}", memory.cat(f"/damaged/{name}")[:-1])
-    [problem] = verify(UrlFolder("memory://damaged"))
+    [problem] = verify(locate("memory://damaged"))
     assert problem.file == name
     memory.rm("/damaged", recursive=True)
 
 
-def test_files_are_read_from_any_place(folder: UrlFolder) -> None:
+def test_files_are_read_from_any_place(folder: Location) -> None:
     whole = folder.read("dataset.json")
     with folder.open("dataset.json") as stream:
         stream.seek(-9, 2)
@@ -72,22 +72,22 @@ def test_files_are_read_from_any_place(folder: UrlFolder) -> None:
         folder.open("nothing")
 
 
-def test_only_what_lies_here_has_a_path_here(folder: UrlFolder, dataset: Path) -> None:
+def test_only_what_lies_here_has_a_path_here(folder: Location, dataset: Path) -> None:
     local = folder.local_path("dataset.json")
     assert local == (None if folder.url.startswith("memory") else dataset / "dataset.json")
 
 
-def test_a_folder_goes_to_other_processes(folder: UrlFolder) -> None:
+def test_a_folder_goes_to_other_processes(folder: Location) -> None:
     assert pickle.loads(pickle.dumps(folder)).list() == folder.list()  # noqa: S301
 
 
 def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
-    assert UrlFolder(str(tmp_path / "nothing")).list() == {}
-    assert UrlFolder("memory://nothing").list() == {}
+    assert locate(str(tmp_path / "nothing")).list() == {}
+    assert locate("memory://nothing").list() == {}
     write_dataset(tmp_path / "out")
     (tmp_path / "out" / SUCCESS).unlink()
     with pytest.raises(UserError, match="the build or a copy was not finished"):
-        read_manifest(UrlFolder(str(tmp_path / "out")))
+        read_manifest(locate(str(tmp_path / "out")))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_url_that_no_package_knows_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     with pytest.raises(UserError) as refused:
-        UrlFolder(url)
+        locate(url)
     assert url in str(refused.value)
     assert cure in str(refused.value)
 
@@ -118,11 +118,11 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting(
     (copy / name).unlink()
     os.mkfifo(copy / name)
     with pytest.raises(OSError, match="it is not a regular file"):
-        UrlFolder(str(copy)).open(name)
+        locate(str(copy)).open(name)
     if name != "tokenizer.json":
         with pytest.raises(UserError, match=f"{name} cannot be read .it is not a regular file"):
-            read_manifest(UrlFolder(str(copy)))
-    folder = UrlFolder(str(dataset))
+            read_manifest(locate(str(copy)))
+    folder = locate(str(dataset))
     with pytest.raises(UserError, match="it is not a regular file"):
         check_tokenizer(folder, read_manifest(folder), copy / name)
 
@@ -132,7 +132,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(UserError, match=r": 127\.0\.0\.1 cannot be reached \("):
-        open_data_set(UrlFolder(f"http://127.0.0.1:{port}/out"))
+        open_data_set(locate(f"http://127.0.0.1:{port}/out"))
 
 
 @pytest.mark.parametrize("url", ["path", "memory"])
@@ -143,8 +143,8 @@ def test_files_of_the_upper_folder_lie_over_those_of_the_lower(url: str, tmp_pat
     for name, content in contents.items():
         files.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
         files.pipe(f"{place}/{name}", content)
-    lower = UrlFolder(place)
-    folder = LayeredFolder(lower.below("upper"), lower)
+    lower = locate(place)
+    folder = Layers(lower / "upper", lower)
     assert folder.url == place
     assert folder.list() == {"added": 1, "card": 5, "shard": 1}
     for name, content in {"shard": b"s", "card": b"newer", "added": b"a"}.items():
@@ -166,14 +166,14 @@ def test_a_file_that_cannot_be_read_is_not_taken_from_the_folder_below(tmp_path:
     for place in (upper, tmp_path):
         (place / "shard").write_text(place.name)
 
-    class Broken(UrlFolder):
-        def open(self, name: str) -> BinaryIO:
+    class Broken(LocalPath):
+        def open(self, name: str = "") -> BinaryIO:
             raise ConnectionResetError(name)
 
-        def read(self, name: str) -> bytes:
+        def read(self, name: str = "") -> bytes:
             raise ConnectionResetError(name)
 
-    folder = LayeredFolder(Broken(str(upper)), UrlFolder(str(tmp_path)))
+    folder = Layers(Broken(str(upper)), locate(str(tmp_path)))
     with pytest.raises(ConnectionResetError):
         folder.open("shard")
     with pytest.raises(ConnectionResetError):

@@ -1,0 +1,439 @@
+"""Where files are: on this machine, or at a URL.
+
+What a user writes is parsed once, where it enters. A path or a `file://` URL needs no further
+package. `locate` knows the URLs of fsspec besides: `s3://` needs s3fs, `gs://` gcsfs, and `hf://`
+huggingface_hub, which the library installs; `memory://` is fsspec's own. The job has kinds of its
+own (`transforms.storage.locations`).
+"""
+
+import errno
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from urllib.parse import unquote
+from uuid import uuid4
+
+from corpusmill.errors import UserError, first_line, option
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)(?:::.+)?://")
+_LAST_SLASHES = re.compile("(?<=[^/:])/+$")
+_BLOCK_BYTES = 4 * 2**20
+_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+# First part of the names of runs' folders.
+TEMPORARY = "_temporary-"
+
+
+class NotAFileError(OSError):
+    """A pipe, a socket or a device, which a reader or a writer may wait for without end."""
+
+
+def scheme_of(path: str) -> str | None:
+    """Return the scheme of a URL ("gs"); None for a path on this machine."""
+    match = _SCHEME.match(path)
+    return match[1] if match else None
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse what is neither a regular file nor a folder.
+
+    Raises:
+        NotAFileError: it is a pipe, a socket or a device.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise NotAFileError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+class Location(ABC):
+    """A file or a folder, however it is reached.
+
+    It can be pickled and sent to other processes: each opens connections of its own. Methods that
+    take a name work on the file of that name below it, with `/` between folders, or on the location
+    itself where the name is empty.
+
+    Attributes:
+        url: its URL without a slash at its end, or its absolute path. As text it is what the user
+            wrote, for messages.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """What the user wrote."""
+        return self.url
+
+    def __repr__(self) -> str:
+        """What the user wrote, as Python writes it."""
+        return repr(str(self))
+
+    @abstractmethod
+    def __truediv__(self, name: str) -> "Location":
+        """A file or a folder below this one."""
+
+    @abstractmethod
+    def list(self) -> dict[str, int]:
+        """Bytes of every file below the folder, by its name relative to it (with `/`), sorted.
+
+        It is empty where there is no such folder.
+
+        Raises:
+            UserError: the folder cannot be listed.
+        """
+
+    @abstractmethod
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position; compressed bytes are left as they are.
+
+        Raises:
+            OSError: it does not exist, cannot be read or is not a regular file; FileNotFoundError
+                where it is known that it does not exist.
+        """
+
+    def create(self) -> BinaryIO:
+        """Create a file, whose bytes are written as they are; a store shows it whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        raise OSError(errno.EROFS, "it is only read", str(self))
+
+    def written_at(self, name: str) -> float | None:  # noqa: ARG002  this one does not know it
+        """When a file was written, in seconds since 1970; None where that is not known."""
+        return None
+
+    def read(self, name: str = "") -> bytes:
+        """All bytes of a small file; errors as of `open`."""
+        with self.open(name) as stream:
+            return stream.read()
+
+    def read_any(self, name: str = "") -> bytes | None:
+        """All bytes of a small file; None if there is no such file, or it cannot be read.
+
+        Raises:
+            UserError: it is a pipe, a socket or a device.
+        """
+        try:
+            return self.read(name)
+        except NotAFileError as error:
+            cure = "Write its content to a file"
+            value = f"{self}/{name}" if name else str(self)
+            raise UserError(value, str(error.strerror), cure) from None
+        except OSError:
+            return None
+
+    def write(self, content: bytes, new: bool = False) -> None:  # noqa: ARG002  few can promise it
+        """Write a small file; nobody ever sees a part of it.
+
+        Args:
+            content: all of it.
+            new: whether the name must be free. On a disk and in an object store only one of two
+                writers at once succeeds; elsewhere the last one does.
+
+        Raises:
+            FileExistsError: the name is not free. In an object store this very call may have
+                written the file, if the store's answer was lost.
+            OSError: it cannot be written; an earlier file of this name stays.
+        """
+        with self.create() as stream:
+            stream.write(content)
+
+    def check_file(self, name: str) -> None:  # noqa: B027  a store takes any name
+        """Refuse a file on this machine that could not be written at the end of a command.
+
+        Args:
+            name: the option that named it.
+
+        Raises:
+            UserError: its folder does not exist, or something else is in its place.
+        """
+
+    def local_path(self, name: str = "") -> Path | None:  # noqa: ARG002  this is elsewhere
+        """The path on this machine, so that a file can be mapped; None if it is elsewhere."""
+        return None
+
+    def pin(self) -> "Location":
+        """The folder as it is now: on the hub, at the commit that its revision refers to.
+
+        A push that comes later changes nothing for its readers, in this and in other processes.
+
+        Raises:
+            UserError: the hub lacks the data set, or cannot be reached.
+        """
+        return self
+
+
+@dataclass(frozen=True, repr=False)
+class LocalPath(Location):
+    """A path on this machine.
+
+    Args:
+        url: the absolute path.
+        text: what the user wrote.
+    """
+
+    url: str
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """What the user wrote."""
+        return self.text or self.url
+
+    def __truediv__(self, name: str) -> Self:
+        """A file or a folder below this one."""
+        return type(self)(str(self.local_path(name)), f"{str(self).rstrip('/')}/{name}")
+
+    def local_path(self, name: str = "") -> Path:
+        """The path on this machine."""
+        return Path(self.url, name)
+
+    def list(self) -> dict[str, int]:
+        """List every file below the folder."""
+        sizes, begin = {}, len(self.url.rstrip("/")) + 1
+        for folder, _, names in os.walk(self.url):
+            for file in (Path(folder, name) for name in names):
+                with suppress(FileNotFoundError):  # of a run, or a link to nothing
+                    sizes[str(file)[begin:]] = file.stat().st_size
+        return dict(sorted(sizes.items()))
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position."""
+        path = self.local_path(name)
+        refuse_special(path)
+        return path.open("rb")
+
+    def create(self) -> BinaryIO:
+        """Create a file, and its folder where it is missing, unless it is that of a run.
+
+        Raises:
+            FileNotFoundError: it belongs to a run whose folder is gone. An attempt that the engine
+                has lost sight of would make the folder again, and nobody would remove it.
+        """
+        path = self.local_path()
+        folder = path.parent
+        if any(part.startswith(TEMPORARY) for part in folder.parts) and not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+        refuse_special(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        return path.open("wb")
+
+    def written_at(self, name: str) -> float | None:
+        """When a file was written."""
+        path = self.local_path(name)
+        return path.stat().st_mtime if path.exists() else None
+
+    def check_file(self, name: str) -> None:
+        """Refuse a file that could not be written at the end of a command."""
+        file = self.local_path()
+        if not file.parent.is_dir() or (file.exists() and not file.is_file()):
+            cause = "a file cannot be written there"
+            raise UserError(option(name, self), cause, "Name a file in an existing folder")
+
+    def write(self, content: bytes, new: bool = False) -> None:
+        """Write a small file, and its folder where it is missing, unless the name must be free."""
+        place = Path(os.path.realpath(self.url))
+        written = Path(f"{place}.{uuid4().hex}")
+        try:
+            if not new:
+                place.parent.mkdir(parents=True, exist_ok=True)
+            # After a power failure, too, it is whole or not there.
+            with written.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            if new:
+                _give_free_name(written, place)
+            else:
+                written.replace(place)
+        except OSError as error:
+            # A folder such as that of a process may take no new files, though it exists.
+            number = errno.ENOTDIR if error.errno == errno.ENOENT else error.errno
+            raise OSError(number, error.strerror, str(self)) from None
+        finally:
+            written.unlink(missing_ok=True)
+
+
+def _give_free_name(written: Path, place: Path) -> None:
+    try:
+        place.hardlink_to(written)
+    except FileExistsError:
+        raise
+    except OSError:  # the file system has no hard links
+        stream = place.open("xb")
+        try:
+            with stream:
+                stream.write(written.read_bytes())
+        except OSError:  # a part of a file would be taken for the whole
+            place.unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteUrl(Location):
+    """A URL that fsspec knows.
+
+    Args:
+        url: the URL.
+        options: of the filesystem, as fsspec takes them (`{"anon": True}`).
+
+    Raises:
+        UserError: no installed package knows the URL.
+    """
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look up the filesystem; fsspec keeps one per process and set of options."""
+        self._find()
+
+    def __truediv__(self, name: str) -> Self:
+        """A file or a folder below this one."""
+        return type(self)(f"{self.url}/{name}", self.options)
+
+    def list(self) -> dict[str, int]:
+        """List every file below the folder."""
+        files, root = self._find()
+        try:
+            files.invalidate_cache()
+            listed = files.find(root, detail=True)
+        except FileNotFoundError:
+            return {}
+        except Exception as error:  # each filesystem has errors of its own
+            cause = f"it cannot be listed ({error})"
+            raise UserError(self.url, cause, "Check the URL and credentials") from error
+        prefix = f"{root}/"
+        sizes = {
+            path.removeprefix(prefix): int(details["size"])
+            for path, details in listed.items()
+            if details["type"] == "file" and not path.endswith("/")
+        }
+        return dict(sorted(sizes.items()))
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position; it is fetched in blocks as it is read."""
+        files, path = self._find(name)
+        try:
+            return cast(BinaryIO, files.open(path, "rb", block_size=_BLOCK_BYTES))
+        except OSError:
+            raise
+        except Exception as error:  # each filesystem has errors of its own
+            raise OSError(f"{path} cannot be read: {error}") from error
+
+    def create(self) -> BinaryIO:
+        """Create a file."""
+        files, path = self._find()
+        return cast(BinaryIO, files.open(path, "wb"))
+
+    def written_at(self, name: str) -> float | None:
+        """When a file was written; None where that is not known."""
+        files, path = self._find(name)
+        try:
+            return float(files.modified(path).timestamp())
+        except (NotImplementedError, OSError):
+            return None
+
+    def pin(self) -> "RemoteUrl":
+        """The folder as it is now."""
+        if not self.url.startswith("hf://"):
+            return self
+        from corpusmill.hub import pin_url  # noqa: PLC0415  its client takes a while to import
+
+        return RemoteUrl(pin_url(self.url, self.options), self.options)
+
+    def _find(self, name: str = "") -> "tuple[AbstractFileSystem, str]":
+        from fsspec.core import url_to_fs  # noqa: PLC0415  local folders do not need it
+
+        try:
+            files, root = url_to_fs(self.url, **self.options)
+        except ImportError as error:
+            cause = f"a package is missing ({str(error).rstrip('.')})"
+            package = _PACKAGES.get(self.url.split(":", maxsplit=1)[0])
+            cure = f"Install it: pip install {package}" if package else "Install it"
+            raise UserError(self.url, cause, cure) from None
+        except ValueError as error:
+            cure = "Give a path, or a URL such as s3://bucket/folder"
+            raise UserError(self.url, f"fsspec does not know this URL ({error})", cure) from None
+        return files, f"{root.rstrip('/')}/{name}".rstrip("/")
+
+
+@dataclass(frozen=True, repr=False)
+class Layers(Location):
+    """A folder over another one, whose files are there where the upper one lacks them.
+
+    Attributes:
+        upper: the folder that is looked into first.
+        lower: the folder around it.
+    """
+
+    upper: Location
+    lower: Location
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """The path or URL of the lower folder."""
+        return self.lower.url
+
+    def __str__(self) -> str:
+        """What the user wrote."""
+        return str(self.lower)
+
+    def __truediv__(self, name: str) -> Location:
+        """A folder below this one."""
+        return self.lower / name
+
+    def list(self) -> dict[str, int]:
+        """List the files of both."""
+        name = self.upper.url.rpartition("/")[2]
+        both = self.lower.list() | self.upper.list()
+        return {file: both[file] for file in sorted(both) if not file.startswith(f"{name}/")}
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position."""
+        try:
+            return self.upper.open(name)
+        except OSError as error:
+            # The lower folder has another file of this name, unless the upper one lacks it.
+            if not isinstance(error, FileNotFoundError) and name in self.upper.list():
+                raise
+            return self.lower.open(name)
+
+    def local_path(self, name: str = "") -> Path | None:
+        """The path of a file on this machine."""
+        path = self.upper.local_path(name)
+        return path if path is not None and path.exists() else self.lower.local_path(name)
+
+
+def locate(text: str, options: Mapping[str, Any] | None = None) -> Location:
+    """Parse a path, or a URL that fsspec knows.
+
+    Args:
+        text: what the user wrote.
+        options: of the filesystem of a URL, as fsspec takes them (`{"anon": True}`).
+
+    Raises:
+        UserError: no installed package knows the URL, or the path begins with a home folder that
+            does not exist.
+    """
+    if scheme_of(text) not in {None, "file"}:
+        return RemoteUrl(drop_last_slash(text), options or {})
+    path = unquote(text.removeprefix("file://")) if scheme_of(text) else text
+    try:
+        return LocalPath(os.path.normpath(Path(path).expanduser().absolute()), text)
+    except RuntimeError as error:
+        cause = f"it begins with ~, and there is no such home ({first_line(error)})"
+        raise UserError(text, cause, "Write the whole path, or ./~ for a name") from None
+
+
+def drop_last_slash(url: str) -> str:
+    """Return a URL without slashes at its end, but those of its scheme."""
+    return _LAST_SLASHES.sub("", url)
