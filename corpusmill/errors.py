@@ -36,13 +36,16 @@ class Mention(NamedTuple):
 Spelling = Callable[[Mention], str]
 
 
-def option(name: str, value: object = _UNSAID, *, is_flag: bool = True) -> str:
+def option(
+    name: str, value: object = _UNSAID, *, is_flag: bool = True, is_switch: bool = True
+) -> str:
     """Mention an option in a message; what shows the message spells it.
 
     Args:
         name: with underscores, as the dataclass of its options has it.
         value: a value that the option has, or is advised to have.
         is_flag: whether it is named on the command line, and not given by its place.
+        is_switch: whether its name alone, or `no` and its name, tells a value that is a bool.
 
     Example:
         option("num_shards", 3) is read as "--num-shards 3" on the command line, "num_shards=3" in
@@ -53,6 +56,7 @@ def option(name: str, value: object = _UNSAID, *, is_flag: bool = True) -> str:
         is_list = isinstance(value, list | tuple)
         words = " ".join(map(str, value)) if is_list else str(value)  # type: ignore[call-overload]
         literal = repr(value)
+        words = "" if is_switch and isinstance(value, bool) else words
     return _mark(Mention(name, words, literal, is_flag))
 
 
@@ -76,9 +80,9 @@ def as_flag(mention: Mention) -> str:
     name = mention.name.replace("_", "-")
     if not mention.is_flag:
         return f"{name.replace('-', ' ')} {mention.words}".rstrip()
-    if mention.literal in {"True", "False"}:
+    if not mention.words and mention.literal in {"True", "False"}:
         return f"--{name}" if mention.literal == "True" else f"--no-{name}"
-    return f"--{name} {mention.words}".rstrip()
+    return f"--{name} {mention.words}" if mention.literal else f"--{name}"
 
 
 class UserError(Exception):

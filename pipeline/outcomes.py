@@ -21,7 +21,7 @@ from corpusmill.console.outcomes import (
 )
 from corpusmill.console.process import CANCELLED, FAILURE, before_exit
 from corpusmill.console.terminal import drop_unread_output
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions, log_event, open_log
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from transforms.storage.file_systems import beam_file_systems, set_beam_options
@@ -70,7 +70,7 @@ def _explain(error: BaseException) -> Outcome:
         case WorkerDiedError():
             text = (
                 f"error: a worker process died ({error}). No file of the data set was published. "
-                f"If memory ran out, give fewer {option('workers')}; otherwise run "
+                f"If memory ran out, give fewer --workers; otherwise run "
                 f"again.{notes_of(error)}"
             )
             return outcome_of(FAILURE, text)

@@ -164,4 +164,5 @@ def as_entry(path: str, names: Collection[str], mention: Mention) -> str:
     """Spell an option as in the file if the file gives it, and otherwise as a flag."""
     if mention.name not in names:
         return as_flag(mention)
-    return f"{path}: {mention.name}{': ' if mention.words else ''}{mention.words}"
+    value = mention.words or mention.literal.lower()
+    return f"{path}: {mention.name}{': ' if value else ''}{value}"

@@ -134,10 +134,7 @@ def _bounds_of_files(numbers: Mapping[str, Any], job: Job, engine: Engine) -> It
     built, most = job.corpus_bytes * job.objective.repeats, engine.largest_shard_bytes
     if isfinite(most):
         if built <= most * MAX_SHARDS:
-            cure = (
-                f"Give {option('num_shards', ceil(built / most))}, as a shard is begun "
-                "anew after a fault"
-            )
+            cure = f"Give --num-shards {ceil(built / most)}, as a shard is begun anew after a fault"
         yield Bound("text built into a shard", built / shards, most, cure, unit="bytes")
 
 
@@ -145,16 +142,13 @@ def _bounds_here(
     numbers: Mapping[str, Any], engine: Engine, places: Sequence[str]
 ) -> Iterator[Bound]:
     most, wanted = most_workers(), engine.options.workers
-    cure = f"Give {option('workers', most)}, or another {option('runner')}"
+    cure = f"Give --workers {most}, or another --runner"
     yield Bound("workers of this machine", wanted, most, cure, False)
     path = locate(next(filter(None, places), ".")).local_path()
     if path and not any(map(scheme_of, places)):
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         free, most_bytes = shutil.disk_usage(existing).free, numbers["bytes"]["most_at_once"]
-        cure = (
-            f"{existing} has no room: give a {option('temp_location')} and an "
-            f"{option('output')} that have"
-        )
+        cure = f"{existing} has no room: give a --temp-location and an --output that have"
         yield Bound("files on disk at once", most_bytes, free, cure, unit="bytes")
 
 
@@ -163,7 +157,7 @@ def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
     with without_folder(pipeline):
         build_dataset(pipeline, job)
         proto = describe(pipeline)
-    cure = f"Give fewer {option('num_shards')} or sources, or split the corpus into builds"
+    cure = "Give fewer --num-shards or sources, or split the corpus into builds"
     yield Bound("graph of the job", proto.ByteSize(), LARGEST_PIPELINE, cure, unit="bytes")
     for fault in find_faults(proto):
         if fault.place != WHOLE:
@@ -174,15 +168,15 @@ def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
 def _bounds_of_workers(numbers: Mapping[str, Any]) -> Iterator[Bound]:
     workers, counts = numbers["workers"], numbers["counts"]
     tasks, shards, longest = counts["tasks"], counts["shards"], numbers["longest_seconds"]
-    cure = f"Give {option('workers', tasks)}, a smaller {option('range_bytes')}, or smaller files"
+    cure = f"Give --workers {tasks}, a smaller --range-bytes, or smaller files"
     yield Bound("workers, a task each", workers, tasks, cure, False)
-    cure = f"Give {option('num_shards', workers)}, or fewer {option('workers')}"
+    cure = f"Give --num-shards {workers}, or fewer --workers"
     yield Bound("workers, a shard each", workers, shards, cure, False)
-    cure = f"Give a smaller {option('range_bytes')}"
+    cure = "Give a smaller --range-bytes"
     if counts["ranges"] == numbers["corpus"]["files"]:
         cure += ", or files that are smaller, or not compressed, as one worker reads a file"
     yield Bound("time of a task", longest["task"], _MOST_SECONDS, cure, False, "seconds")
-    cure = f"Give more {option('num_shards')}"
+    cure = "Give more --num-shards"
     yield Bound("time of a shard", longest["shard"], _MOST_SECONDS, cure, False, "seconds")
 
 

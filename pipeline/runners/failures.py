@@ -77,7 +77,7 @@ _FAULTS = (
         ),
         "memory ran out on a worker",
         "Give workers more memory, let fewer tasks run at once on each, or write more shards "
-        f"({option('num_shards')})",
+        "(--num-shards)",
     ),
     _Fault(
         re.compile(

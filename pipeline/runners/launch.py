@@ -109,8 +109,8 @@ class Launch:
     def _log_start(self, work: Work, workers: int) -> None:
         tasks, name = work.tasks, self.engine.name
         places: dict[str, list[str]] = {}
-        for name, path in self.engine.places:
-            places.setdefault(name, []).append(path)
+        for place, path in self.engine.places:
+            places.setdefault(place, []).append(path)
         counts = {"workers": workers, "bytes": work.bytes, "tasks": tasks}
         log_event(
             "run_started",

@@ -156,5 +156,5 @@ def test_a_tree_of_joins_gives_the_same_pool(
     for name in pools.ARRAYS:
         assert getattr(pool, name).tolist() == getattr(other, name).tolist()
     assert counts == other_counts
-    # The files of 30 tasks were joined to 15, 8, 4 and 2.
-    assert len(loaded) == 30 + 15 + 8 + 4
+    # The files of 30 tasks were loaded at once; or joined to 15, 8, 4 and 2, which were loaded.
+    assert len(loaded) == 30 + 30 + 15 + 8 + 4 + 2

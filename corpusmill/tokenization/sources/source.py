@@ -63,7 +63,7 @@ class SourceFile(NamedTuple):
             value = getattr(options, name)
             if value is not None and name not in applicable:
                 raise UserError(
-                    option(name, value),
+                    option(name, value, is_switch=False),
                     f"it is for a {kind}, and {option('tokenizer', self.name)} is a {form}",
                     "Leave it out",
                 )

@@ -16,7 +16,7 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.runners.runner import PipelineState
 
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.failures import JobCancelledError, raise_user_error
@@ -194,7 +194,7 @@ class FlinkWatch:
         if self._patience and time.monotonic() - self._moved > self._patience:
             raise FlinkJobError(
                 f"the job made no progress for {self._patience:g} seconds and was cancelled; "
-                f"{option('patience')} changes this limit"
+                "--patience changes this limit"
             )
 
 

@@ -214,7 +214,7 @@ def test_an_interrupt_is_not_a_failure_of_the_library(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("language", ["xx", "EN", "", "english"])
 def test_a_language_without_rules_is_refused_before_any_work(language: str) -> None:
     options = DocumentOptions(input_format="text", sentence_rule="split", language=language)
-    with pytest.raises(UserError, match=f"--language {language}".rstrip() + ": .*am, ar, .*zh"):
+    with pytest.raises(UserError, match=rf"--language {language}: .*am, ar, .*zh"):
         check_start(io.BytesIO(b"a"), "f", options)
 
 

@@ -76,7 +76,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "another": (lambda path: shutil.copy(path.with_name(OTHER), path), "bytes"),
     "flipped": (lambda path: flip_a_bit(path, 99), "differ from those that were written"),
     "a folder": (replace_by_a_folder, "missing"),
-    "a pipe": (replace_by_a_pipe, "missing"),
+    "a pipe": (replace_by_a_pipe, "it has 0 bytes"),
 }  # fmt: skip
 
 
