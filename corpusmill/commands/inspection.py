@@ -39,7 +39,7 @@ def inspect(command: Inspect, call: Call) -> int:
             of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
         drawn += of_split
-    origin = Origin(str(root), root.written_at(SUCCESS), commands_of(manifest))
+    origin = Origin(root.url, root.written_at(SUCCESS), commands_of(manifest))
     print_inspection(call.console, manifest, printed, report, origin)
     if page:
         page.write(render_page(manifest, drawn, report, origin).encode())

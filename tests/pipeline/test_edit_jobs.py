@@ -189,7 +189,7 @@ def test_what_was_removed_is_recorded_and_not_added_again(
 
 
 def test_documents_of_all_generations(
-    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
+    articles: Path, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     growing = Growing(tmp_path / "out", wordpiece, _SHARE)
     growing.build(articles)
