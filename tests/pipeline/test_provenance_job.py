@@ -81,9 +81,9 @@ def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     for name in ("text", "records"):
         (folder / name / "more").mkdir(parents=True)
     (folder / "text" / "a.txt").write_text("".join(lines[:200]))
-    (folder / "text" / "more" / "b.txt").write_text("".join(lines[200:]))
+    (folder / "text" / "more" / "b.txt").write_text("".join(lines[200:326]))
     (folder / "records" / "a.jsonl").write_bytes(as_json_lines(documents[:60]))
-    (folder / "records" / "more" / "b.jsonl").write_bytes(as_json_lines(documents[60:]))
+    (folder / "records" / "more" / "b.jsonl").write_bytes(as_json_lines(documents[60:80]))
     return {name: folder / name for name in ("text", "records")}
 
 

@@ -44,10 +44,10 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A third of the sample, with rejects."""
+    """A sixth of the sample, with rejects."""
     text = tmp_path_factory.mktemp("corpus") / "text"
     lines = sample.read_bytes().splitlines(keepends=True)
-    text.write_bytes(b"".join([b"Not \xff text .\n", *lines[:180], b"Nor is \xff this .\n"]))
+    text.write_bytes(b"".join([b"Not \xff text .\n", *lines[:100], b"Nor is \xff this .\n"]))
     return text
 
 
