@@ -1,6 +1,6 @@
 """Named pipes where files are expected: one message, and nobody waits for them.
 
-Those in the place of an input or a tokenizer are in tests/pipeline/preparation/test_inputs.py,
+Those in the place of an input or a tokenizer are in tests/pipeline/recipe/test_inputs.py,
 those of a data set's files in tests/corpusmill.
 """
 
