@@ -10,9 +10,9 @@ from typing import NamedTuple
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
-
-# They enclose a mention of an option in a message, and no text of a user's holds them.
+# They enclose a mention of an option in a message.
 _BEGIN, _IS, _END = "\ue000", "\ue001", "\ue002"
+_MARKS = str.maketrans("", "", _BEGIN + _IS + _END)
 _UNSAID = object()
 
 
@@ -61,7 +61,9 @@ def option(
 
 
 def _mark(mention: Mention) -> str:
-    return f"{_BEGIN}{_IS.join(map(str, mention))}{_END}"
+    # A value may hold any character.
+    parts = (str(part).translate(_MARKS) for part in mention)
+    return f"{_BEGIN}{_IS.join(parts)}{_END}"
 
 
 def spell(text: str, spelling: Spelling) -> str:
@@ -70,8 +72,11 @@ def spell(text: str, spelling: Spelling) -> str:
     pieces = [first]
     for piece in rest:
         mention, _, after = piece.partition(_END)
-        name, words, literal, is_flag = mention.split(_IS)
-        pieces += [spelling(Mention(name, words, literal, is_flag == "True")), after]
+        match mention.split(_IS):
+            case [name, words, literal, is_flag]:
+                pieces += [spelling(Mention(name, words, literal, is_flag == "True")), after]
+            case _:  # a text of the user's holds the mark
+                pieces.append(_BEGIN + piece)
     return "".join(pieces)
 
 

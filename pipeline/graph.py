@@ -8,6 +8,14 @@ With --drop-duplicates each task first gets a list of the documents that it leav
 (`transforms.corpus.duplicates`); with --append it gets another one, of those that the data set
 holds (`transforms.corpus.known_texts`). The corpus is tokenized once; documents travel to the
 shards as token ids, and a shard builds all of its examples itself.
+
+The stages that measure a corpus in one pass.
+
+    plan ─ read ─┬─ tokenize ─┬─ measure tokens ─┐
+                 │            └─ sample ─────────┼─ collect: build the sample, scale it
+                 └─ measure text ────────────────┘
+
+All stages but the last are fused. Only temporary files and the numbers are written.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,9 @@
-"""The table of commands, and where each one is; nothing that is slow is imported for it."""
+"""The table of commands, and where each one is; nothing that is slow is imported for it.
+
+What an objective's command builds, read from the source of its options without running it.
+
+To import all objectives takes a second; the list of all commands is there at once.
+"""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence

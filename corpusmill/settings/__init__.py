@@ -1,8 +1,7 @@
 """Options: declared once, in dataclasses, and given on a command line, in a file, or in Python.
 
 - `options`: the options of a dataclass one by one, with their types, defaults and texts.
-- `values`: the value of an option, from words or from an object.
-- `words`: what a command line gives.
+- `values`: the value of an option, from words of a command line or from an object.
 - `files`: what a file of YAML or TOML gives.
 - `filling`: from values by name to the dataclass.
 """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.errors import PanicError, UserError, catch_panics, printable
+from corpusmill.errors import Mention, PanicError, UserError, catch_panics, option, printable
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from tests.conftest import CHECKOUT
@@ -33,6 +33,32 @@ def test_what_could_steer_a_terminal_becomes_escapes(text: str, shown: str) -> N
     assert printable(text) == shown
     assert json.loads(f'"{shown}"') == text
     assert printable(shown) == shown
+
+
+def as_keyword(mention: Mention) -> str:
+    return f"{mention.name}={mention.literal}" if mention.literal else mention.name
+
+
+def test_a_mentioned_option_is_spelled_by_what_shows_the_message() -> None:
+    both = f"{option('keep_fields', ('url', 'id'))} {option('wait', False)}"
+    error = UserError(both, "they are not wanted", f"Leave {option('wait')} out")
+    error.add_note(f"Add {option('resume', True)}")
+    assert str(error) == "--keep-fields url id --no-wait: they are not wanted. Leave --wait out."
+    spelled = error.spelled(as_keyword)
+    assert str(spelled) == (
+        "keep_fields=('url', 'id') wait=False: they are not wanted. Leave wait out."
+    )
+    assert spelled.__notes__ == ["Add resume=True"]
+    other = error.renamed("keep_fields", lambda words: option("suffixes", words))
+    assert other.value == "--suffixes url id --no-wait"
+
+
+@pytest.mark.parametrize("foreign", ["\ue000", "a\ue001b", "\ue000x\ue002", "\ue002\ue000\ue001"])
+def test_no_text_of_a_user_is_taken_for_a_mention(foreign: str) -> None:
+    error = UserError(option("input", foreign), f"{foreign} is not there", "Name another")
+    assert error.cause == f"{foreign} is not there"
+    assert error.value.startswith("--input ")
+    assert str(error.spelled(as_keyword)).startswith("input='")
 
 
 def test_a_panic_is_caught_as_an_exception() -> None:

@@ -7,6 +7,10 @@ The corpus is read twice, first to hash its documents. All else then sees only t
 are kept, and a second reading costs a small part of what tokenizing all duplicates would. Hashes
 and ids go through files, like documents on their way to shards; a task gets references to the ids
 that it must drop.
+
+The steps in which the documents of a task are dropped before they are compared with known ones.
+
+Both readings of a task, the one that lists its digests and the one that tokenizes it, take them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -9,6 +9,11 @@ What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exact
   then includes it.
 - "spaced": a word with the space before it, as in byte-level tokenizers. If the space follows other
   white space, the words on both sides are one unit.
+
+Units of text read in words of 8 bytes, and hashed, in compiled loops.
+
+The last word of a unit is filled up with spaces and holds at least one, so that no unit's words
+begin another's: "ab" is one word, "abcdefgh" is two.
 """
 
 from collections.abc import Callable
