@@ -1,26 +1,16 @@
 """Rows of several documents, which `pack` combines and masks: full sentences, packed rows.
 
-The ends of documents joined into full examples, in bounded memory: RoBERTa's FULL-SENTENCES.
-
-Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document
-continues with sentences of another one, after an extra [SEP]. Rows are pieces of documents
-(`corpusmill.objectives.combined_rows`) in their final order. Full pieces are complete
-examples; the last pieces of documents are joined in that order, and one that does not fit continues
-in the next example, at the start of a sentence.
-
-Examples of whole sentences without pairs, as RoBERTa is trained.
-
-Source: RoBERTa (Liu et al. 2019, section 4.2) and the break modes of fairseq's TokenBlockDataset.
-DOC-SENTENCES (`complete_doc`): whole sentences of one document, as many as fit. FULL-SENTENCES
-(`complete`): the rest at the end of a document is continued with another document after an extra
-[SEP].
+Examples of whole sentences without pairs, as RoBERTa is trained. Source: Liu et al. 2019, section
+4.2, and the break modes of fairseq's TokenBlockDataset. DOC-SENTENCES (`complete_doc`): whole
+sentences of one document, as many as fit. FULL-SENTENCES (`complete`): the rest at the end of a
+document is continued with another document after an extra [SEP].
 
 First, a document is cut into *pieces*: whole sentences up to the room of an example, with a
 sentence longer than the room cut into several. All pieces of a document except its last are full,
-so that they are complete examples, which can be sorted into any order; the last pieces are joined
-by `corpusmill.objectives.combined_rows`. The paper goes through all documents in a row,
-and so begins most of them in the middle of an example; here only the ends of documents share
-examples.
+so that they are complete examples, which can be sorted into any order. The last pieces are joined
+in that order, in bounded memory; one that does not fit continues in the next example, at the start
+of a sentence. The paper goes through all documents in a row, and so begins most of them in the
+middle of an example; here only the ends of documents share examples.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

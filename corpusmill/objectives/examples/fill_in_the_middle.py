@@ -13,10 +13,6 @@ three parts are tokenized separately. The end-of-text token is the caller's.
 
 Static examples move the middles of documents; windows of a stream are rearranged when they are
 loaded, each text of a window by itself (the paper's context level).
-
-Where documents are cut to fill in the middle: the random draws.
-
-`corpusmill.objectives.examples.fill_in_the_middle` has the source, and what is made of the cuts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -21,15 +21,14 @@ a document), its second segment is empty and it counts as in order.
 Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
 
 Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
-without `random_next_sentence`. The article's pairs
-(`corpusmill.objectives.examples.sentence_pairs`) differ in two things: its chunks include the
-sentence after the one that reaches the target, and its random segment is empty where the first
+without `random_next_sentence`. The article's pairs differ in two things: its
+chunks include the sentence after the one that reaches the target, and its random segment is empty where the first
 segment reaches the target. Here a random segment always has a sentence at least, so that a second
 segment is empty only where there is no other document.
 
 ALBERT switches the segments half of the time, and draws a random document only for a chunk of one
-sentence; both have label 1. Today's pairs of `sentence-order`
-(`corpusmill.objectives.examples.sentence_pairs`) cut such a sentence in two instead.
+sentence; both have label 1. The pairs of `sentence-order` above cut such
+a sentence in two instead.
 
 One thing differs, on purpose: a random segment never comes from the pair's own document. The
 originals draw up to ten times, and then take even that one.
@@ -302,7 +301,7 @@ IS_SWITCHED = IS_RANDOM
 def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """Return how many sentences from `begin` on reach `target_length`, or are left.
 
-    This is one fewer than `corpusmill.objectives.examples.sentence_pairs.scan_chunk` takes:
+    This is one fewer than `scan_chunk` takes:
     ALBERT stops at the sentence that reaches the target, the article after the next one.
     """
     stop = begin + 1
@@ -346,9 +345,8 @@ def draw_ordered_pairs(documents: Documents, seed: int, repeat: int, rule: PairR
         rule: how long pairs are.
 
     Returns:
-        int64[pairs, 9], the columns of
-        `corpusmill.objectives.examples.sentence_pairs.draw_pairs`: FIRST is the segment that
-        an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
+        int64[pairs, 9], the columns of `draw_pairs`: FIRST is the segment that an example
+        begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
         in the document.
 
     Example:

@@ -7,8 +7,8 @@ Byte-level BPE in compiled loops: the bytes of each piece of a text merged to id
 
 Merging is that of Sennrich et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all
 neighbours that can be joined, those of the lowest rank first, the leftmost of them first. Merging
-begins with characters, or their first bytes, where that is known to give the same
-(`corpusmill.tokenization.compiled.byte_level_bpe`); pieces that are tokens are not merged
+begins with characters, or their first bytes, where that is known to give the same;
+pieces that are tokens are not merged
 (`corpusmill.tokenization.compiled.byte_level_pieces`).
 
 Characters, and first bytes of them, with which the merging of byte-level BPE may begin.

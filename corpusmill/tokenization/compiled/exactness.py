@@ -6,9 +6,7 @@ each to its model. For ids(a + b) = ids(a) + ids(b) to hold wherever a text is c
 step must treat both sides separately, and in the same way as within a whole text. Only steps that
 are known to do so are accepted.
 
-Texts of many lines cut at line breaks, where that leaves the ids the same.
-
-`corpusmill.tokenization.compiled.exactness` chooses the rule for a tokenizer.
+Texts of many lines are cut at line breaks, where that leaves the ids the same.
 """
 
 from collections.abc import Iterator
