@@ -21,8 +21,8 @@ a document), its second segment is empty and it counts as in order.
 Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
 
 Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
-without `random_next_sentence`. The article's pairs differ in two things: its
-chunks include the sentence after the one that reaches the target, and its random segment is empty where the first
+without `random_next_sentence`. The article's pairs differ in two things: its chunks include the
+sentence after the one that reaches the target, and its random segment is empty where the first
 segment reaches the target. Here a random segment always has a sentence at least, so that a second
 segment is empty only where there is no other document.
 

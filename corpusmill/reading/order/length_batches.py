@@ -1,7 +1,8 @@
 """Batches of samples of similar length, so that little of them is padding.
 
 Samples are taken in pools of many consecutive ones, sorted by length within the pool, and cut into
-batches of one size or of limited tokens. The larger the pool, the less padding; beyond some hundred batches there is little left to gain.
+batches of one size or of limited tokens. The larger the pool, the less padding; beyond some hundred
+batches there is little left to gain.
 """
 
 from dataclasses import dataclass, field

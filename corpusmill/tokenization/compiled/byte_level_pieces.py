@@ -1,8 +1,9 @@
 """Text broken into pieces in compiled loops, as byte-level BPE does before merging.
 
-The pieces are those of the regular expressions below. Each expression is written exactly as in tokenizer.json files, which are recognized by it. (The
-tiktoken library writes some of them in a way that means something else to the tokenizers library,
-whose regular expressions read {1,3}+ and $ differently.)
+The pieces are those of the regular expressions below. Each expression is written exactly as in
+tokenizer.json files, which are recognized by it. (The tiktoken library writes some of them in a way
+that means something else to the tokenizers library, whose regular expressions read {1,3}+ and $
+differently.)
 
 A hash table of pairs of numbers in compiled loops.
 
