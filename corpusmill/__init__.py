@@ -46,7 +46,7 @@ from corpusmill.lazy_names import lazy_names
 if TYPE_CHECKING:
     from corpusmill.corpus.batches import Reject as Reject
     from corpusmill.corpus.reject_lines import read_rejects as read_rejects
-    from corpusmill.dataset.verify import verify as verify
+    from corpusmill.dataset.check_data_set import verify as verify
     from corpusmill.errors import UserError as UserError
     from corpusmill.job import build as build
     from corpusmill.job import drop as drop
@@ -87,7 +87,7 @@ else:
         {
             "corpusmill.corpus.batches": "Reject",
             "corpusmill.corpus.reject_lines": "read_rejects",
-            "corpusmill.dataset.verify": "verify",
+            "corpusmill.dataset.check_data_set": "verify",
             "corpusmill.errors": "UserError",
             "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
             "corpusmill.objectives.bert": "BertOptions",

@@ -64,29 +64,29 @@ if TYPE_CHECKING:
     from corpusmill.corpus.batches import DocumentBatch as DocumentBatch
     from corpusmill.corpus.batches import FileRange as FileRange
     from corpusmill.corpus.batches import ReadCounts as ReadCounts
+    from corpusmill.corpus.document_options import DocumentOptions as DocumentOptions
     from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
-    from corpusmill.corpus.options import DocumentOptions as DocumentOptions
-    from corpusmill.corpus.records.documents import RecordCollector as RecordCollector
-    from corpusmill.formats.options import OutputOptions as OutputOptions
+    from corpusmill.corpus.records.record_documents import RecordCollector as RecordCollector
+    from corpusmill.formats.output_options import OutputOptions as OutputOptions
     from corpusmill.formats.shard_format import Columns as Columns
     from corpusmill.formats.shard_format import ShardFormat as ShardFormat
     from corpusmill.formats.shard_format import ShardWriter as ShardWriter
     from corpusmill.formats.shard_format import Sinks as Sinks
     from corpusmill.formats.shard_format import Sources as Sources
     from corpusmill.objectives.columns import SPANS as SPANS
-    from corpusmill.objectives.documents import measure_sentences as measure_sentences
-    from corpusmill.objectives.documents import unpack_documents as unpack_documents
-    from corpusmill.objectives.examples.spans import cut_lists as cut_lists
-    from corpusmill.objectives.examples.spans import join_lists as join_lists
-    from corpusmill.objectives.examples.spans import locate_stretches as locate_stretches
-    from corpusmill.objectives.examples.spans import single_spans as single_spans
-    from corpusmill.objectives.examples.spans import span_lists as span_lists
+    from corpusmill.objectives.examples.row_spans import cut_lists as cut_lists
+    from corpusmill.objectives.examples.row_spans import join_lists as join_lists
+    from corpusmill.objectives.examples.row_spans import locate_stretches as locate_stretches
+    from corpusmill.objectives.examples.row_spans import single_spans as single_spans
+    from corpusmill.objectives.examples.row_spans import span_lists as span_lists
     from corpusmill.objectives.examples.windows import cut_windows as cut_windows
     from corpusmill.objectives.masking.masked_lm import Masker as Masker
     from corpusmill.objectives.objective import Objective as Objective
     from corpusmill.objectives.objective import Repeat as Repeat
-    from corpusmill.objectives.options import ObjectiveOptions as ObjectiveOptions
-    from corpusmill.objectives.options import Preset as Preset
+    from corpusmill.objectives.objective_options import ObjectiveOptions as ObjectiveOptions
+    from corpusmill.objectives.objective_options import Preset as Preset
+    from corpusmill.objectives.tokenized_documents import measure_sentences as measure_sentences
+    from corpusmill.objectives.tokenized_documents import unpack_documents as unpack_documents
     from corpusmill.reading.collate.padding import CollatorOptions as CollatorOptions
     from corpusmill.reading.collate.padding import Padding as Padding
     from corpusmill.reading.collate.padding import attention_mask as attention_mask
@@ -113,19 +113,19 @@ else:
             "corpusmill.arrays.randomness": "derive_keys draw purpose_of to_below to_uniform",
             "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts",
             "corpusmill.corpus.input_formats": "CorpusFormat",
-            "corpusmill.corpus.options": "DocumentOptions",
-            "corpusmill.corpus.records.documents": "RecordCollector",
-            "corpusmill.formats.options": "OutputOptions",
+            "corpusmill.corpus.document_options": "DocumentOptions",
+            "corpusmill.corpus.records.record_documents": "RecordCollector",
+            "corpusmill.formats.output_options": "OutputOptions",
             "corpusmill.formats.shard_format": "Columns ShardFormat ShardWriter Sinks Sources",
             "corpusmill.objectives.columns": "SPANS",
-            "corpusmill.objectives.documents": "measure_sentences unpack_documents",
-            "corpusmill.objectives.examples.spans": (
+            "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",
+            "corpusmill.objectives.examples.row_spans": (
                 "cut_lists join_lists locate_stretches single_spans span_lists"
             ),
             "corpusmill.objectives.examples.windows": "cut_windows",
             "corpusmill.objectives.masking.masked_lm": "Masker",
             "corpusmill.objectives.objective": "Objective Repeat",
-            "corpusmill.objectives.options": "ObjectiveOptions Preset",
+            "corpusmill.objectives.objective_options": "ObjectiveOptions Preset",
             "corpusmill.reading.collate.padding": (
                 "CollatorOptions Padding attention_mask pad refuse_others"
             ),

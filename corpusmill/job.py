@@ -15,7 +15,7 @@ from corpusmill.console.shown_reports import CorpusReport
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.tokenization.training.trained import TrainedTokenizer
 

@@ -21,9 +21,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from corpusmill.commands.build_command import list_flags
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.testing import small_tokenizer
 

@@ -23,10 +23,10 @@ from functools import partial
 
 import apache_beam as beam
 
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective

@@ -20,15 +20,15 @@ from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.manifest_entries import Counts, add_all, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.provenance.documents import DocumentsWriter
-from corpusmill.provenance.spans import SpansWriter
+from corpusmill.provenance.documents_table import DocumentsWriter
+from corpusmill.provenance.spans_table import SpansWriter
 from transforms.coders import NamedOutputs
 from transforms.corpus.pool import map_pool
 from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile

@@ -19,7 +19,7 @@ from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_disti
 from corpusmill.corpus.batches import document_id
 from corpusmill.dataset.accounting import name_of_source
 from corpusmill.layout.placement import Layout
-from corpusmill.objectives.documents import unpack_documents
+from corpusmill.objectives.tokenized_documents import unpack_documents
 
 COUNTS, SKETCHES = "counts", "sketches"
 Count = tuple[str, int]

@@ -16,6 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.dataset.accounting import split_distributions
+from corpusmill.dataset.check_data_set import Totals
 from corpusmill.dataset.file_checks import (
     Problem,
     Task,
@@ -26,7 +27,6 @@ from corpusmill.dataset.file_checks import (
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import as_mapping, from_mapping
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.verify import Totals
 from corpusmill.errors import UserError
 from corpusmill.location import Location
 from transforms.coders import NamedOutputs

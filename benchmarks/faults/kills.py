@@ -24,7 +24,7 @@ import psutil
 
 from benchmarks.builds import CHECKOUT, SAMPLE, remove
 from benchmarks.console import CONSOLE, make_parser
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 
 _NAMES_OF_A_RUN = ("_RUNNING", "_temporary-")

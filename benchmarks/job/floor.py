@@ -24,9 +24,9 @@ from benchmarks.builds import read_local
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.commands.command_line import parse
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
-from corpusmill.formats.options import OutputOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools

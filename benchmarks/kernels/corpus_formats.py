@@ -23,8 +23,8 @@ from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import median_ratio, take_turns, time_call
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 
 _AVRO_SCHEMA = {
     "type": "record",

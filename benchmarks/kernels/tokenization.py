@@ -31,8 +31,8 @@ from benchmarks.synthetic.corpus import write_corpus
 from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer

@@ -42,7 +42,7 @@ from corpusmill.tokenization.training.merges import (
     write_symbols,
 )
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
 _NAMES = {

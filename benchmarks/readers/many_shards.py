@@ -33,7 +33,7 @@ from benchmarks.builds import FOLDER, MEGABYTE, SAMPLE, make_tokenizer
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import measure
 from corpusmill import DataSet, Loader, make_batches
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, Shard, Split, shard_name
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.dataset.manifest_json import encode, seal

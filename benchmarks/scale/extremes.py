@@ -31,7 +31,7 @@ from benchmarks.console import CONSOLE, make_parser, print_table, report
 from benchmarks.measure import Measurement, measure
 from benchmarks.scale import extreme_corpora as corpora
 from benchmarks.synthetic.corpus import write_corpus
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from pipeline.recipe.inputs import choose_format, list_inputs
 from pipeline.recipe.probe import read_probe
 

@@ -30,7 +30,7 @@ from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
-from corpusmill.provenance.documents import GROUP_DOCUMENTS, DocumentsWriter, documents_schema
+from corpusmill.provenance.documents_table import GROUP_DOCUMENTS, DocumentsWriter, documents_schema
 
 _SMALL, _LARGE = "few documents", "all documents"
 _DRIVER_MIB, _SECONDS_A_MILLION = 512, 0.22

@@ -30,8 +30,8 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.layout.placement import Layout
 from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.location import locate
-from corpusmill.provenance.documents import DocumentsWriter
-from corpusmill.provenance.spans import SpansWriter
+from corpusmill.provenance.documents_table import DocumentsWriter
+from corpusmill.provenance.spans_table import SpansWriter
 from corpusmill.reading.data_set import DataSet
 
 _PASSES, _ROWS_PER_PASS, _DOCUMENT_BYTES, _DOCUMENT_TOKENS = 10, 5, 5000, 1000

@@ -48,7 +48,7 @@ class Role(StrEnum):
         FIRST_LENGTH: the tokens of the first segment, between two special tokens; built, but not
             written, as SEGMENTS are derived from it.
         SPANS: the documents and tokens that the row is made of, three numbers for each span
-            (`corpusmill.objectives.examples.spans`); built, but not written.
+            (`corpusmill.objectives.examples.row_spans`); built, but not written.
         VALUE: one number or list per row, of another meaning.
     """
 

@@ -161,7 +161,7 @@ def _finish(value: np.uint64) -> np.uint64:
     return value ^ (value >> _S33)
 
 
-# The columns of the table of documents, beside kept fields (`corpusmill.provenance.documents`).
+# Columns of the table of documents beside kept fields (`corpusmill.provenance.documents_table`).
 DOCUMENT_COLUMNS = ("document", "length", "tokens", "digest")
 LENGTH = pa.field("length", pa.uint64())
 DIGEST = pa.field("digest", pa.uint64())

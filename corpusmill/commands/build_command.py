@@ -6,12 +6,12 @@ from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import Generation
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 

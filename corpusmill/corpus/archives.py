@@ -22,10 +22,10 @@ from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
-from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.records.documents import RecordCollector
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
+from corpusmill.corpus.records.record_documents import RecordCollector
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
 
 # Members up to this size are read at once.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import text_facts
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 
 # A longer detail of a reject is cut: it may quote names of any length.

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from corpusmill.corpus.archives import read_tar
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.registry import FORMATS
@@ -18,7 +18,7 @@ from corpusmill.corpus.tables.arrow import ArrowTable
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
 from corpusmill.corpus.tables.table import Table, TableStream
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
 
 

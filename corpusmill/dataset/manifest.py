@@ -26,7 +26,7 @@ from msgspec import Meta, Struct, convert
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest_entries import CorpusEntry, Number, Provenance, Removal, SourceName
 from corpusmill.formats import shard_names
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import ShardFormat
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.tokenizer_file import (

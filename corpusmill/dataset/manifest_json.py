@@ -27,7 +27,7 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.dataset.manifest_entries import CorpusEntry, Number
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import MissingPackageError
 from corpusmill.tokenization.tokenizer_file import ROLES

@@ -18,7 +18,7 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Group, Sinks
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import Compression, OutputOptions, Padding
+from corpusmill.formats.output_options import Compression, OutputOptions, Padding
 
 Columns = tuple[Column, ...]
 

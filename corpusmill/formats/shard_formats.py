@@ -1,6 +1,6 @@
 """The table of all file formats of shards, each imported when it is needed."""
 
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat
 from corpusmill.plugins import Plugins
 
@@ -15,8 +15,8 @@ FORMATS: Plugins[ShardFormat] = Plugins(
     "corpusmill.output_formats",
     "output_format",
     {
-        "parquet": "corpusmill.formats.parquet.shards:ParquetFormat",
-        "tfrecord": "corpusmill.formats.tfrecord.shards:TFRecordFormat",
+        "parquet": "corpusmill.formats.parquet.parquet_format:ParquetFormat",
+        "tfrecord": "corpusmill.formats.tfrecord.tfrecord_format:TFRecordFormat",
         "avro": "corpusmill.formats.avro:AvroFormat",
         "megatron": "corpusmill.formats.token_files:MegatronFormat",
         "nanogpt": "corpusmill.formats.token_files:NanogptFormat",

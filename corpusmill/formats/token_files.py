@@ -35,7 +35,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 # The most tokens of a batch that is read, unless a single row has more.

@@ -27,7 +27,7 @@ from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_distinct
 from corpusmill.dataset.manifest_entries import add_all, weigh
 from corpusmill.dataset.shards import write_shard
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.inspection.corpus_measures import Histogram
 from corpusmill.layout.length_bins import cut_lengths

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from corpusmill.arrays.columns import Role, column_of
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.accounting import count_copied_tokens, count_copies, measure_rejects
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import weigh

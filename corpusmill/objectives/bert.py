@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
@@ -31,7 +31,7 @@ from corpusmill.objectives.examples.packing import pack_pieces_closely
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
 from corpusmill.objectives.objective import Repeat
-from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import BERT_PRESETS
 from corpusmill.tokenization.tokenizer_file import Vocabulary, marked_dtype
 

@@ -22,7 +22,6 @@ from corpusmill.objectives.columns import (
     SWITCHED_OR_RANDOM_LABEL,
     boundary_column,
 )
-from corpusmill.objectives.documents import Documents, measure_sentences, unpack_documents
 from corpusmill.objectives.examples import sentence_pairs as pairing
 from corpusmill.objectives.examples.packing import mark_pieces
 from corpusmill.objectives.examples.pair_rows import (
@@ -30,9 +29,10 @@ from corpusmill.objectives.examples.pair_rows import (
     assemble_pairs,
     locate_segments,
 )
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
 from corpusmill.objectives.examples.sentence_pairs import draw_google_pairs, draw_ordered_pairs
-from corpusmill.objectives.examples.spans import locate_stretches, single_spans, span_lists
 from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, continues_of, ids_of, mark
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences", "packed"]

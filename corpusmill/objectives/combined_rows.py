@@ -22,10 +22,10 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.columns import SPANS
-from corpusmill.objectives.documents import Documents
-from corpusmill.objectives.examples.spans import cut_lists
+from corpusmill.objectives.examples.row_spans import cut_lists
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.tokenized_documents import Documents
 
 # The special tokens of a piece, [CLS] and [SEP]; each further document of an example adds a [SEP].
 NUM_SPECIAL = 2

@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.corpus.options import DocumentOptions, DocumentRule
+from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives.columns import FIRST_LENGTH, SPANS, segment_column, token_column
-from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
-from corpusmill.objectives.examples.spans import locate_stretches, span_lists
+from corpusmill.objectives.examples.row_spans import locate_stretches, span_lists
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ELECTRA_PRESETS
+from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import SentenceObjective, further_columns
 from corpusmill.objectives.columns import (
@@ -42,7 +42,7 @@ from corpusmill.objectives.masking.masked_lm import all_ids_but
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words
 from corpusmill.objectives.objective import Repeat
-from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ERNIE_PRESETS
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 

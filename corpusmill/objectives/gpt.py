@@ -29,10 +29,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
-from corpusmill.objectives.documents import Documents, unpack_documents
 from corpusmill.objectives.examples import fill_in_the_middle as fim
 from corpusmill.objectives.examples.fill_in_the_middle import (
     ADDED,
@@ -41,11 +40,12 @@ from corpusmill.objectives.examples.fill_in_the_middle import (
     rearrange,
 )
 from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
-from corpusmill.objectives.examples.spans import cut_spans, span_lists
+from corpusmill.objectives.examples.row_spans import cut_spans, span_lists
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import GPT_PRESETS
+from corpusmill.objectives.tokenized_documents import Documents, unpack_documents
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 

@@ -5,7 +5,7 @@ A preset says how rows are made, not which text or tokenizer they are made of.
 
 from collections.abc import Mapping
 
-from corpusmill.objectives.options import Preset
+from corpusmill.objectives.objective_options import Preset
 
 _DYNAMIC = {"mask": "dynamic", "max_predictions_per_seq": None, "duplicates": 1}
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import POOL, derive_keys
-from corpusmill.objectives.documents import Documents, unpack_documents
+from corpusmill.objectives.tokenized_documents import Documents, unpack_documents
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from corpusmill.plugins import Plugins
 
 if TYPE_CHECKING:
-    from corpusmill.objectives.options import ObjectiveOptions
+    from corpusmill.objectives.objective_options import ObjectiveOptions
 
 
 def _adapt(value: object) -> "type[ObjectiveOptions] | None":
     # Imported here because the list of all commands needs the names alone, at once.
-    from corpusmill.objectives.options import ObjectiveOptions  # noqa: PLC0415
+    from corpusmill.objectives.objective_options import ObjectiveOptions  # noqa: PLC0415
 
     if not (isinstance(value, type) and issubclass(value, ObjectiveOptions)):
         return None

@@ -29,7 +29,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.arrays.randomness import derive_keys, purpose_of
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
@@ -46,12 +46,12 @@ from corpusmill.objectives.denoising import (
     fit_tokens,
     sentinel_roles,
 )
-from corpusmill.objectives.documents import measure_sentences, unpack_documents
-from corpusmill.objectives.examples.spans import cut_lists, locate_stretches, single_spans
+from corpusmill.objectives.examples.row_spans import cut_lists, locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import T5_PRESETS
+from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 # The tokens of the longest piece of a document, and how many pieces are joined.

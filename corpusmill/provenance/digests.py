@@ -11,7 +11,7 @@ from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsTable, Ids
+from corpusmill.provenance.documents_table import DocumentsTable, Ids
 from corpusmill.provenance.store import OriginStore
 
 # A filter of 32 MB, which a tenth of others passes where 30 million digests were added.

@@ -126,7 +126,7 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
         open_file: opens the file.
         file: the whole file.
         wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
-            of the table of documents (`corpusmill.provenance.documents`).
+            of the table of documents (`corpusmill.provenance.documents_table`).
 
     Yields:
         Rows of TEXT_SCHEMA, ascending by id, none of them empty.

@@ -89,7 +89,7 @@ class RowOrigin:
 
 
 def records_of(table: pa.Table) -> Iterator[DocumentRecord]:
-    """Yield the documents of a table (`corpusmill.provenance.documents`)."""
+    """Yield the documents of a table (`corpusmill.provenance.documents_table`)."""
     for row in table.to_pylist():
         document, length, tokens, digest = (row.pop(name) for name in DOCUMENT_COLUMNS)
         fields = {name: value for name, value in row.items() if value is not None}

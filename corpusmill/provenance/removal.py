@@ -11,8 +11,8 @@ from corpusmill.arrays.distinct import are_among
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import removal_name
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, Ids
-from corpusmill.provenance.spans import Integers, SpansFile, SpansWriter
+from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
+from corpusmill.provenance.spans_table import Integers, SpansFile, SpansWriter
 
 Flags = npt.NDArray[np.bool_]
 

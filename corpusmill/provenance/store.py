@@ -16,17 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import piece_bits
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsTable, Ids
+from corpusmill.provenance.documents_table import DocumentsTable, Ids
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.spans import Integers, Spans, SpansFile
+from corpusmill.provenance.spans_table import Integers, Spans, SpansFile
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -245,7 +245,7 @@ class OriginStore:
         return _renumber(found, generation.first_id)
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Yield the documents of a split, some at a time (`corpusmill.provenance.documents`).
+        """Yield the documents of a split, some at a time (`corpusmill.provenance.documents_table`).
 
         Args:
             split: name of the split.

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.objectives.registry import OBJECTIVES

@@ -17,10 +17,10 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetIn
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
 from corpusmill.dataset.card import render_card
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError, first_line, option
 from corpusmill.hub import (
     LOGIN,

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.columns import ANY_LENGTH
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location, locate, refuse_special
 from corpusmill.reading.cache.pieces import PieceLimits, cut_shards

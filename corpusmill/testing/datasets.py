@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.reject_lines import to_line
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.manifest_entries import (
@@ -30,12 +30,12 @@ from corpusmill.dataset.manifest_entries import (
 )
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.shards import write_shard
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.encoding import encode_documents

@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import arrow_schema
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import guess_format, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Columns
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import sort_rows
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, write_dataset
 from corpusmill.testing.samples import small_text
 from corpusmill.tokenization.tokenizer_file import TokenizerFile

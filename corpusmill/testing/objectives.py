@@ -24,16 +24,16 @@ from corpusmill.arrays.columns import (
     tokens_of,
 )
 from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import add_all, as_mapping, recount
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.dataset.shards import read_shard
-from corpusmill.dataset.verify import verify
-from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.layout.sorting import sort_rows
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.cache.unpacking import check_rows, unpack_batch
 from corpusmill.reading.collate.collators import collator_for

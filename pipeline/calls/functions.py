@@ -17,7 +17,7 @@ from corpusmill.commands.command import Call
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.findings import find
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from pipeline.calls.given_input import read_input
 from pipeline.calls.keywords import as_keyword, fill_command, in_python
 from pipeline.commands.builds import FORMAT_NAMES

@@ -9,7 +9,7 @@ from typing import Any, is_typeddict
 
 from corpusmill.console.outcomes import blame_system
 from corpusmill.errors import Mention, UserError, option, spell
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.filling import fill
 from corpusmill.settings.options import Choices, groups_of, options_of

@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any, Literal, TypeVar, cast
 
 from corpusmill.commands.command import Command
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.options import Choices, options_of
 from pipeline.recipe.build_options import Build, BuildOptions

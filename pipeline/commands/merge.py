@@ -6,7 +6,7 @@ from typing import Literal
 from corpusmill.commands.command import Command
 from corpusmill.settings.options import Positionals
 from pipeline.console.run_log import LogOptions
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from corpusmill.commands.command import Command
 from pipeline.commands.builds import FORMAT_NAMES, make_commands
-from pipeline.planning.options import PlanOptions
+from pipeline.planning.plan_options import PlanOptions
 
 COMMAND = Command(
     PlanOptions,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from corpusmill.commands.command import Command
 from corpusmill.settings.options import Positional
 from pipeline.console.run_log import LogOptions
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)

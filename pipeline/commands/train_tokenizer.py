@@ -5,12 +5,12 @@ from typing import Literal, TypedDict
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.commands.command import Command
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
-from pipeline.options import RunOptions, parse_size
+from pipeline.job_options import RunOptions, parse_size
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.location import Location
 from corpusmill.provenance.digests import find_shared, list_tables
-from corpusmill.provenance.documents import Ids
+from corpusmill.provenance.documents_table import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.output import find_files_of

@@ -14,7 +14,7 @@ from corpusmill.dataset.joining import follow, join_manifests
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsWriter, Ids
+from corpusmill.provenance.documents_table import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
 from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork

@@ -15,7 +15,7 @@ from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
-from corpusmill.provenance.documents import Ids, documents_schema
+from corpusmill.provenance.documents_table import Ids, documents_schema
 from corpusmill.provenance.removal import read_removed
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore

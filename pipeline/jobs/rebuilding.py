@@ -12,9 +12,9 @@ from rich.console import Console
 from corpusmill.commands.build_command import folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
-from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, option
@@ -24,8 +24,8 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.commands.rebuild import Rebuild
 from pipeline.console.run_log import LogOptions
 from pipeline.folders.changes import compare_files, compare_options
+from pipeline.job_options import DatasetOptions, RunOptions, parse_source
 from pipeline.jobs.build import log_end, run_build
-from pipeline.options import DatasetOptions, RunOptions, parse_source
 from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare

@@ -15,7 +15,7 @@ from corpusmill.console.terminal import hide_native_errors
 from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.progress import show_reading
 from pipeline.console.run_log import log_event

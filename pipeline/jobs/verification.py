@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from corpusmill.commands.command import Call
 from corpusmill.commands.verification import report_problems
 from corpusmill.commands.verify import Verify
+from corpusmill.dataset.check_data_set import Listed, compare_list, conclude
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
-from corpusmill.dataset.verify import Listed, compare_list, conclude
 from corpusmill.errors import UserError
 from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.folders.temporary_folder import temporary_folder
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.file_systems import join_path
 

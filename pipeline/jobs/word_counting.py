@@ -21,8 +21,8 @@ import numpy as np
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.counted_words import (
@@ -32,7 +32,7 @@ from corpusmill.tokenization.training.counted_words import (
     read_words,
 )
 from corpusmill.tokenization.training.models import MODELS
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import ReadingLine, Work
 from pipeline.recipe.inputs import InputFile, cut_files, sum_costs

@@ -54,8 +54,8 @@ from pipeline.assembly import assemble_job, choose_range_bytes, choose_routes, c
 from pipeline.console.plan_report import print_plan
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
-from pipeline.options import MAX_SHARDS
-from pipeline.planning.options import PlannedCorpus, PlanOptions
+from pipeline.job_options import MAX_SHARDS
+from pipeline.planning.plan_options import PlannedCorpus, PlanOptions
 from pipeline.planning.sample import Sample, add_work, read_sample
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare

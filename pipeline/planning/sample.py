@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.duplicates import ROW_BYTES, hash_documents
 from corpusmill.corpus.input_formats import reads_in_ranges
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candidate_limit
+from corpusmill.objectives.tokenized_documents import unpack_documents
 from pipeline.graph import Job, plan_preparation
 from pipeline.recipe.inputs import InputFile
 from transforms.build import SORT_BYTES

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.formats.output_options import OutputOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 from pipeline.console.run_log import LogOptions
-from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
+from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)

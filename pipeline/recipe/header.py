@@ -4,8 +4,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from corpusmill.arrays.columns import Role, column_of
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.corpus.filters.functions import FILTERS
-from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, OutputEntry, TokenizerEntry
@@ -22,7 +22,7 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.words.words import load_words
-from pipeline.options import DatasetOptions
+from pipeline.job_options import DatasetOptions
 from pipeline.recipe.recipe import Recipe
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
     check_start,
@@ -23,7 +24,6 @@ from corpusmill.corpus.input_formats import (
     resolve_format,
     take_suffixes,
 )
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange, cut_ranges

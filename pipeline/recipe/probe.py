@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
 from corpusmill.tokenization.gigatoken_engine import Engine, Gigatoken, other_ids

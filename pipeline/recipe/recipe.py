@@ -11,26 +11,26 @@ from corpusmill.arrays.columns import tokens_of
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.corpus.filters.functions import load_filters
-from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline.options import MAX_SHARDS, CorpusOptions
+from pipeline.job_options import MAX_SHARDS, CorpusOptions
 from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import (
     EXPANSION,

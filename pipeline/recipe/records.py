@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusmill.corpus.records.documents import no_such_field
+from corpusmill.corpus.records.record_documents import no_such_field
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.errors import UserError, first_line, option
 from pipeline.recipe.inputs import InputFile

@@ -13,7 +13,7 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from pipeline.options import parse_source
+from pipeline.job_options import parse_source
 from pipeline.recipe.inputs import InputFile, list_inputs
 
 

@@ -12,7 +12,7 @@ from corpusmill.corpus.hub_data_sets import WIKITEXT
 from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.failures import (
     JobCancelledError,
     JobFailedError,

@@ -13,7 +13,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
-from pipeline.options import CorpusOptions, DatasetOptions, RunOptions, parse_source
+from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions, parse_source
 from pipeline.runners.engine import Engine, Run, Submitted
 from transforms.storage.file_systems import set_beam_options
 from transforms.storage.files import locate

@@ -9,9 +9,9 @@ from typing import BinaryIO
 import fsspec
 import pytest
 
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.location import Layers, LocalPath, Location, locate
 from corpusmill.reading.data_set import check_tokenizer

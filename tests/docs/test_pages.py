@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 from docs.draw_graph import PICTURE, draw, list_edges, translate_graph

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.formats.options import OutputOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.formats.output_options import OutputOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from tests.tools.small_datasets import Recipe, write_dataset
 
 Builder = Callable[..., Path]

@@ -12,7 +12,7 @@ import torch
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT

@@ -11,7 +11,7 @@ import yaml
 
 import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet

@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.commands.build_command import commands_of
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.schedule import cut_stretches

@@ -10,9 +10,9 @@ import pytest
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import guess_format, read_corpus
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from tests.tools import corpus_files, jobs
 from tests.tools.corpus_files import Documents
 from tests.tools.jobs import build, digests, read_manifest_json, run_here

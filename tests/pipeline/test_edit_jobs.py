@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet

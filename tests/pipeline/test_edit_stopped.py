@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from tests.tools.growing import Growing
 from tests.tools.jobs import digests, run_here

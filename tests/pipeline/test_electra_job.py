@@ -10,9 +10,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
-from corpusmill.dataset.verify import verify
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.objective import Repeat

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from tests.tools import jobs

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from pipeline.folders.temporary_folder import make_temporary_folder

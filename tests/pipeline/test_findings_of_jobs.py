@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.location import locate
 from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train

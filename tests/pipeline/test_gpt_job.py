@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.location import locate
 from corpusmill.objectives.examples.windows import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron

@@ -10,16 +10,16 @@ from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.location import locate
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
-from pipeline.options import CorpusOptions, RunOptions
+from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine

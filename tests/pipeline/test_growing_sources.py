@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix

@@ -11,8 +11,8 @@ import pytest
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat

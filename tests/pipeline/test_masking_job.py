@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys

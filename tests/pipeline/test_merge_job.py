@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader

@@ -13,12 +13,12 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from corpusmill.provenance import spans
+from corpusmill.provenance import spans_table as spans
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer

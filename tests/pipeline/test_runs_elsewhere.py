@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from corpusmill.console.process import CANCELLED, FAILURE, INTERRUPTED
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.portable import JobInterrupt, PortableEngine, job_id_of
 from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
-from corpusmill.dataset.verify import verify
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from tests.tools import jobs

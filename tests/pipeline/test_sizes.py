@@ -9,7 +9,7 @@ from pipeline.console.plan_report import (
     format_number,
     format_size,
 )
-from pipeline.options import parse_size
+from pipeline.job_options import parse_size
 
 
 @pytest.mark.parametrize(

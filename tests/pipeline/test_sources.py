@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.objectives.registry import OBJECTIVES

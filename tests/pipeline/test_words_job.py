@@ -15,17 +15,17 @@ from corpusmill.commands.command import Call
 from corpusmill.commands.verification import verify
 from corpusmill.commands.verify import Verify
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.builds import make_command
 from pipeline.commands.inspect_corpus import InspectCorpus
+from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.jobs.build import build
 from pipeline.jobs.corpus_inspection import inspect_corpus
-from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.recipe import probe
 from pipeline.recipe.build_options import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks

@@ -11,9 +11,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.layout.placement import assign_splits
-from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
+from corpusmill.objectives.tokenized_documents import Documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, mark
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.tokenization.tokenizer_file import Vocabulary, continues_of, ids_of
 
 LONGEST = 4096

@@ -13,7 +13,7 @@ from corpusmill.dataset.manifest import (
     TokenizerEntry,
 )
 from corpusmill.dataset.manifest_entries import CorpusEntry
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 INPUT_IDS = Column("input_ids", "int16", "tokens", 64, role=Role.TOKEN_IDS)

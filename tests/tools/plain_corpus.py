@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.inspection.corpus_measures import Measures, measure_text, measure_tokens
 from corpusmill.tokenization.encoding import EncodedDocuments, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

@@ -4,7 +4,7 @@ import re
 from typing import cast
 
 from corpusmill.corpus.batches import ReadCounts, Reject, document_id
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from tests.tools.read_content import Content
 
 MARK = b"\xef\xbb\xbf"

@@ -17,8 +17,8 @@ from corpusmill.corpus.batches import (
     ReadCounts,
     Reject,
 )
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, arrow_schema
-from corpusmill.formats.options import Compression, OutputOptions
+from corpusmill.formats.output_options import Compression, OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.columns import (
     NEXT_SENTENCE_LABEL,

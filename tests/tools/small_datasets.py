@@ -9,16 +9,16 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import seal
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.t5 import T5Options
 from corpusmill.testing import datasets
 from corpusmill.tokenization.sources.read import read_tokenizer

@@ -9,7 +9,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from tests.tools.read_content import Content, read_ranges
 
 Texts = Sequence[bytes | None] | Sequence[str | None]

@@ -7,7 +7,7 @@ import apache_beam as beam
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Run
 from pipeline.runners.flink.engine import FlinkEngine

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.shards import write_shard
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import transforms.corpus.count_words
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.tokenization.training import word_counters
 from corpusmill.tokenization.training.counted_words import WordLimits, count_text
 from corpusmill.tokenization.training.merges import (

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from apache_beam import coders
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from tests.tools.small_comparisons import shrink_comparisons
 from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
 from transforms.corpus.plan import PlanTasks, read_task, write_plan

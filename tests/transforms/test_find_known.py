@@ -7,11 +7,11 @@ import pytest
 from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.text_hashes import digests_of
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from corpusmill.provenance.documents import DocumentsWriter, documents_schema
+from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
 from tests.tools.small_comparisons import shrink_comparisons
 from transforms.corpus.duplicates import Comparison, FindDuplicates, Screening

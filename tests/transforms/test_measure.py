@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.accounting import Expected
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays.text_hashes import hash_texts
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import text_arrays
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile

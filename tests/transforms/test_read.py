@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
@@ -126,7 +126,7 @@ def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:
 READ = """
 import gzip, io, sys, tempfile
 from pathlib import Path
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from transforms.corpus.read import TaskReader
 from transforms.tally import Tally
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.dataset.check_data_set import Listed, compare_list, conclude, verify
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
-from corpusmill.dataset.verify import Listed, compare_list, conclude, verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries

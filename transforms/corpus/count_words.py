@@ -22,7 +22,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordChoice,
@@ -32,7 +32,7 @@ from corpusmill.tokenization.training.counted_words import (
     draw_documents,
 )
 from corpusmill.tokenization.training.models import MODELS
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
 from transforms.coders import NamedOutputs

@@ -28,8 +28,8 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer

@@ -24,6 +24,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
     REPEAT_SCHEMA,
@@ -32,10 +33,9 @@ from corpusmill.corpus.filters.duplicates import (
     hash_documents,
     split_repeats,
 )
+from corpusmill.corpus.filters.filter_options import FilterOptions
 from corpusmill.corpus.filters.functions import Step, load_filters
-from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.filters.overlaps import load_overlaps
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task

@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.dataset.accounting import Expected, count_reasons, find_imbalances
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.build_estimate import compare, estimate_build
 from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,

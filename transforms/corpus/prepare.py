@@ -12,8 +12,8 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import Step
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
 from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import Screening

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.distinct import hash_rows
 from corpusmill.arrays.ragged import cut_rows
-from corpusmill.objectives.documents import unpack_documents
+from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.gigatoken_engine import Engine
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer

@@ -42,9 +42,9 @@ from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.location import Location
-from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter
+from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
-from corpusmill.provenance.spans import SpansFile, SpansWriter
+from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Decided, Inputs, describe
 from transforms.commit.rename import Move

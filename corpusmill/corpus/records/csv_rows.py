@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.records.documents import RecordCollector, check_columns, no_such_field
+from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
+from corpusmill.corpus.records.record_documents import RecordCollector, check_columns, no_such_field
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
     BYTE_ORDER_MARK,

@@ -13,8 +13,8 @@ import orjson
 import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import RecordCollector, no_such_field, to_array
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.record_documents import RecordCollector, no_such_field, to_array
 from corpusmill.corpus.text.line_kernels import SENTENCE, find_invalid_utf_8, join_text
 from corpusmill.corpus.text.lines import (
     LineBlock,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.tables import table
 
 _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"

@@ -22,8 +22,8 @@ import fastavro
 import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import MAX_BATCH_ROWS, to_text
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_text
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.numbers import read_long, write_long
 

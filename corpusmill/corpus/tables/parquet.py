@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.numbers import read_long
 from corpusmill.corpus.tables.table import TableStream

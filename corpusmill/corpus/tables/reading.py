@@ -20,8 +20,8 @@ from corpusmill.corpus.batches import (
     ReadCounts,
     UnreadableError,
 )
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import (
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.record_documents import (
     RecordCollector,
     check_columns,
     join_arrays,

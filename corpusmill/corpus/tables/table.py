@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
-from corpusmill.corpus.records.documents import MAX_BATCH_ROWS, to_array
+from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_array
 from corpusmill.corpus.text.lines import are_utf_8
 
 

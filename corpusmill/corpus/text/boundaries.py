@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.text.line_kernels import BLANK, TITLE, TOO_LONG
 from corpusmill.corpus.text.lines import LineBlock
 

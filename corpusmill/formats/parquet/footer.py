@@ -16,7 +16,7 @@ import numpy as np
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.corpus.tables.numbers import write_long
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Columns
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import flatten
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet.footer import (
     MAGIC,
     Chunk,

@@ -18,7 +18,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PACKS, derive_key, draw, to_below, to_uniform
-from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.tokenized_documents import Documents
 
 # Columns of the first array that `draw_packs` returns.
 (

@@ -31,7 +31,7 @@ from corpusmill.arrays.randomness import (
     to_uniform,
 )
 from corpusmill.errors import UserError, option
-from corpusmill.objectives.examples.spans import DOCUMENT, FIRST, LENGTH
+from corpusmill.objectives.examples.row_spans import DOCUMENT, FIRST, LENGTH
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 # The special tokens by role, with the names that models have given them.
@@ -326,7 +326,7 @@ def locate_parts(
         forms: uint8[documents].
 
     Returns:
-        parts: uint64[3 * documents, 3] (`corpusmill.objectives.examples.spans`), in the order in
+        parts: uint64[3 * documents, 3] (`row_spans`), in the order in
             which they stand; they may be empty, as two of a PLAIN document are.
         places: int64[3 * documents], where each begins among the tokens that `rearrange` returns.
 

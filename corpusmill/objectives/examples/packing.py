@@ -32,7 +32,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import SPANS
-from corpusmill.objectives.examples.spans import join_lists
+from corpusmill.objectives.examples.row_spans import join_lists
 
 # The tree has a place for each number of tokens.
 _MOST_TOKENS = 2**24

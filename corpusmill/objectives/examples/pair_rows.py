@@ -3,9 +3,9 @@
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.examples import row_spans as spans
 from corpusmill.objectives.examples import sentence_pairs as pairing
-from corpusmill.objectives.examples import spans
+from corpusmill.objectives.tokenized_documents import Documents
 
 # The special tokens of a row.
 NUM_SPECIAL = 3
@@ -86,7 +86,7 @@ def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) ->
         pool: the random documents; any where no second segment is random.
 
     Returns:
-        uint64[2 * pairs, 3], the two parts of each pair (`corpusmill.objectives.examples.spans`).
+        uint64[2 * pairs, 3], the two parts of each pair (`row_spans`).
 
     Example:
         a pair of the spans (2, 1) and (3, 2) in the batch's tokens, whose document 7 begins with

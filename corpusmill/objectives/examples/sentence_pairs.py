@@ -40,7 +40,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
-from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.tokenized_documents import Documents
 
 # Columns of what `draw_pairs` returns.
 (

@@ -20,7 +20,7 @@ import numpy as np
 from corpusmill.arrays.columns import ANY_LENGTH, Role
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES, read_options
 from corpusmill.reading.collate.padding import CollatorOptions, MakeCollator, Padding
 from corpusmill.reading.data_set import Samples

@@ -39,12 +39,12 @@ from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, UNKNOWN, write_cells
 from corpusmill.tokenization.training.merging.steps import TokenTexts, index_tokens, learn_merges
-from corpusmill.tokenization.training.options import (
+from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
+from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
     check_min_frequency,
     check_vocab_size,
 )
-from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
 
 _LONGEST_WORD = 1024

@@ -11,7 +11,7 @@ from corpusmill.tokenization.training.merges import (
     train_byte_level_bpe,
     train_byte_level_bpe_on_words,
 )
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
     WordLevelOptions,

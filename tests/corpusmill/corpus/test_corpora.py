@@ -5,8 +5,8 @@ import io
 import pytest
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus, resolve_format
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 
 

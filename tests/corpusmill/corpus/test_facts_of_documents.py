@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus, resolve_format
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
 from tests.tools.read_content import Content, read_ranges

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus import sentence_splitting as sentences
 from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, FileRange, ReadCounts
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import (
     BY_LIBRARY,
     BY_PUNCTUATION,

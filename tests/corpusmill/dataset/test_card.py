@@ -14,7 +14,7 @@ from huggingface_hub import RepoCard
 
 from corpusmill.dataset.card import describe_type, render_card
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from tests.tools.small_datasets import ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
 
 

@@ -12,7 +12,7 @@ import pytest
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
 from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_json
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.figures import summarize
 from tests.conftest import CHECKOUT
 from tests.tools.manifests import small_manifest, small_shard

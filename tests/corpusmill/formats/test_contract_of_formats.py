@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.testing import check_input_format, check_output_format, small_text, small_tokenizer
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives.ernie_examples import build, ernie

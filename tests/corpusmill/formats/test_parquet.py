@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.bert import Bert, BertOptions

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats import token_files
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.distinct import estimate_distinct
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.inspection.build_estimate import (
     Estimate,

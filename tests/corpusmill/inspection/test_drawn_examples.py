@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset

@@ -15,7 +15,7 @@ from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import as_mapping, recount
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
     Piece,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions

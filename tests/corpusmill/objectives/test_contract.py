@@ -6,7 +6,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.t5 import T5Options
 from corpusmill.testing import check_objective, small_tokenizer
 

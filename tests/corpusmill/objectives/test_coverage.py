@@ -10,7 +10,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from tests.tools.builders import SPECIAL, Corpus, batch_of, build_pass, corpora, mark_corpus
 from tests.tools.small_datasets import gpt_tokenizer
 

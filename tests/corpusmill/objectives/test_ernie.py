@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys

@@ -11,7 +11,7 @@ from scipy import stats
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import ANY_LENGTH, IDENTITY_SCHEMA, NO_PAD
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.objectives.examples.packing import cumulate

@@ -9,7 +9,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 
 
 @pytest.mark.parametrize(

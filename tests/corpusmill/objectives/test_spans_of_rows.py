@@ -21,7 +21,7 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.t5 import T5Options
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives.bert_examples import unmask

@@ -12,7 +12,7 @@ import pytest
 from corpusmill.dataset.manifest_entries import provenance_name, removal_name
 from corpusmill.location import locate
 from corpusmill.provenance.digests import find_shared, list_tables, read_digests
-from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, documents_schema
+from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, documents_schema
 
 
 def table_of(digests: Sequence[int], first: int = 0) -> pa.Table:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.provenance import documents as module
-from corpusmill.provenance.documents import DocumentsTable, DocumentsWriter, documents_schema
+from corpusmill.provenance import documents_table as module
+from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, documents_schema
 from corpusmill.tokenization.encoding import tokenized_schema
 
 KEPT = ("url", "date")

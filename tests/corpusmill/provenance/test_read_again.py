@@ -15,8 +15,8 @@ import pytest
 from corpusmill.arrays.text_hashes import LENGTH, digests_of
 from corpusmill.corpus.batches import TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.provenance import read_again as reading
 from corpusmill.provenance.read_again import find_again
 from tests.tools.corpus_files import split_documents

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.provenance import spans as module
+from corpusmill.provenance import spans_table as module
 from corpusmill.provenance.removal import Selection, copy_spans, find_removed
-from corpusmill.provenance.spans import SCHEMA, Spans, SpansFile, SpansWriter
+from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter
 
 Span = tuple[int, int, int]
 # Document, repeat, index, spans.

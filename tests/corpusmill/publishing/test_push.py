@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from corpusmill.commands.command_line import main
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import REJECTS, SUCCESS
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.publishing.push import push

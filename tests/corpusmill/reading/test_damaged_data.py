@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.reading.data_set import DataSet
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 

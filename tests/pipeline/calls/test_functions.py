@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import corpusmill
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from pipeline.calls.keywords import fill_command

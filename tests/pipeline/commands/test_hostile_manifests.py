@@ -18,10 +18,10 @@ from rich.console import Console
 from corpusmill.commands.command import Call
 from corpusmill.commands.inspect import Inspect
 from corpusmill.commands.inspection import inspect
+from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest_json import seal
-from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset

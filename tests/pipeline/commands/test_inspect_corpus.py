@@ -11,14 +11,14 @@ import apache_beam as beam
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import measure_job
-from pipeline.options import CorpusOptions, RunOptions
+from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine

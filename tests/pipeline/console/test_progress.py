@@ -7,7 +7,7 @@ from pathlib import Path
 import apache_beam as beam
 
 from pipeline.console.progress import Counters, Work
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import SPREAD

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.objectives.bert import BertOptions
 from pipeline.assembly import cut_tasks
-from pipeline.options import CorpusOptions
+from pipeline.job_options import CorpusOptions
 from pipeline.planning.planned_build import count_tasks, write_sample_text
 from pipeline.planning.sample import choose_parts
 from pipeline.recipe.build_options import BuildOptions

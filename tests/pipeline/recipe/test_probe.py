@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpusmill.console.terminal import Terminal
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization import sentence_tokenizer
 from corpusmill.tokenization.compiled.byte_level_pieces import CL100K

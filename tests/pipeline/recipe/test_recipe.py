@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import choose_range_bytes
-from pipeline.options import CorpusOptions, RunOptions
+from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine

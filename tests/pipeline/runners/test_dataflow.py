@@ -13,7 +13,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.provenance.store import OriginStore
 from deploy.dataflow import launch
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
 from tests.tools.jobs import Outcome, last_wins, run_here

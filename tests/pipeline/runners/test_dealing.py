@@ -10,7 +10,7 @@ from apache_beam.coders import StrUtf8Coder
 from apache_beam.runners.portability.fn_api_runner.execution import ListBuffer
 
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.local.engine import LocalEngine
 from pipeline.runners.local.submission import Deal, cut_inputs, join_parts

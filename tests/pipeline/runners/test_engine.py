@@ -6,7 +6,7 @@ import pytest
 from apache_beam.runners.runner import create_runner
 
 from corpusmill.errors import UserError
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Engine
 from pipeline.runners.flink.rest import FlinkRest, Overview
 from pipeline.runners.launch import load_engine, resolve_name

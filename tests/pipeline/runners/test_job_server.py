@@ -8,7 +8,7 @@ import pytest
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.portable import PortableEngine

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch
 from pipeline.runners.local.engine import LocalEngine
 from pipeline.runners.local.workers import Worker

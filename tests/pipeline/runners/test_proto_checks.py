@@ -12,7 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.userstate import BagStateSpec
 
 from pipeline.console.progress import Counters
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners import proto_checks
 from pipeline.runners.engine import Run
 from pipeline.runners.portable import PortableEngine

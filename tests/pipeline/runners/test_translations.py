@@ -11,19 +11,19 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
-from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.formats.output_options import OutputOptions
+from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset, measure_job
+from pipeline.job_options import MAX_SHARDS, DatasetOptions, RunOptions
 from pipeline.jobs.editing import add_stages
 from pipeline.jobs.verification import check_files
 from pipeline.jobs.word_counting import SampledCorpus, count_corpus, plan_counting
-from pipeline.options import MAX_SHARDS, DatasetOptions, RunOptions
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.sources import NamedSource

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from corpusmill.corpus.archives import ForwardStream, read_tar
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
 

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.hub_data_sets import fetch_wikitext
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.loopback_hub import DataSet, Hub, run_client, serve
 

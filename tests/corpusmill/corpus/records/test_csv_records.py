@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, document_id
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content

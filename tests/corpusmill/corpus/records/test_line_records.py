@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, UnreadableError, document_id
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.json_lines import parse_json, read_line_records
 from tests.tools.read_content import read_ranges
 from tests.tools.table_files import cut_lines

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.records.documents import cut_texts, split_texts
+from corpusmill.corpus.records.record_documents import cut_texts, split_texts
 
 lines = st.builds(lambda part, times: part * times,
                   st.sampled_from(["", " ", "a", "é ", "\u2028", "漢", "\r"]),

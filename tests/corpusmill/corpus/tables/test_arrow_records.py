@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import table
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content

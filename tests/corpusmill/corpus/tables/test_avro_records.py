@@ -11,8 +11,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.avro import HEADER, MAGIC
 from corpusmill.errors import UserError

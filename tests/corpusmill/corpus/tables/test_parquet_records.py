@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.table import BATCH_BYTES, TableStream
 from corpusmill.errors import UserError

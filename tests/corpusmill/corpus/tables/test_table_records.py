@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
+from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import reading as table_records
 from corpusmill.corpus.tables import table as tables
 from corpusmill.errors import UserError

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
+from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.plain_reading import read_plainly
 from tests.tools.read_content import Content, read_ranges

@@ -7,9 +7,9 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.corpus.text.text_documents import read_text
 from tests.tools.read_content import Content
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import get_args
 
 from corpusmill.corpus.batches import FileRange, document_id
+from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
 from corpusmill.corpus.input_formats import reads_in_ranges
-from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.corpus.text.documents import read_text
+from corpusmill.corpus.text.text_documents import read_text
 from tests.tools.plain_reading import MARK
 from tests.tools.read_content import read_ranges
 from tests.tools.wikitext import WIKITEXT_2

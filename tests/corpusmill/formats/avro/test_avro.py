@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.avro import decode_rows, schema_of
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from tests.tools.shard_samples import (
     BERT,

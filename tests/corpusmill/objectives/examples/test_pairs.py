@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from corpusmill.arrays.randomness import derive_keys
-from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.examples.sentence_pairs import (
     draw_front_cut,
     draw_random_segment,
@@ -15,6 +14,7 @@ from corpusmill.objectives.examples.sentence_pairs import (
     scan_chunk,
     truncate_lengths,
 )
+from corpusmill.objectives.tokenized_documents import Documents
 from tests.corpusmill.objectives import reference_bert
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.examples.fill_in_the_middle import (
     PLAIN,
     PSM,
@@ -17,7 +16,7 @@ from corpusmill.objectives.examples.fill_in_the_middle import (
     rearrange,
 )
 from corpusmill.objectives.examples.pair_rows import locate_segments
-from corpusmill.objectives.examples.spans import (
+from corpusmill.objectives.examples.row_spans import (
     cut_lists,
     cut_spans,
     join_lists,
@@ -28,6 +27,7 @@ from corpusmill.objectives.examples.spans import (
     spans_of,
 )
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
+from corpusmill.objectives.tokenized_documents import Documents
 from tests.tools.builders import offsets_of
 
 BIG = 2**64 - 1

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
 from corpusmill.reading.cache.pieces import Piece, PieceLimits, cut_shards

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusmill.dataset.manifest import Manifest, OutputEntry, Shard, Split
 from corpusmill.dataset.manifest_entries import Generation, Provenance, Source
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.schedule import Pieces, cut_stretches, find_parts

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.options import RunOptions
+from pipeline.job_options import RunOptions
 from pipeline.runners.flink.engine import FlinkEngine, Place
 from pipeline.runners.flink.rest import FlinkRest, Overview
 from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration

@@ -10,7 +10,7 @@ from corpusmill.arrays.columns import LONGEST_ROW, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet.footer import Chunk, can_be_stored
 from corpusmill.formats.parquet.writer import PagesWriter
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sinks, Sources

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from corpusmill.errors import UserError, option
-from pipeline.options import DatasetOptions, parse_size
+from pipeline.job_options import DatasetOptions, parse_size
 from pipeline.recipe.build_options import BuildOptions
 
 # To list more files, even without their names, takes gigabytes of memory.

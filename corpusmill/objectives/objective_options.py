@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.tokenized_documents import Documents
 
 # Columns of an array of spans.
 DOCUMENT, FIRST, LENGTH = range(3)

@@ -5,7 +5,7 @@ rows and of their text:
 
     row          uint32, the number of the row in the shard
     place        uint32, the number of the span in the row, from 0
-    document     uint64, the id of the document (`corpusmill.provenance.documents`)
+    document     uint64, the id of the document (`corpusmill.provenance.documents_table`)
     first_token  uint32, the place of the span's first token among those of the document
     tokens       uint32, its number of tokens
     repeat       uint16, in which pass over its document the row was built
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.documents import Ids
+from corpusmill.provenance.documents_table import Ids
 
 Integers = npt.NDArray[np.int64]
 

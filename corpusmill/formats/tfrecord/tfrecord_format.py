@@ -39,7 +39,7 @@ from corpusmill.arrays.ragged import (
     row_lengths,
 )
 from corpusmill.errors import UserError, option
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.tfrecord import kernels
