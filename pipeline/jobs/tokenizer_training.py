@@ -100,10 +100,8 @@ def _count_by_job(
             )
         yield None
         return
-    from pipeline.jobs.word_counting import (  # noqa: PLC0415  Beam takes a second to import
-        plan_counting,
-        run_counting,
-    )
+    # Beam takes a second to import.
+    from pipeline.jobs.counting_job import plan_counting, run_counting  # noqa: PLC0415
 
     identity = [
         command.model,

@@ -8,15 +8,13 @@ Words counted for `train-tokenizer` by a job: planned, run by an engine, and che
 plan tasks ─ count words ─ collect
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
-import apache_beam as beam
 import numpy as np
 
 from corpusmill.corpus.batches import FileRange
@@ -34,28 +32,11 @@ from corpusmill.tokenization.training.counted_words import (
 from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
-from pipeline.console.progress import ReadingLine, Work
+from pipeline.console.progress import ReadingLine
 from pipeline.recipe.inputs import InputFile, cut_files, sum_costs
 from pipeline.recipe.recipe import estimate_text_bytes
-from pipeline.runners.engine import Engine
-from pipeline.runners.launch import Launch
-from transforms.corpus.count_words import (
-    WORDS,
-    Counting,
-    CountWords,
-    check_counts,
-    count_partitions,
-    load_words,
-    read_result,
-)
-from transforms.corpus.plan import Plan, PlanTasks, write_plan
-from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
-from transforms.recovery.workplace import Workplace
-from transforms.shuffle.trees import CollectResult, has_collected
-from transforms.storage.checksums import seal, unseal
-from transforms.storage.file_systems import join_path
-from transforms.storage.files import file_exists, open_file, read_file, write_file
-from transforms.tally import COUNTS
+from transforms.elements import PlannedRange
+from transforms.storage.files import open_file
 
 # A sample consists of about this many pieces, because neighboring documents resemble each other. A
 # smaller piece would take longer to open than to read.
@@ -236,99 +217,3 @@ def _refuse_all(counts: Mapping[str, int]) -> UserError:
         cure = f"Repair the input, or check {option('input_format')} and {option('text_field')}"
     cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
     return UserError(option("input"), cause, cure)
-
-
-_RESULT, _RECORD = "words.json", "run.json"
-
-
-@dataclass(frozen=True)
-class CountingJob:
-    """All that the graph is built from.
-
-    Attributes:
-        plan: the ranges to read.
-        counting: how words are counted.
-        text_bytes: the size of the text.
-        read_bytes: the bytes that will be read; an estimate if files are compressed.
-        is_exact: whether `read_bytes` is not an estimate.
-    """
-
-    plan: Plan
-    counting: Counting
-    text_bytes: int
-    read_bytes: int
-    is_exact: bool
-
-
-def plan_counting(
-    corpus: SampledCorpus, model: str, options: TrainingOptions, engine: Engine, temp_folder: str
-) -> CountingJob:
-    """Plan how the words of a corpus are counted, and write the plan where workers find it.
-
-    A run that is resumed keeps its ranges.
-
-    Args:
-        corpus: the corpus.
-        model: the model that is trained.
-        options: its options.
-        engine: where the job runs.
-        temp_folder: the folder of temporary files.
-    """
-    files, read_bytes = corpus.files, corpus.read_bytes
-    range_bytes = _find_range_bytes(temp_folder)
-    if range_bytes is None:
-        range_bytes = engine.choose_range_bytes(read_bytes + FILE_BYTES * len(files))
-        write_file(join_path(temp_folder, _RECORD), seal(json.dumps(range_bytes).encode()))
-    drawn = corpus.draw(range_bytes)
-    tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
-    path = join_path(temp_folder, "plan.jsonl")
-    plan = write_plan(path, tasks, [file.path for file in files])
-    counting = Counting(
-        model,
-        options,
-        corpus.documents,
-        Workplace(temp_folder),
-        count_partitions(corpus.text_bytes),
-        drawn.share,
-        corpus.sample.seed,
-    )
-    # A document that begins in a piece is read to its end.
-    is_exact = not corpus.is_in_pieces and all(file.splittable for file in files)
-    return CountingJob(plan, counting, corpus.text_bytes, read_bytes, is_exact)
-
-
-def _find_range_bytes(temp_folder: str) -> int | None:
-    """Return the longest range of the run that is resumed, whose tasks must stay the same."""
-    path = join_path(temp_folder, _RECORD)
-    return int(json.loads(unseal(read_file(path), path))) if file_exists(path) else None
-
-
-def run_counting(job: CountingJob, launch: Launch) -> Counted:
-    """Count the words of a corpus, and check that nothing was lost.
-
-    Raises:
-        UserError: the engine cannot run it, or the job found a mistake of the user's.
-        Exception: as of `Launch.run`.
-    """
-    work = Work(job.read_bytes, repeats=0, tasks=job.plan.tasks)
-    folder = job.counting.place.temp_folder
-    path = join_path(folder, _RESULT)
-    build = partial(count_corpus, job=job, path=path)
-    launch.run(build, work, job.text_bytes, folder, partial(has_collected, path))
-    counts, words = read_result(path)
-    expected = job.read_bytes if job.is_exact else -1
-    check_counts(counts, job.plan.ranges, expected, job.counting.share)
-    return Counted(counts, load_words(words, job.counting.options.word_limits))
-
-
-def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:
-    """Add the job's stages to a pipeline.
-
-    Args:
-        pipeline: a new one.
-        job: the job.
-        path: the file in which it lists what it has counted.
-    """
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.counting.place)
-    counted = tasks | "CountWords" >> CountWords(job.counting)
-    _ = counted[WORDS] | "CollectWords" >> CollectResult(path, counted[COUNTS])

@@ -78,7 +78,10 @@ def read_evaluation(
         passages = Passages.from_texts(texts)
     except UserError as error:
         # The evaluation set is read as an input is.
-        raise error.renamed("input", lambda path: option(_OPTION, path or paths)) from None
+        named = error.renamed(
+            "input", lambda path: option(_OPTION, path) if path else option(_OPTION)
+        )
+        raise named.renamed(_OPTION, lambda path: option(_OPTION, path or paths)) from None
     digest = hashlib.sha256(passages.runs.astype("<u8").tobytes()).hexdigest()
     entries = tuple(EvaluationFile(file.name, file.bytes, _digest(file)) for file in files)
     entry = Evaluation(entries, passages.compared, passages.ignored, len(passages.runs), digest)

@@ -149,7 +149,7 @@ def test_the_readers_for_torch_need_only_torch(
     link(find_distributions(read_requirements(wheels[0]), "torch"), packages)
     folder = library / "corpusmill" / "reading" / "torch"
     modules = sorted(path.stem for path in folder.glob("[!_]*.py"))
-    assert {"dataset", "loader"} <= set(modules)
+    assert {"dataset", "streaming"} <= set(modules)
     imports = "".join(f"import corpusmill.reading.torch.{name}\n" for name in modules)
     outcome = run(f"import sys\nsys.path[:0] = sys.argv[1:3]\n{imports}", library, packages)
     assert outcome.returncode == 0, outcome.stderr

@@ -189,10 +189,10 @@ def test_what_was_removed_is_recorded_and_not_added_again(
 
 
 def test_documents_of_all_generations(
-    articles: Path, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
+    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     growing = Growing(tmp_path / "out", wordpiece, _SHARE)
-    growing.build(articles)
+    growing.build(halves[0])
     growing.append(halves[1])
     documents = choose(growing.output)
     drop(growing.output, documents)

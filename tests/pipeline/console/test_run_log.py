@@ -88,7 +88,7 @@ def test_workers_say_what_they_did(sample: Path, tokenizer_path: Path, output: P
     flags = ("--log-format", "json", "--log-level", "debug")
     outcome = build([sample], tokenizer_path, output, *flags)
     records = [
-        record["message"] for record in parse(outcome.errors) if "work_log" in record["logger"]
+        record["message"] for record in parse(outcome.errors) if "reports" in record["logger"]
     ]
     size = sample.stat().st_size
     assert records[0] == f"task-0 begins: {sample.name} from 0 to {sample.name} {size}"

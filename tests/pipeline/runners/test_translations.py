@@ -21,9 +21,10 @@ from pipeline.editing.edit_files import Edit
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.job_options import MAX_SHARDS, DatasetOptions, RunOptions
+from pipeline.jobs.counting_job import count_corpus, plan_counting
 from pipeline.jobs.editing import add_stages
 from pipeline.jobs.verification import check_files
-from pipeline.jobs.word_counting import SampledCorpus, count_corpus, plan_counting
+from pipeline.jobs.word_counting import SampledCorpus
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.sources import NamedSource

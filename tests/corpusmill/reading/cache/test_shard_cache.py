@@ -156,7 +156,8 @@ def test_a_process_killed_while_unpacking_does_no_harm(
     assert in_a_process(die) == -signal.SIGKILL
     leftovers = [place for place in places(cache_folder) if "." in place.name]
     assert leftovers
-    assert all((leftover / "columns").is_dir() for leftover in leftovers)
+    # Others may have been begun at the same time.
+    assert any((leftover / "columns").is_dir() for leftover in leftovers)
     data = DataSet(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(data), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
