@@ -1,8 +1,9 @@
 """The error that a user is shown for a mistake of their own, and text that is safe to show."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import NamedTuple
 
 # What steers a terminal, breaks a line or reverses the order of what follows, and what no encoding
@@ -131,6 +132,21 @@ class UserError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Show the message alone in a notebook, which asks for this."""
         return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
+
+
+def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
+    """Begin a cure with the names that a user may have meant.
+
+    Args:
+        name: as the user gave it.
+        known: the names that there are.
+        most: how many of them are suggested.
+
+    Example:
+        suggest("brt", ["bert", "gpt"]) is "Did you mean bert? "; where none is like it, "".
+    """
+    close = get_close_matches(name, list(known), most)
+    return f"Did you mean {' or '.join(close)}? " if close else ""
 
 
 def check_option(name: str, value: object, is_valid: bool, allowed: str) -> None:

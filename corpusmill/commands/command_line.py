@@ -34,7 +34,7 @@ from corpusmill.console.terminal import Terminal, drop_unread_output
 from corpusmill.errors import UserError
 from corpusmill.settings.filling import fill
 from corpusmill.settings.options import options_of
-from corpusmill.settings.values import find_word, gather_words, read_words
+from corpusmill.settings.words import find_word, gather_words, read_words
 
 # Names a file of options.
 FILE_FLAG = "--config"

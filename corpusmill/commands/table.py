@@ -8,7 +8,6 @@ To import all objectives takes a second; the list of all commands is there at on
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from corpusmill.commands.command import Command, Job
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, suggest
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import Plugins, installed_entries
 
@@ -151,9 +150,7 @@ def refuse_command(name: str, names: Sequence[str]) -> UserError:
         name: as the user typed it.
         names: of the commands.
     """
-    close = get_close_matches(name, names, 2)
-    cure = f"Did you mean {' or '.join(close)}? " if close else ""
-    cure += f"Give one of {', '.join(names)}"
+    cure = f"{suggest(name, names)}Give one of {', '.join(names)}"
     return UserError(name, "there is no such command", cure)
 
 

@@ -1,7 +1,8 @@
 """Options: declared once, in dataclasses, and given on a command line, in a file, or in Python.
 
 - `options`: the options of a dataclass one by one, with their types, defaults and texts.
-- `values`: the value of an option, from words of a command line or from an object.
+- `words`: what the words of a command line give.
+- `values`: the value of an option from an object of a file or a program.
 - `files`: what a file of YAML or TOML gives.
 - `filling`: from values by name to the dataclass.
 """

@@ -1,11 +1,11 @@
 """From values by name to the dataclass that declares the options."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar, get_type_hints, is_typeddict
 
-from corpusmill.errors import UserError, option
-from corpusmill.settings.options import is_group, options_of
+from corpusmill.errors import UserError
+from corpusmill.settings.options import groups_of, options_of
 
 Options = TypeVar("Options")
 
@@ -23,11 +23,16 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
     Raises:
         UserError: an option is missing, or a value is not valid.
     """
-    whole = {name for name, value in values.items() if is_dataclass(value)}
+    whole = {
+        one.name
+        for name, group in groups_of(kind).items()
+        if _whole(group, values.get(name)) is not None
+        for one in options_of(group)
+    }
     missing = [
-        option(one.name, is_flag=not one.is_positional)
+        one.mention()
         for one in options_of(kind)
-        if one.is_required and one.name not in values and not whole
+        if one.is_required and one.name not in whole | values.keys()
     ]
     if missing:
         are, them = ("it is", "it") if len(missing) == 1 else ("they are", "them")
@@ -37,14 +42,11 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def _fill(kind: Any, values: Mapping[str, Any]) -> Any:
-    hints = get_type_hints(kind)
     if is_typeddict(kind):
-        return {name: values[name] for name in hints if name in values}
+        return {name: values[name] for name in get_type_hints(kind) if name in values}
     given = {field.name: values[field.name] for field in fields(kind) if field.name in values}
-    for field in fields(kind):
-        if is_group(hints[field.name]):
-            group = hints[field.name]
-            given[field.name] = _fill_group(group, _whole(group, given.get(field.name)), values)
+    for name, group in groups_of(kind).items():
+        given[name] = _fill_group(group, _whole(group, given.get(name)), values)
     preset = values.get("preset")
     return (
         kind.from_preset(preset, **given) if preset and hasattr(kind, "presets") else kind(**given)

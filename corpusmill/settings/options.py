@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from types import UnionType
+from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -20,12 +20,21 @@ from typing import (
     is_typeddict,
 )
 
+from corpusmill.errors import UserError, option, suggest
+
 # The types of options whose values are given by their place, and not after a name.
 Positional = Annotated[str, "positional"]
 Positionals = Annotated[tuple[str, ...], "positional"]
 
 # The values of an option whose type does not list them, by its class and its name.
 Choices = Mapping[tuple[type, str], tuple[str, ...]]
+
+
+# How messages call the types of values.
+IN_WORDS = {
+    int: "a whole number", float: "a number", str: "a text", bool: "True or False",
+    NoneType: "None",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,37 @@ class Option:
         kinds = [one for kind in self.kinds for one in (kind, *get_args(kind))]
         listed = (get_args(kind) for kind in kinds if get_origin(kind) is Literal)
         return tuple(value for values in listed for value in values if value is not None)
+
+    def mention(self, *value: Any) -> str:
+        """Mention the option in a message, perhaps with a value."""
+        return option(self.name, *value, is_flag=not self.is_positional)
+
+    def describe_values(self) -> str:
+        """Describe the values that it takes.
+
+        Example:
+            of `int | None` "a whole number or None".
+        """
+        # What is there by default comes last.
+        kinds = sorted(self.kinds, key=lambda kind: kind is NoneType)
+        return " or ".join(map(_describe_kind, kinds))
+
+    def refuse(self, value: Any) -> UserError:
+        """Return the error for a value that it does not take."""
+        expected = self.describe_values()
+        cure = f"{suggest(str(value), map(str, self.choices), 1)}Give {expected}"
+        return UserError(self.mention(value), f"the value is not {expected}", cure)
+
+
+def _describe_kind(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    if get_origin(kind) is tuple:
+        element = get_args(kind)[0]
+        if get_origin(element) is Literal:
+            return f"some of {', '.join(get_args(element))}"
+        return f"a list of {'whole numbers' if element is int else 'texts'}"
+    return IN_WORDS.get(kind, str(getattr(kind, "__name__", kind)))
 
 
 def options_of(kind: Any, choices: Choices | None = None) -> list[Option]:

@@ -13,7 +13,8 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.filling import fill
 from corpusmill.settings.options import Choices, groups_of, options_of
-from corpusmill.settings.values import read_value, refuse_unknown
+from corpusmill.settings.values import read_value
+from corpusmill.settings.words import refuse_unknown
 from pipeline.commands.builds import add_objective
 from pipeline.outcomes import find_system_error
 from pipeline.runners.failures import WorkerDiedError

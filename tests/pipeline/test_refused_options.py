@@ -6,7 +6,7 @@ import pytest
 
 from corpusmill.commands.table import load_command
 from corpusmill.console.process import USER_ERROR
-from corpusmill.settings.values import gather_words
+from corpusmill.settings.words import gather_words
 from pipeline.command_line import JOB
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
