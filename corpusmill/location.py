@@ -3,7 +3,7 @@
 What a user writes is parsed once, where it enters. A path or a `file://` URL needs no further
 package. `locate` knows the URLs of fsspec besides: `s3://` needs s3fs, `gs://` gcsfs, and `hf://`
 huggingface_hub, which the library installs; `memory://` is fsspec's own. The job has kinds of its
-own (`transforms.storage.locations`).
+own (`transforms.storage.files`).
 """
 
 import errno

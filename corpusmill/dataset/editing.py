@@ -34,11 +34,6 @@ class Unit(NamedTuple):
     shard: Shard | None
     files: tuple[str, ...]
 
-    @property
-    def is_documents(self) -> bool:
-        """Whether it is a table of documents."""
-        return self.shard is None and bool(self.split)
-
 
 def list_units(manifest: Manifest) -> list[Unit]:
     """List the shards of a data set with provenance, its tables of documents, rejects and the like.

@@ -40,7 +40,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
-from corpusmill.reading.rows import Lists, Values
+from corpusmill.reading.rows import Lists
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
 from corpusmill.testing.samples import small_text
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, ids_of
@@ -284,12 +284,6 @@ def _check_rows_read(data: DataSet, manifest: Manifest) -> None:
                 assert same, f"the readers give another {name} than {shard.file} holds"
             number += batch.num_rows
     assert number == len(data), "the readers give another number of rows than were written"
-
-
-def _are_equal(values: Values, others: Values) -> bool:
-    if isinstance(values, Lists) and isinstance(others, Lists):
-        return all(np.array_equal(*pair) for pair in zip(values, others, strict=True))
-    return not isinstance(values, Lists) and np.array_equal(values, others)
 
 
 def _can_pad(objective: Objective) -> bool:

@@ -5,5 +5,5 @@
 - `compiled`: exact and fast tokenization.
 - `words`: which tokens belong to one word.
 - `encoding`, `sentence_tokenizer`: documents and sentences to ids.
-- `special_tokens`, `tokenizer_json`: what a tokenizer.json says.
+- `tokenizer_file`: what a tokenizer.json says, and its special tokens.
 """

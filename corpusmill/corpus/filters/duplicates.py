@@ -101,7 +101,6 @@ NOTHING_LEFT = "The data set holds all documents of the input already; nothing i
 DIGEST_SCHEMA = pa.schema(
     [("digest", pa.uint64()), ("documents", pa.uint32()), ("task", pa.uint32())]
 )
-DIGEST_ROW_BYTES = 16
 HELD = 2**32 - 1
 FILTER_BITS = 2**26
 

@@ -18,7 +18,7 @@ def assemble_pairs(
     """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
 
     Args:
-        pairs: int64[pairs, 9], from `next_sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
         token_ids: integers[tokens], the batch's.
         pool_token_ids: integers[tokens], the pool's, of the same type.
         cls_id: the id of [CLS].
@@ -81,7 +81,7 @@ def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) ->
     """Return where the segments of pairs stand in their documents.
 
     Args:
-        pairs: int64[pairs, 9], from `next_sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
         documents: the batch.
         pool: the random documents; any where no second segment is random.
 

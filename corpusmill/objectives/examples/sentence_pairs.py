@@ -405,7 +405,7 @@ def draw_google_pairs(
         is_ordered: whether segments are switched as for ALBERT, instead of drawn at random.
 
     Returns:
-        int64[pairs, 9], the columns of `next_sentence_pairs.draw_pairs`; IS_RANDOM is the label: 1
+        int64[pairs, 9], the columns of `draw_pairs`; IS_RANDOM is the label: 1
         if the second segment is of a random document, or if FIRST comes after SECOND in the
         document.
 

@@ -119,7 +119,7 @@ class Merges(NamedTuple):
             others. Empty if it begins with bytes.
         prefixes: int32[code points / 64], the ids of all bytes but the last one of other
             characters, if merging may begin with these; or -1.
-        pairs: uint32[a power of two], the hash table of pairs of ids (see `pair_table`).
+        pairs: uint32[a power of two], the hash table of pairs of ids (see `byte_level_pieces`).
         joined: int32[merges, 3]: by rank, the ids of a pair and of the joined token.
     """
 

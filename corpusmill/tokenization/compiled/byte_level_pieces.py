@@ -285,7 +285,7 @@ class WholeTokens(NamedTuple):
     Attributes:
         begins_long: bool[65536], by a hash of the first 8 bytes, whether a token has more of them.
             Where words are long, as in Chinese, nearly all pieces are refused by this.
-        pairs: uint32[a power of two], the hash table of two numbers (see `pair_table`).
+        pairs: uint32[a power of two], the hash table of two numbers (above).
         joined: uint64[tokens, 5]: both numbers of each token, its id, and its last two words.
             The numbers are the first two words, into which these are mixed if there are more.
     """

@@ -55,7 +55,7 @@ class Pieces(NamedTuple):
     """The vocabulary as two trees, whose roots are the nodes FIRST and INNER.
 
     Attributes:
-        edges: a `hash_table`. A key is a node and a byte, as node << 8 | byte; its value is the
+        edges: a hash table. A key is a node and a byte, as node << 8 | byte; its value is the
             node that they lead to.
         tokens: int32[nodes], the token that ends at each node, or NO_TOKEN.
         unknown: the id of a word that cannot be spelt.

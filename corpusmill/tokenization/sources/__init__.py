@@ -1,8 +1,7 @@
 """Tokenizers of every kind, from files and from the Hugging Face hub, as tokenizer.json.
 
-- `read`: what a user names -> a `TokenizerFile`.
+- `read`: what a user names, on the hub as well, or a vocabulary -> a `TokenizerFile`.
 - `source`: what the kinds have in common.
-- `vocabulary`, `tiktoken`, `sentencepiece` (with `sentencepiece_proto`): one conversion each.
-- `hub`: a name on the hub -> a folder of its files.
+- `tiktoken`, `sentencepiece` (with `sentencepiece_proto`): one conversion each.
 - `proof`: whether two tokenizers give the same ids.
 """

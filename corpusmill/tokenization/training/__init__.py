@@ -4,11 +4,11 @@ Only the counts of distinct words are kept, and the same counts and options give
 for byte: each model's module says why.
 
 - `models`: the models by name, with their options.
-- `wordpiece`, `byte_level_bpe`, `word_level`, `unigram`: one model each; `unigram` needs the
-  sentencepiece library.
-- `options`: what the options of all models have in common.
-- `word_counters` (with `word_table`, `counting_kernels`, `bert_characters`): text to counted words.
-- `counted_words`, `word_characters`: counted words, cut down, sorted, and their characters.
+- `wordpiece`, `merges` (byte-level BPE), `unigram` (and whole words): the models; the unigram model
+  needs the sentencepiece library.
+- `training_options`: what the options of all models have in common.
+- `word_counters` (with `word_table`, `counting_kernels`): text to counted words.
+- `counted_words`, `word_characters`: counted words, cut down, sorted, and their characters; which
+  documents of a corpus to train with.
 - `merges` (with `merging`): byte-pair merges learned from counted words.
-- `sample`: which documents of a corpus to train with.
 """

@@ -2,7 +2,7 @@
 
 - `words`: rules of words, by name: text -> spans of words.
 - `phrases`: Chinese phrases of many texts at once.
-- `pieces`: the rule that follows the pieces of a vocabulary.
-- `word_marks`: token ids marked by whether they continue a word.
-- `marked_encoding`: texts -> token ids, marked by a rule.
+- `jieba_cutter`, `jieba_words`: one such text, cut as jieba does.
+- `marked_encoding`: texts -> token ids, marked by a rule; the rule that follows the pieces of
+  a vocabulary.
 """

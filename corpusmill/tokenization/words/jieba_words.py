@@ -5,7 +5,7 @@ Source: jieba by Sun Junyi (https://github.com/fxsjy/jieba), `jieba.cut`, as jie
 and of equal scores the same one wins, so that the words are the same.
 
 A stretch of ideographs, ASCII letters and digits is cut into the words whose frequencies have the
-largest product. `jieba_states` cuts what remains: single characters next to each other that are not
+largest product. `jieba_cutter` cuts what remains: single characters next to each other that are not
 a word together.
 """
 
@@ -19,9 +19,8 @@ from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER, ONE
 
 # Rows of the dictionary that are those of code points, and all of its rows.
 HEADS, ROWS = 0x10000, 2**20
-# Weights are numbered; 0 stands for the end of no word.
-MOST_WEIGHTS = 2**13 - 1
-# A row: its filter (10 bits), the number of its weight (13 bits) and its key (41 bits).
+# A row: its filter (10 bits), the number of its weight (13 bits) and its key (41 bits). A weight
+# numbered 0 stands for the end of no word.
 _CODE, _KEY, _WEIGHT = np.uint64(21), np.uint64(2**41 - 1), np.uint64(2**13 - 1)
 _WEIGHT_PLACE, _FILTER_PLACE = np.uint64(41), np.uint64(54)
 _TABLE = np.uint64(ROWS - HEADS)

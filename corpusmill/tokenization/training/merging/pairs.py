@@ -182,8 +182,8 @@ class Pairs(NamedTuple):
     """All pairs that have ever occurred.
 
     Attributes:
-        table: a `hash_table` from a pair to how often it occurs, with room for `used` pairs.
-        heap: a `pair_queue`.
+        table: a hash table from a pair to how often it occurs, with room for `used` pairs.
+        heap: the queue of pairs.
         places: uint32[room], the first cells of pairs, one entry's after another's.
         sizes: int64[3], how many pairs are in the table, entries in the heap, and places.
     """
@@ -226,7 +226,7 @@ def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.
 
     Returns:
         table: from a pair to its number.
-        entries: int64[room, 4], the entry of each pair (see `pair_queue`), its places after those
+        entries: int64[room, 4], the entry of each pair in the queue, its places after those
             of the pairs before it.
         used: the number of pairs.
     """
