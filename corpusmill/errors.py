@@ -134,6 +134,10 @@ class UserError(Exception):
         return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
 
 
+class RefusedError(UserError):
+    """What the data is stands against a run, so that the same run would be refused again."""
+
+
 def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
     """Begin a cure with the names that a user may have meant.
 

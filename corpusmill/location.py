@@ -8,11 +8,12 @@ own (`transforms.storage.files`).
 
 import errno
 import os
+import posixpath
 import re
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -30,6 +31,12 @@ _BLOCK_BYTES = 4 * 2**20
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 # First part of the names of runs' folders.
 TEMPORARY = "_temporary-"
+
+
+# What tells a place from all others.
+Identity = tuple[str | int, ...]
+# Names for one kind of store.
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
 class NotAFileError(OSError):
@@ -147,19 +154,69 @@ class Location(ABC):
         with self.create() as stream:
             stream.write(content)
 
-    def check_file(self, name: str) -> None:  # noqa: B027  a store takes any name
-        """Refuse a file on this machine that could not be written at the end of a command.
+    def delete(self, names: Iterable[str]) -> None:  # noqa: ARG002  this is only read
+        """Delete files below the folder; names without a file are ignored.
+
+        Only `corpusmill.dataset.ownership` calls it, which knows what is ours.
+
+        Raises:
+            OSError: a file cannot be deleted.
+        """
+        raise OSError(errno.EROFS, "it is only read", str(self))
+
+    def remove(self, last: str) -> None:  # noqa: ARG002  this is only read
+        """Remove the folder with all that is in it; a folder that does not exist is ignored.
+
+        Only `corpusmill.dataset.ownership` calls it, which knows what is ours.
+
+        Args:
+            last: the file that is deleted after all others, which proves whose folder it is.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        raise OSError(errno.EROFS, "it is only read", str(self))
+
+    def check_file(self, name: str, begin: bytes) -> None:
+        """Refuse a file that could not be written at the end of a command, or is not ours.
 
         Args:
             name: the option that named it.
+            begin: the first bytes of all files that the command writes, by which an earlier one is
+                known.
 
         Raises:
             UserError: its folder does not exist, or something else is in its place.
         """
+        content = self.read_any()
+        if content and not content.startswith(begin):
+            cause = "the file exists, and is not one that this command writes"
+            raise UserError(option(name, self), cause, "Name another file, or move that one away")
 
     def local_path(self, name: str = "") -> Path | None:  # noqa: ARG002  this is elsewhere
         """The path on this machine, so that a file can be mapped; None if it is elsewhere."""
         return None
+
+    def identities(self) -> Sequence[Identity]:
+        """What tells this place, and each folder around it, from all others, whatever their names.
+
+        Links, bind mounts and other spellings of a path have the identities of what they lead to.
+
+        Returns:
+            Its own identity, and those of the folders around it, from the inside to the outside.
+        """
+        scheme, _, rest = self.url.partition("://")
+        parts = posixpath.normpath(rest).split("/")
+        begin = (_ALIASES.get(scheme, scheme),)
+        return [(*begin, *parts[:end]) for end in range(len(parts), 0, -1)]
+
+    def is_same(self, other: "Location") -> bool:
+        """Whether another location is this very place."""
+        return self.identities()[0] == other.identities()[0]
+
+    def is_within(self, other: "Location") -> bool:
+        """Whether this place is in a folder, or the folder itself."""
+        return other.identities()[0] in self.identities()
 
     def pin(self) -> "Location":
         """The folder as it is now: on the hub, at the commit that its revision refers to.
@@ -231,35 +288,118 @@ class LocalPath(Location):
         path = self.local_path(name)
         return path.stat().st_mtime if path.exists() else None
 
-    def check_file(self, name: str) -> None:
-        """Refuse a file that could not be written at the end of a command."""
+    def check_file(self, name: str, begin: bytes) -> None:
+        """Refuse a file that could not be written at the end of a command, or is not ours."""
         file = self.local_path()
         if not file.parent.is_dir() or (file.exists() and not file.is_file()):
             cause = "a file cannot be written there"
             raise UserError(option(name, self), cause, "Name a file in an existing folder")
+        super().check_file(name, begin)
 
     def write(self, content: bytes, new: bool = False) -> None:
         """Write a small file, and its folder where it is missing, unless the name must be free."""
         place = Path(os.path.realpath(self.url))
-        written = Path(f"{place}.{uuid4().hex}")
         try:
             if not new:
                 place.parent.mkdir(parents=True, exist_ok=True)
-            # After a power failure, too, it is whole or not there.
-            with written.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if new:
-                _give_free_name(written, place)
-            else:
-                written.replace(place)
+            _write_whole(place, content, new)
         except OSError as error:
             # A folder such as that of a process may take no new files, though it exists.
             number = errno.ENOTDIR if error.errno == errno.ENOENT else error.errno
             raise OSError(number, error.strerror, str(self)) from None
-        finally:
-            written.unlink(missing_ok=True)
+
+    def identities(self) -> Sequence[Identity]:
+        """The device and the inode of the place and of the folders around it.
+
+        What does not exist yet is told apart by the nearest folder that does, and the names in it.
+        """
+        path, missing = Path(os.path.realpath(self.url)), list[str]()
+        found = list[Identity]()
+        for each in (path, *path.parents):
+            try:
+                status = each.stat()
+            except OSError:
+                missing.insert(0, each.name)
+                continue
+            if not found:
+                found += [
+                    (status.st_dev, status.st_ino, *missing[:end])
+                    for end in range(len(missing), 0, -1)
+                ]
+            found.append((status.st_dev, status.st_ino))
+        return found
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files below the folder, and the folders in it that are empty then."""
+        folders = set[Path]()
+        for path in map(self.local_path, names):
+            path.unlink(missing_ok=True)
+            folders.update(path.parents)
+        inside = (path for path in folders if path.is_relative_to(self.url))
+        for folder in sorted(inside, reverse=True):
+            if str(folder) != self.url:
+                with suppress(OSError):  # it is not empty, or gone
+                    folder.rmdir()
+
+    def remove(self, last: str) -> None:
+        """Remove the folder with all that is in it; a link in it goes, and not what it leads to."""
+        kept = self.local_path(last)
+        for folder, folders, names in os.walk(self.url, topdown=False):
+            for path in (Path(folder, name) for name in (*names, *folders)):
+                with suppress(FileNotFoundError):  # another process removes it, too
+                    if path.is_dir() and not path.is_symlink():
+                        path.rmdir()
+                    elif path != kept:
+                        path.unlink()
+        kept.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            Path(self.url).rmdir()
+
+
+def _write_whole(place: Path, content: bytes, new: bool) -> None:
+    """Write a file that is whole, on the disk too, as soon as it has a name.
+
+    Where the system allows it, the file has no name before, so that a kill leaves no part of it.
+    """
+    written = Path(f"{place}.{uuid4().hex}")
+    named = place if new else written
+    with ExitStack() as opened:
+        try:
+            descriptor = os.open(place.parent, os.O_TMPFILE | os.O_WRONLY, 0o666)
+            stream = opened.enter_context(os.fdopen(descriptor, "wb"))
+        except (AttributeError, OSError):
+            _write_beside(place, written, content, new)
+            return
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+        root = os.open("/", os.O_RDONLY)
+        opened.callback(os.close, root)
+        # With a folder's descriptor, the link's target is followed (linkat).
+        source = f"/proc/self/fd/{stream.fileno()}"
+        try:
+            os.link(source, named, src_dir_fd=root, follow_symlinks=True)
+        except FileExistsError:
+            raise
+        except OSError:  # there is no /proc, or it has no hard links
+            _write_beside(place, written, content, new)
+            return
+    if not new:
+        written.replace(place)
+
+
+def _write_beside(place: Path, written: Path, content: bytes, new: bool) -> None:
+    try:
+        with written.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if new:
+            _give_free_name(written, place)
+        else:
+            written.replace(place)
+    finally:
+        written.unlink(missing_ok=True)
 
 
 def _give_free_name(written: Path, place: Path) -> None:

@@ -9,7 +9,7 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, option
+from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.inspection.findings import find
 
 
@@ -79,7 +79,7 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
             f"The input holds only blank lines and titles: check {option('input')} "
             f"and {option('document_rule')}"
         )
-    return UserError(
+    return RefusedError(
         option("output", output),
         f"no example was built: {lines:,} lines and rows were read, of which {rejects:,} are "
         f"rejects, and they gave {documents:,} documents with {tokens:,} tokens",
@@ -118,4 +118,4 @@ def refuse_known(counts: Mapping[str, int]) -> None:
             f"Add {option('existing', 'skip')} to leave them out, or "
             f"{option('existing', 'allow')} to add them once more"
         )
-        raise UserError(option("append"), f"{cause}already", cure)
+        raise RefusedError(option("append"), f"{cause}already", cure)

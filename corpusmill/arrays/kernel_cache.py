@@ -205,7 +205,17 @@ def _remove_unused(parent: Path, name: str) -> None:
         own = [(folder.stat().st_mtime, folder) for folder in parent.glob(f"{name}*")]
         for used, folder in sorted(own, reverse=True)[_KEPT_FOLDERS:]:
             if time.time() - used > _SECONDS_KEPT and _is_own(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove_kernels(folder)
+
+
+def _remove_kernels(folder: Path) -> None:
+    """Remove a folder of kernels, but no other files."""
+    for path in (*sorted(folder.rglob("*"), reverse=True), folder):
+        with suppress(OSError):  # another process may remove it; or it holds another file
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            elif path.suffix in {".nbi", ".nbc"}:
+                path.unlink()
 
 
 def _digest_sources(package: Path) -> str:

@@ -5,7 +5,7 @@ from math import ceil
 from corpusmill.commands.build_command import commands_of
 from corpusmill.commands.command import Call
 from corpusmill.commands.inspect import Inspect
-from corpusmill.console.html_report import render_page
+from corpusmill.console.html_report import PAGE_BEGIN, render_page
 from corpusmill.console.origin import Origin
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.console.terminal_report import print_inspection
@@ -28,7 +28,7 @@ def inspect(command: Inspect, call: Call) -> int:
         raise UserError(option("examples", command.examples), "it is negative", "Give 0 or more")
     page = call.locate(command.html) if command.html else None
     if page:
-        page.check_file("html")
+        page.check_file("html", PAGE_BEGIN)
     root = call.locate(command.folder)
     folder, manifest = open_data_set(root)
     report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)

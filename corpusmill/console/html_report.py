@@ -24,6 +24,10 @@ from corpusmill.inspection.decoded_examples import (
 )
 from corpusmill.inspection.figures import Report, SplitReport
 
+# How every page begins, by which it is known as ours.
+PAGE_BEGIN = (
+    b'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta name="generator" content="corpusmill">'
+)
 # Of the text of all examples, and of the markup around a predicted word.
 _MOST_BYTES = 1_300_000
 _MARKUP_BYTES = {"plain": 1, "masked": 27, "replaced": 36, "kept": 25}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusmill.console.html_report import (
+    PAGE_BEGIN,
     render_corpus_page,
     render_page,
     summarize_corpus,
@@ -23,7 +24,7 @@ from corpusmill.inspection.corpus_numbers import Section, report_build, report_s
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, SplitReport, summarize
 from corpusmill.inspection.findings import Finding
-from corpusmill.location import Location
+from corpusmill.location import Location, locate
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,8 +74,10 @@ class DataSetReport:
 
     def save_html(self, path: str | Path) -> None:
         """Write the report as one HTML page with plots, and the examples."""
+        file = locate(str(path))
+        file.check_file("path", PAGE_BEGIN)
         page = render_page(self.manifest, self.examples, self.summary, self.origin)
-        Path(path).write_text(page, encoding="utf-8")
+        file.write(page.encode())
 
     def _repr_html_(self) -> str:
         return summarize_data_set(self.manifest, self.examples, self.summary, self.origin)
@@ -134,7 +137,9 @@ class CorpusReport:
 
     def save_html(self, path: str | Path) -> None:
         """Write the report as one HTML page with plots."""
-        Path(path).write_text(render_corpus_page(self.numbers), encoding="utf-8")
+        file = locate(str(path))
+        file.check_file("path", PAGE_BEGIN)
+        file.write(render_corpus_page(self.numbers).encode())
 
     def _repr_html_(self) -> str:
         return summarize_corpus(self.numbers)

@@ -55,6 +55,8 @@ from corpusmill.inspection.figures import (
 from corpusmill.inspection.findings import Finding, find
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
+# How a file of numbers begins, by which it is known as ours.
+NUMBERS_BEGIN = f'{{\n "format": "{FORMAT}"'.encode()
 
 _MEASURED = "measure."
 

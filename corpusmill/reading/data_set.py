@@ -14,7 +14,7 @@ import numpy.typing as npt
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location, locate, refuse_special
@@ -45,6 +45,8 @@ from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
 
 # A list of this many files takes one request to an object store. Of a larger data set each file is
 # looked for when it is needed.
+# How often a data set may be exchanged while it is opened.
+_MOST_EXCHANGES = 9
 _MOST_LISTED = 1000
 
 
@@ -357,8 +359,31 @@ class DataSet(Samples, Traceable):
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         self._root, self._options = locate(str(url), storage_options), storage_options
-        self.folder, self.manifest = open_data_set(self._root)
         self.split = split
+        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
+        self._cache_place = (cache, cache_bytes, Leftovers(cache))
+        for _ in range(_MOST_EXCHANGES):
+            seal = self._root.read_any(SUCCESS)
+            try:
+                self._open(split, tokenizer, max_length, damaged)
+            except UserError:
+                if self._root.read_any(SUCCESS) == seal:
+                    raise
+                continue
+            # A command may exchange the files between the reading of the manifest and theirs.
+            if self._root.read_any(SUCCESS) == seal:
+                return
+        cause = "it is replaced again and again while it is opened"
+        raise UserError(str(url), cause, "Open it once it stays as it is")
+
+    def _open(
+        self,
+        split: str,
+        tokenizer: str | Path | Vocabulary | None,
+        max_length: int | None,
+        damaged: Literal["refuse", "skip"],
+    ) -> None:
+        self.folder, self.manifest = open_data_set(self._root)
         check_split(self.folder, self.manifest, split)
         if tokenizer is not None:
             check_tokenizer(self.folder, self.manifest, tokenizer)
@@ -374,8 +399,6 @@ class DataSet(Samples, Traceable):
         else:
             check_present(self.folder, self.manifest, shards)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
-        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
-        self._cache_place = (cache, cache_bytes, Leftovers(cache))
         self._hold(tuple(shard for shard in shards if shard.file not in self.skipped))
 
     def _hold(self, shards: tuple[Shard, ...]) -> None:

@@ -6,6 +6,7 @@ with it. Beam's own records stay hidden except with `--log-level debug`.
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ PROGRESS = "progress"
 
 _EVENTS = logging.getLogger("pipeline")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+# How our logs begin, in either format, and a file that is empty.
+_BEGIN_OF_LOG = re.compile(rb'\{"time": "|\d{4}-\d\d-\d\d \d\d:|\Z')
 # The loggers of Beam and its engines; a job service passes records on to "root".
 _BEAMS = ("apache_beam", "root", "PrismRunner", "SdkWorker")
 
@@ -154,6 +157,9 @@ def _create_handler(path: str | None) -> logging.Handler:
     try:
         if Path(path).is_fifo():
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))  # fails if nobody reads it
+        elif Path(path).is_file() and not _BEGIN_OF_LOG.match(Path(path).read_bytes()):
+            cause = "the file exists, and is not a log of ours"
+            raise UserError(option("log_file", path), cause, "Name another file")
         return _LogFile(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(

@@ -1,11 +1,12 @@
 """A data set that grows: what it must be to be appended to or joined, and what it holds already."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, option
@@ -15,7 +16,6 @@ from corpusmill.provenance.digests import find_shared, list_tables
 from corpusmill.provenance.documents_table import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.folders.changes import compare_files, describe_changes
-from pipeline.folders.output import find_files_of
 from pipeline.folders.run_folder import RunFolder
 from pipeline.recipe.header import describe
 from pipeline.recipe.recipe import Recipe
@@ -53,11 +53,6 @@ class Appended:
         self._folder: Location
         self._folder, self.manifest = open_data_set(self._place)
         if run.earlier is not None:
-            if "appended_to" not in run.earlier:
-                cause = "the stopped run does not add to the data set"
-                raise UserError(
-                    f"{_FLAG} {option('resume')}", cause, f"Leave {option('append')} out"
-                )
             self.manifest = from_json(run.earlier["appended_to"])
         self._check(output)
 
@@ -92,16 +87,22 @@ class Appended:
             raise UserError(_FLAG, cause, cure)
         return recipe
 
-    def list_stale(self, tag: str, shard_name: str | None) -> tuple[str, ...]:
-        """List files that another run with the same aim had moved when it was stopped for good.
+    def refuse_foreign(self, recipe: Recipe, foreign: Sequence[str]) -> None:
+        """Refuse files that are not ours and have names like those that will be added.
 
         Args:
-            tag: of the generation.
-            shard_name: the pattern of the names of shards.
+            recipe: that continues the data set.
+            foreign: names of files in its folder that are not ours.
+
+        Raises:
+            UserError: there is one.
         """
-        known = {*self.manifest.entries, MANIFEST, SUCCESS}
-        names = (name for name in self._place.list() if name not in known)
-        return tuple(find_files_of(tag, names, shard_name))
+        tagged = re.compile(rf"-{recipe.tag}(?!\w)")
+        if names := list(filter(tagged.search, foreign)):
+            cause = (
+                f"it has a file {names[0]} that is not ours, and may be in the place of a new one"
+            )
+            raise UserError(f"{_FLAG} {self._place}", cause, "Move that file away")
 
     def has_added(self, recipe: Recipe) -> bool:
         """Whether the last generation was made of some files, and they are as they were.

@@ -11,23 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.generations import generation_of, is_generation
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids, documents_schema
 from corpusmill.provenance.removal import read_removed
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore
-from pipeline.folders.output import is_complete, refuse_alive, settle
-from pipeline.folders.run_folder import RECORD
-from pipeline.folders.temporary_folder import is_folder_of_run, is_place_of_run, is_removed
-from transforms.recovery.claim import Claim, drop_claim, read_claim
-from transforms.storage.checksums import DamagedFileError, unseal
-from transforms.storage.file_systems import join_path
-from transforms.storage.files import locate, remove_folder
-
-_KIND = "edit"
 
 
 @dataclass(frozen=True)
@@ -117,59 +107,10 @@ def check_editable(manifest: Manifest, value: str) -> None:
         raise UserError(value, cause, "Build it again, without the text that is to be removed")
 
 
-def finish_stopped(output: Location, temp_location: Location | None) -> bool:
-    """Finish what a command that was stopped had begun in a data set that is to be changed.
-
-    Args:
-        output: its folder.
-        temp_location: where temporary folders are made; in its folder by default.
-
-    Returns:
-        Whether there was anything to finish.
-
-    Raises:
-        UserError: the data set is damaged, or a build that writes into the folder is running
-            or was stopped.
-    """
-    claim = read_claim(output.url)
-    if claim is not None and not is_complete(output, temp_location):
-        place = (claim.temp_folder, output, temp_location)
-        is_ours = is_folder_of_run(*place)
-        refuse_alive(claim, output, is_ours)
-        if not (is_ours and _is_edit(claim)) and not is_removed(*place):
-            cause = "a build was stopped that wrote into this folder"
-            cure = f"Resume it: the command of the build, with {option('resume', True)}"
-            if is_ours:
-                cure += f"; or, to give up, remove {claim.temp_folder}"
-            raise UserError(str(output), cause, cure)
-    is_settled = settle(output)
-    # What a command has left that was stopped before readers saw its work, or after all of it.
-    names = {name.partition("/")[0] for name in output.list()}
-    # A folder without files is not listed.
-    names.add(generation_of(output.read_any(SUCCESS) or b""))
-    for name in filter(is_generation, names):
-        remove_folder((output / name).url)
-    if claim is not None:
-        if is_place_of_run(claim.temp_folder, output, temp_location):
-            remove_folder(claim.temp_folder)
-        drop_claim(output.url, claim.token)
-    return is_settled
-
-
-def _is_edit(claim: Claim) -> bool:
-    """Whether a stopped run would only have removed rows, or had not begun."""
-    path = join_path(claim.temp_folder, RECORD)
-    content = locate(path).read_any()
-    try:
-        return content is None or _KIND in json.loads(unseal(content, path))
-    except (DamagedFileError, ValueError):
-        return False
-
-
 def record_of(value: str) -> bytes:
     """Return the record of a run that edits data sets.
 
     Args:
         value: what the user gave.
     """
-    return json.dumps({_KIND: value}).encode()
+    return json.dumps({"edit": value}).encode()

@@ -1,118 +1,136 @@
-"""The output folder before a run."""
+"""How the folder stands that a command writes into, and whether the command may.
+
+A folder is empty, or holds a whole data set, or the claim of a run. What a run has reached is read
+from three files that are written whole: its claim, `_SUCCESS`, and the record of a generation.
+docs/explanation/commit.md lists the states, and what each command does in them.
+"""
 
 import os
-import re
 import socket
-from collections.abc import Container, Iterable, Iterator
-from functools import cache
+import time
+from dataclasses import dataclass
+from functools import cached_property
 
 import psutil
 
-from corpusmill.dataset.generations import GENERATION, is_generation
-from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
-from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.generations import is_generation
+from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.ownership import MARK, OwnFiles, OwnFolder
 from corpusmill.errors import UserError, option
-from corpusmill.formats.shard_formats import FORMATS, all_suffixes
-from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
 from corpusmill.location import Location, refuse_special
-from pipeline.folders.temporary_folder import find_temporary_folders, is_folder_of_run
-from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
-from transforms.recovery.workplace import count_silence
-from transforms.storage.file_systems import split_path
-from transforms.storage.files import file_exists, remove_folder
+from pipeline.folders.temporary_folder import (
+    folder_of_run,
+    has_mark,
+    is_folder_of_run,
+    name_of_folder,
+)
+from transforms.recovery.claim import CLAIM, COMMITTED, Claim, is_copy, is_torn, read_claim
+from transforms.recovery.journal import count_finished
+from transforms.recovery.workplace import last_sign
+from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.files import last_written
+
+# After which a run is taken for dead whose process cannot be asked: its job, or its command on
+# another machine, gives a sign of life twice a minute. Flink needs a minute to notice that a
+# machine is lost, and three for some workers.
+_SECONDS_OF_SILENCE = 300.0
+
+# What runs do, as claims name it.
+BUILD, APPEND, EDIT = "build", "append", "edit"
 
 
-def settle(output: Location) -> bool:
-    """Give the files of a generation that readers already see their final names.
+@dataclass(frozen=True)
+class Intent:
+    """What a command does with the folder that it writes into.
 
-    It may be stopped at any moment and begun again; readers see the same data set throughout.
-
-    Args:
-        output: the folder of a data set, into which no run writes.
-
-    Returns:
-        Whether there was anything to do.
-
-    Raises:
-        UserError: the data set is damaged.
+    Attributes:
+        kind: BUILD, APPEND or EDIT.
+        changes: whether it changes the data set in the folder, which must be there.
+        replaces: whether it may replace a data set in the folder.
+        resumes: whether it may continue a run that was stopped.
+        resumable: whether it can continue runs at all.
     """
-    name = read_reference(output)
-    if not name:
-        return False
-    # They import Beam, which takes a second.
-    from transforms.commit.rename import Move  # noqa: PLC0415
-    from transforms.commit.replace import publish_files  # noqa: PLC0415
 
-    open_data_set(output)
-    folder = output / name
-    begin, listed = f"{name}/", output.list().items()
-    sizes = {file.removeprefix(begin): size for file, size in listed if file.startswith(begin)}
-    last = [file for file in (MANIFEST, SUCCESS) if file in sizes]
-    for group in ([file for file in sizes if file not in last], *([file] for file in last)):
-        publish_files(
-            [Move((folder / file).url, (output / file).url, sizes[file]) for file in group]
+    kind: str = BUILD
+    changes: bool = False
+    replaces: bool = False
+    resumes: bool = False
+    resumable: bool = True
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a folder stands.
+
+    Attributes:
+        output: the folder.
+        temp_location: where temporary folders are made; in the output folder by default.
+        claim: the claim in it; None for none.
+        seal: the content of `_SUCCESS`; None for none.
+        own: its files, without those in temporary folders of runs, and without claims.
+        orphans: temporary folders in it of runs that are dead and have no claim.
+    """
+
+    output: Location
+    temp_location: Location | None
+    claim: Claim | None
+    seal: bytes | None
+    own: OwnFiles
+    orphans: tuple[OwnFolder, ...]
+
+    @property
+    def generation(self) -> str:
+        """The generation to which readers are passed on; empty for none."""
+        return reference_of(self.seal)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the folder that the claim names is that of a run into this folder."""
+        return self.claim is not None and is_folder_of_run(
+            self.claim.temp_folder, self.output, self.temp_location
         )
-    remove_folder(folder.url)
-    return True
+
+    @property
+    def has_revealed(self) -> bool:
+        """Whether readers see what the run with the claim has made."""
+        if self.generation:
+            return True
+        claim, seal = self.claim, (self.seal or b"").decode(errors="replace")
+        if claim is None or claim.is_damaged:
+            return False
+        return claim.ended == COMMITTED or seal not in {"", claim.before}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a whole data set that no run is about to replace or to change."""
+        return self.seal is not None and (self.claim is None or self.has_revealed)
+
+    @cached_property
+    def finished(self) -> dict[str, int]:
+        """The units of work that a stopped run has finished, as `count_finished`."""
+        return count_finished(self.claim.temp_folder) if self.claim and self.has_work else {}
+
+    @cached_property
+    def foreign(self) -> list[str]:
+        """The names of files that belong neither to a data set of ours nor to a run."""
+        return self.own.find_foreign()
 
 
-def read_reference(place: Location) -> str:
-    """Return the name of the generation to which readers are passed on; empty for none."""
-    try:
-        content = place.read(SUCCESS)
-    except OSError:
-        return ""
-    name = content.decode(errors="replace").strip().partition(" ")[2]
+def reference_of(seal: bytes | None) -> str:
+    """Return the generation that the content of `_SUCCESS` names; empty for none."""
+    name = (seal or b"").decode(errors="replace").strip().partition(" ")[2]
     return name if is_generation(name) else ""
 
 
-# After which the job of a run whose command is gone is taken for dead. Flink needs a minute to
-# notice that a machine is lost, and three for some workers.
-_SECONDS_OF_SILENCE = 300.0
-
-
-@cache
-def _our_names() -> re.Pattern[str]:
-    """Match the names of the files of a data set and of a run, in any format."""
-    suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS}
-    joined = list[str]()
-    for shard_format in FORMATS.values():
-        suffixes |= all_suffixes(shard_format)
-        joined += [rf"{re.escape(name)}({PART})?" for name in shard_format.joined.values()]
-        fixed |= set(shard_format.companion_names)
-    numbered = rf"{SPLIT_GROUP}-\d{{5}}-of-\d{{5}}"
-    return re.compile(
-        rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
-        rf"|{'|'.join(map(re.escape, sorted(fixed)))}"
-        rf"|provenance/[^/]+\.parquet|rejects/rejects-more\d+\.jsonl|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
-    )
-
-
-def check_output(
-    output: Location,
-    replace: bool,
-    shard_name: str | None = None,
-    resume: bool = False,
-    temp_location: Location | None = None,
-    resumable: bool = True,
-) -> tuple[str, ...]:
-    """Refuse an output folder that is in use, and with --replace one with files that are not ours.
+def look(output: Location, temp_location: Location | None) -> Standing:
+    """Read how a folder stands.
 
     Args:
         output: the folder.
-        replace: whether a data set in it may be replaced.
-        shard_name: the pattern of the names of the new shards, of which a failed run may have left
-            some.
-        resume: whether a run into it that was stopped may be resumed.
         temp_location: where temporary folders are made; in the output folder by default.
-        resumable: whether the command can resume runs at all.
-
-    Returns:
-        The files that the commit replaces.
 
     Raises:
-        UserError: the folder is refused.
+        UserError: the folder cannot be read, or is the root of a file system.
         NotAFileError: it has something else in the place of a file.
     """
     if not output.url.strip("/"):
@@ -125,159 +143,167 @@ def check_output(
     for path in map(output.local_path, listed):
         if path:
             refuse_special(path)
-    is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
-    if claim is not None:
-        refuse_alive(claim, output, is_ours)
-    if resume and SUCCESS in listed and (claim is None or claim.ended == COMMITTED):
-        return tuple(listed)
-    if resume and claim is not None:
-        _refuse_lost(claim, output, is_ours)
-    stopped = split_path(claim.temp_folder)[1] if claim is not None and is_ours else ""
-    folders = find_temporary_folders(listed)
-    ignored = {CLAIM, stopped, *(folder for folder, files in folders.items() if not files)}
-    names = [name for name in listed if name.split("/")[0] not in ignored]
-    foreign = _find_foreign(output, names, folders, shard_name)
-    resumes = resume and claim is not None and not foreign
-    if (names or claim) and not (replace or resumes):
-        raise _in_use(output, names, foreign, claim if resumable else None)
-    if foreign:
-        raise UserError(
-            f"{option('output', output)} {option('resume' if resume else 'replace')}",
-            f"it has a file that is not part of a data set ({foreign[0]})",
-            "Move that file away, or give another folder",
-        )
-    return tuple(names)
+    taken = {CLAIM}
+    if claim and claim.is_damaged and not is_torn(output.read_any(CLAIM) or b""):
+        claim, taken = None, set()
+    seal = output.read_any(SUCCESS)
+    named = name_of_folder(claim) if claim else ""
+    marked = {
+        name: folder_of_run(output / name, output)
+        for name in {name.partition("/")[0] for name in listed if "/" in name}
+        if name != named
+    }
+    orphans = {name: folder for name, folder in marked.items() if folder.is_there()}
+    own = {
+        name: size
+        for name, size in listed.items()
+        if name.partition("/")[0] not in {named, *taken, *orphans} and not _is_copy(name, output)
+    }
+    return Standing(
+        output, temp_location, claim, seal, OwnFiles.find(output, own), tuple(orphans.values())
+    )
 
 
-def check_appendable(output: Location, resume: bool, temp_location: Location | None) -> bool:
-    """Refuse an output folder to whose data set nothing can be added now.
+def _is_copy(name: str, output: Location) -> bool:
+    """Whether a file is a claim that a process did not live to rename."""
+    return name.startswith(f"{CLAIM}.") and is_copy(output.read_any(name))
+
+
+def check_output(output: Location, temp_location: Location | None, intent: Intent) -> Standing:
+    """Refuse an output folder in which a command may not do what it is to do.
+
+    Nothing is changed.
 
     Args:
         output: the folder.
-        resume: whether a run that adds to it and was stopped may be resumed.
         temp_location: where temporary folders are made; in the output folder by default.
-
-    Returns:
-        Whether the run that is to be resumed has done all of its work.
+        intent: what the command does.
 
     Raises:
         UserError: the folder is refused.
+        NotAFileError: it has something else in the place of a file.
     """
-    try:
-        claim, listed = read_claim(output.url), output.list()
-    except UserError as error:  # of an object store
-        raise UserError(option("output", output), *error.args[1:]) from None
-    if claim is None and SUCCESS in listed:
-        settle(output)
-        return False
-    if claim is None:
-        cause = "there is no complete data set to which anything could be added"
+    standing = look(output, temp_location)
+    if standing.claim is not None:
+        folder = standing.claim.temp_folder if standing.has_work else ""
+        refuse_alive(standing.claim, str(output), folder)
+    if intent.changes:
+        _check_changed(standing, intent)
+    else:
+        _check_new(standing, intent)
+    return standing
+
+
+def _check_new(standing: Standing, intent: Intent) -> None:
+    """Refuse a folder for a new data set."""
+    output, claim, foreign = standing.output, standing.claim, standing.foreign
+    if intent.resumes and standing.is_whole:
+        return
+    resumes = intent.resumes and claim is not None
+    if resumes:
+        _refuse_lost(standing, intent, f"Start over with {option('replace', True)}")
+    has_begun = claim is not None and (claim.is_damaged or bool(standing.finished))
+    if (standing.own.listed or has_begun) and not (intent.replaces or (resumes and not foreign)):
+        raise _in_use(standing, intent)
+    if foreign:
         raise UserError(
-            f"{option('output', output)} {option('append')}",
-            cause,
-            f"Leave {option('append')} out, or build one first",
+            f"{option('output', output)} {option('resume' if intent.resumes else 'replace')}",
+            f"it has a file that is not part of a data set ({foreign[0]})",
+            "Move that file away, or give another folder",
         )
-    is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
-    refuse_alive(claim, output, is_ours)
-    if resume:
-        _refuse_lost(
-            claim, output, is_ours, f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
+
+
+def _check_changed(standing: Standing, intent: Intent) -> None:
+    """Refuse a folder whose data set is to be changed."""
+    output, claim = standing.output, standing.claim
+    if standing.seal is None:
+        _refuse_incomplete(standing, intent)
+    if CLAIM in standing.foreign:
+        cause = f"it has a file {CLAIM} that is not ours"
+        raise UserError(str(output), cause, "Move that file away")
+    if claim is None or standing.has_revealed:
+        return
+    if intent.resumes:
+        over = f"Leave {option('resume')} out, which starts over"
+        if claim.is_damaged:
+            over = f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
+        _refuse_lost(standing, intent, over)
+        return
+    if claim.is_damaged:
+        cause = f"{CLAIM} there is damaged, as after a power failure, or is not ours"
+        cure = f"If no run writes into the folder, remove {output}/{CLAIM}"
+        raise UserError(str(output), cause, cure)
+    if claim.kind != intent.kind and standing.finished:
+        cause = "a build was stopped that wrote into this folder"
+        cure = (
+            f"Resume it: the command of the build, with {option('resume', True)}; or, to give up, "
+            f"remove {claim.temp_folder}"
         )
-        return claim.ended == COMMITTED and is_complete(output, temp_location)
-    seal = output.read_any(SUCCESS) or b""
-    if SUCCESS not in listed or not is_ours or b" " in seal.strip():
+        raise UserError(str(output), cause, cure)
+
+
+def _refuse_incomplete(standing: Standing, intent: Intent) -> None:
+    output = standing.output
+    if standing.claim is not None and intent.kind != APPEND:
         cause = "a run was stopped that wrote into this folder"
         cure = f"Run the command again that was stopped, a build with {option('resume', True)}"
-        raise UserError(f"{option('output', output)} {option('append')}", cause, cure)
-    return False
+        raise UserError(str(output), cause, cure)
+    if intent.kind == APPEND:
+        raise UserError(
+            f"{option('output', output)} {option('append')}",
+            "there is no complete data set to which anything could be added",
+            f"Leave {option('append')} out, or build one first",
+        )
 
 
-def find_files_of(tag: str, names: Iterable[str], shard_name: str | None) -> Iterator[str]:
-    """Yield the names that files of a generation have, those of the commit's own folder included.
-
-    Args:
-        tag: of the generation.
-        names: the names.
-        shard_name: the pattern of the names of shards.
-    """
-    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
-    tagged = re.compile(rf"-{tag}(?!\w)")
-    for name in names:
-        is_own = tagged.search(name) or is_generation(name.partition("/")[0])
-        if is_own and any(pattern.fullmatch(name) for pattern in patterns):
-            yield name
+def new_claim(token: str, temp_folder: str, kind: str = BUILD) -> Claim:
+    """Return the claim of a run that this process has started."""
+    process = psutil.Process()
+    place = (socket.gethostname(), process.pid, process.create_time())
+    return Claim(token, temp_folder, *place, kind)
 
 
-def _find_foreign(
-    output: Location, names: Iterable[str], folders: Container[str], shard_name: str | None
-) -> list[str]:
-    """Return the names of the files that belong neither to a data set nor to a run."""
-    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
-    foreign = [
-        name
-        for name in names
-        if not any(pattern.fullmatch(name) for pattern in patterns)
-        and name.split("/")[0] not in folders
-    ]
-    known = _list_shards(output) if foreign else set()
-    return [name for name in foreign if name not in known]
-
-
-def is_complete(output: Location, temp_location: Location | None) -> bool:
-    """Return whether a folder has a complete data set, and remove what its run has left there.
-
-    Args:
-        output: the folder, which `check_output` has accepted.
-        temp_location: where temporary folders are made; in the output folder by default.
-    """
-    claim = read_claim(output.url)
-    if claim is not None:
-        if claim.ended != COMMITTED:
-            return False
-        # Its command was killed before it had removed them.
-        if is_folder_of_run(claim.temp_folder, output, temp_location):
-            remove_folder(claim.temp_folder)
-        drop_claim(output.url, claim.token)
-    return file_exists((output / SUCCESS).url)
-
-
-def refuse_alive(claim: Claim, output: Location, is_ours: bool) -> None:
-    """Refuse a folder into which a run writes that has not ended.
+def refuse_alive(claim: Claim, output: str, temp_folder: str) -> None:
+    """Refuse to write where a run is at work.
 
     Args:
         claim: of the run.
-        output: the folder.
-        is_ours: whether its temporary folder is that of a run into this folder.
+        output: what it writes, for the message.
+        temp_folder: its folder; empty if that is not known to be a run's.
 
     Raises:
         UserError: the run is alive, or may be.
     """
-    if _is_alive(claim):
+    if claim.is_damaged or claim.ended:
+        return
+    is_here = claim.host == socket.gethostname()
+    if is_here and _is_alive(claim):
         raise UserError(
             option("output", output),
-            f"another run (process {claim.process}) writes into this folder",
-            "Wait for it, or give another folder",
+            f"another run (process {claim.process}) writes there",
+            "Wait for it, or choose another place",
         )
-    if not (claim.outlives and is_ours and not claim.ended):
+    if is_here and not claim.outlives:
         return
-    silence = count_silence(claim.temp_folder)
+    signs = [last_sign(temp_folder) if temp_folder else 0.0]
+    if not is_here and temp_folder:
+        signs.append(last_written(join_path(temp_folder, MARK)))
+    silence = time.time() - max(signs)
     if silence < _SECONDS_OF_SILENCE:
         raise UserError(
             option("output", output),
-            f"the job of another run (process {claim.process} on {claim.host}) writes into this "
-            f"folder; its last sign of life is {max(silence, 0):.0f} seconds old",
-            f"Wait for it, or give another folder; if it has ended on its engine, wait until "
+            f"another run (process {claim.process} on {claim.host}) writes there; its last sign "
+            f"of life is {max(silence, 0):.0f} seconds old",
+            f"Wait for it, or choose another place; if it has ended, wait until "
             f"{_SECONDS_OF_SILENCE:.0f} seconds have passed",
         )
 
 
-def _refuse_lost(
-    claim: Claim,
-    output: Location,
-    is_ours: bool,
-    over: str = f"Start over with {option('replace', True)}",
-) -> None:
-    """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
+def _refuse_lost(standing: Standing, intent: Intent, over: str) -> None:
+    """Refuse to resume a run whose work cannot be found, or that is of another kind."""
+    claim, output = standing.claim, standing.output
+    if claim is None:
+        return
     if claim.is_damaged:
         raise UserError(
             option("resume"),
@@ -285,7 +311,16 @@ def _refuse_lost(
             "stopped run has left its work",
             over,
         )
-    if not is_ours:
+    if claim.kind != intent.kind:
+        cause, cure = "the stopped run does not add to the data set", "Leave"
+        if claim.kind == APPEND:
+            cause, cure = "the stopped run adds to the data set", "Add"
+        if EDIT in {claim.kind, intent.kind}:
+            cause = "the stopped run edits data sets"
+            raise UserError(option("resume"), cause, "Run the command again that was stopped")
+        cure += f" {option('append')}" + (" out" if cure == "Leave" else "")
+        raise UserError(f"{option('append')} {option('resume')}", cause, cure)
+    if not standing.has_work and _has_folder(standing):
         raise UserError(
             option("resume"),
             f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
@@ -296,43 +331,53 @@ def _refuse_lost(
         )
 
 
+def _has_folder(standing: Standing) -> bool:
+    """Whether a stopped run has left a folder that is not known to be that of a run into this one.
+
+    A run that was killed before it made its folder has left nothing.
+    """
+    claim, elsewhere = standing.claim, standing.temp_location or standing.output
+    if claim is None:
+        return False
+    parent = split_path(claim.temp_folder)[0]
+    if parent == standing.output.url:
+        return False
+    return parent != elsewhere.url or has_mark(claim.temp_folder)
+
+
 def _is_alive(claim: Claim) -> bool:
     """Whether the process that made a claim is still running on this machine."""
-    # A run of this very process has failed; that of another machine cannot be asked.
-    if claim.ended or claim.host != socket.gethostname() or claim.process == os.getpid():
+    # A run of this very process has failed.
+    if claim.process == os.getpid():
         return False
     try:
-        return bool(abs(psutil.Process(claim.process).create_time() - claim.started) < 1)
+        process = psutil.Process(claim.process)
+        is_same = abs(process.create_time() - claim.started) < 1
+        return is_same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-_BOTH = [f"add {option('resume', True)}", f"add {option('replace', True)}"]
-
-
-def _in_use(
-    output: Location, names: list[str], foreign: list[str], claim: Claim | None
-) -> UserError:
-    unfinished = claim is not None or (SUCCESS not in names and not foreign)
+def _in_use(standing: Standing, intent: Intent) -> UserError:
+    claim, names = standing.claim, sorted(standing.own.listed)
+    unfinished = claim is not None or (standing.seal is None and not standing.foreign)
     cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
     if claim is not None and claim.mistake:
         # Nobody may have waited for the run to say it.
         cause = (
             f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
         )
-    cures = [f"add {option('replace', True)}"] if claim is None or claim.is_damaged else _BOTH
-    cure = f"Give another folder, or {', or '.join(cures)}"
+    ways = [f"add {option('replace', True)}"]
+    if claim is not None and not claim.is_damaged and intent.resumable:
+        ways.insert(0, f"add {option('resume', True)}")
+    cure = f"Give another folder, or {', or '.join(ways)}"
     return UserError(
-        option("output", output),
+        option("output", standing.output),
         cause or "it has an unfinished data set",
-        "Give a new or an empty folder" if foreign else cure,
+        "Give a new or an empty folder" if standing.foreign else cure,
     )
 
 
-def _list_shards(output: Location) -> set[str]:
-    """List the files that the manifest in a folder names, whatever their names are."""
-    content = output.read_any(MANIFEST)
-    try:
-        return set(decode(content or b"", str(output)).entries)
-    except UserError:
-        return set()
+def list_stale(standing: Standing) -> tuple[str, ...]:
+    """List the files of a whole data set that a new one in its folder replaces."""
+    return tuple(sorted(standing.own.of_data_set)) if standing.seal is not None else ()

@@ -1,32 +1,36 @@
-"""The temporary folder of a run, its claim on the output folder, and the resumption of a run.
+"""The run of a command: its claim on the output folder, its temporary folder, and its resumption.
 
-Before a run works, it writes to `run.json` in its folder what its output depends on. A run that was
-stopped leaves folder and claim; `--resume` finds them, checks that nothing of this has changed, and
+A run first takes the claim, which names the temporary folder, and then makes the folder. Before it
+works, it writes to `run.json` in its folder what its output depends on. A run that was stopped
+leaves folder and claim; `--resume` finds them, checks that nothing of this has changed, and
 continues in the same folder, where the journal lists what is finished.
+
+Only the holder of the claim removes anything. A run that is refused leaves everything as it found
+it, the claim of a stopped run included.
 """
 
-import hashlib
 import json
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import psutil
-
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
-from corpusmill.dataset.manifest_json import decode, to_json
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
-from corpusmill.location import TEMPORARY, Location, scheme_of
 from pipeline.folders.changes import refuse_changes
-from pipeline.folders.temporary_folder import (
-    is_folder_of_run,
-    make_temporary_folder,
-    remove_empty_folders,
+from pipeline.folders.exchange import finish_exchange, remove_leftovers
+from pipeline.folders.output import (
+    Intent,
+    Standing,
+    list_stale,
+    look,
+    new_claim,
+    reference_of,
 )
+from pipeline.folders.temporary_folder import folder_of_run, make_temporary_folder, new_folder
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
 from transforms.recovery.claim import (
@@ -35,62 +39,14 @@ from transforms.recovery.claim import (
     check_claim,
     drop_claim,
     read_claim,
+    return_claim,
     take_claim,
 )
 from transforms.recovery.journal import count_finished
 from transforms.recovery.workplace import Workplace
 from transforms.storage.checksums import DamagedFileError, seal, unseal
-from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import file_exists, locate, remove_folder, write_file
-
-
-@contextmanager
-def resumable_folder(
-    output: Location, temp_location: Location | None, identity: object, resume: bool
-) -> Iterator[str]:
-    """Make a folder for a run, and remove it at the end.
-
-    Its name holds a digest of all that the result depends on, so that a stopped run is found again
-    by the same input and options alone. If the run fails after some of its work is finished, the
-    folder stays, and the error gets a note that says how to resume.
-
-    Args:
-        output: the file that the run writes.
-        temp_location: where the folder is made; beside the file by default.
-        identity: all that the file depends on, as JSON can hold it.
-        resume: whether to resume a run that was stopped.
-
-    Raises:
-        UserError: the run was stopped or is at work and is not to be resumed, or there is none.
-    """
-    parent = locate(split_path(output.url)[0])
-    content = json.dumps([output.url, identity], sort_keys=True)
-    name = TEMPORARY + hashlib.sha256(content.encode()).hexdigest()[:32]
-    path = ((temp_location or parent) / name).url
-    exists = is_folder_of_run(path, parent, temp_location)
-    if resume and not exists:
-        cause = "no run with this input and these options was stopped there"
-        raise UserError(
-            f"{option('output', output)} {option('resume')}", cause, f"Leave {option('resume')} out"
-        )
-    if exists and not resume:
-        cause = f"a run with this input and these options was stopped, or works in {path}"
-        cure = f"Add {option('resume', True)} to continue it, or remove that folder"
-        raise UserError(option("output", output), cause, cure)
-    if not exists:
-        make_temporary_folder(parent, temp_location, name)
-    try:
-        yield path
-    except BaseException as error:
-        finished = count_finished(path)
-        if finished:
-            error.add_note(describe_finished(finished, path))
-        else:
-            remove_folder(path)
-        raise
-    remove_folder(path)
-    remove_empty_folders(parent)
-
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import locate, write_file
 
 if TYPE_CHECKING:
     from pipeline.graph import Job
@@ -107,11 +63,12 @@ class RunFolder:
         output: the absolute path of the output folder; empty for a run that writes no data set.
         stopped: the claim of the stopped run that this one resumes or replaces.
         earlier: the record of the run that this one resumes; None for a new run.
-        replaced: the temporary folder of the stopped run that this one replaces; empty for none.
+        standing: how the output folder stood when the run began.
         made: folders that were made for the run.
         token: the token of its own claim.
-        earlier_seal: the content of `_SUCCESS` when the run began; None if there was none.
+        before: the content of `_SUCCESS` when the run began; empty if there was none.
         outlives: whether the job may continue without this process.
+        has_begun: whether the run's record is written, so that there may be work to resume.
         handed_over: whether it does, so that this process removes nothing.
         restart: how the run is started over if it fails.
     """
@@ -120,11 +77,12 @@ class RunFolder:
     output: str = ""
     stopped: Claim | None = None
     earlier: Mapping[str, Any] | None = None
-    replaced: str = ""
+    standing: Standing | None = None
     made: tuple[Path, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
-    earlier_seal: bytes | None = None
+    before: str = ""
     outlives: bool = False
+    has_begun: bool = False
     handed_over: bool = False
     restart: str = f"with {option('replace', True)} it starts over"
 
@@ -143,9 +101,9 @@ class RunFolder:
         claim = read_claim(self.output)
         if claim is None or claim.token != self.token:
             return False
-        seal = locate(self.output).read_any(SUCCESS)
-        has_sealed = seal not in {None, self.earlier_seal} and b" " not in (seal or b"").strip()
-        return claim.ended == COMMITTED or has_sealed
+        content = locate(self.output).read_any(SUCCESS)
+        has_sealed = (content or b"").decode() not in {"", self.before}
+        return claim.ended == COMMITTED or (has_sealed and not reference_of(content))
 
     @property
     def record_path(self) -> str:
@@ -157,24 +115,27 @@ class RunFolder:
         """The longest range of the run that is resumed; its ranges must stay the same."""
         return self.earlier["range_bytes"] if self.earlier else None
 
+    @property
+    def stale(self) -> Sequence[str]:
+        """Names of the files of a whole data set in the folder, which a new one replaces."""
+        if self.earlier is not None:
+            return list(self.earlier["stale"])
+        return list_stale(self.standing) if self.standing else ()
+
     def begin(
-        self,
-        job: "Job",
-        files: Sequence[InputFile],
-        stale: Sequence[str],
-        appended_to: Manifest | None = None,
+        self, job: "Job", files: Sequence[InputFile], appended_to: Manifest | None = None
     ) -> None:
-        """Claim the output folder and write the run's record, or compare it if the run is resumed.
+        """Write the run's record, or compare it if the run is resumed.
 
         Args:
             job: the job.
             files: the input.
-            stale: files in the output folder that the commit replaces.
             appended_to: the manifest of the data set to which the job adds; None for none.
 
         Raises:
-            UserError: something has changed since the run began, or another run has the folder.
+            UserError: something has changed since the run began.
         """
+        stale = [] if appended_to is not None else self.stale
         record = {
             "header": to_json(job.header),
             "layout": asdict(job.layout),
@@ -190,30 +151,18 @@ class RunFolder:
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
             refuse_changes(self.earlier, json.loads(content))
-        self.claim(content.encode(), stale, appended_to)
+        self.write_record(content.encode())
 
-    def claim(self, record: bytes, stale: Sequence[str], changed: Manifest | None = None) -> None:
-        """Claim the output folder, and write the run's record.
+    def write_record(self, record: bytes) -> None:
+        """Remove what a stopped run has left that is not resumed, and write the run's own record.
 
         Args:
             record: what the run is, for those who resume it.
-            stale: files in the output folder that the commit replaces.
-            changed: the manifest of the data set that the run changes; None for none.
-
-        Raises:
-            UserError: another run has the folder, or has changed what is in it.
         """
-        over = self.stopped.token if self.stopped else None
-        process = psutil.Process()
-        place = (socket.gethostname(), process.pid, process.create_time())
-        take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
-        self.earlier_seal = locate(self.output).read_any(SUCCESS)
-        if changed is None:
-            self._refuse_finished(stale)
-        elif self.earlier is None:
-            self._refuse_other(changed)
-        if self.replaced:
-            remove_folder(self.replaced)
+        check_claim(self.output, self.token)
+        if self.earlier is None and self.standing is not None:
+            remove_leftovers(self.standing)
+        self.has_begun = True
         write_file(self.record_path, seal(record))
         if self.outlives:
             self.place.give_sign()
@@ -236,98 +185,161 @@ class RunFolder:
             f"machines, check that they see the files in {self.output}"
         )
 
-    def _refuse_finished(self, stale: Sequence[str]) -> None:
-        """Refuse, and give the claim back, if another run finished a data set before our claim."""
-        if SUCCESS not in stale and file_exists(join_path(self.output, SUCCESS)):
-            drop_claim(self.output, self.token)
-            raise _too_late(self.output)
-
-    def _refuse_other(self, manifest: Manifest) -> None:
-        """Refuse, and give the claim back, if another run changed the data set before our claim."""
-        content = locate(self.output).read_any(MANIFEST)
-        if content is None or decode(content, self.output) != manifest:
-            drop_claim(self.output, self.token)
-            cause = "another run has meanwhile changed the data set"
-            raise UserError(self.output, cause, "Run the command again")
-
 
 @contextmanager
-def run_folder(
-    output: Location,
-    temp_location: Location | None,
-    resume: bool,
-    outlives: bool = False,
-    resumable: bool = True,
-) -> Iterator[RunFolder]:
-    """Make the folder of a run that builds a data set, and remove it at the end.
+def run_folder(standing: Standing, intent: Intent, outlives: bool = False) -> Iterator[RunFolder]:
+    """Claim an output folder, make the folder of the run, and remove both at the end.
 
     If a run that can be resumed fails after some of its work is finished, folder and claim stay,
-    and the error gets a note that says how to resume.
+    and the error gets a note that says how to resume. After a mistake of the user's, which would be
+    made again, and before the run has begun to work, all is as it was.
 
     Args:
-        output: the folder of the data set.
-        temp_location: where the folder is made; in the output folder by default.
-        resume: whether to resume a run that was stopped.
+        standing: how the output folder stands, as `check_output` has accepted and `settle` left it.
+        intent: what the command does there.
         outlives: whether the job may continue without this process.
-        resumable: whether a run that fails can be resumed.
 
     Raises:
-        UserError: no folder can be made.
+        UserError: no folder can be made, or another run has the output folder.
     """
-    folder = _open(output, temp_location, resume)
-    folder.outlives = outlives
+    folder = _claim(standing, intent, outlives)
     try:
-        yield folder
+        _open(folder, standing, intent)
+        with folder.place.alive():
+            yield folder
     except BaseException as error:
-        if isinstance(error, FileNotFoundError) and _is_gone(folder.path):
-            # A run that ends removes the empty folders of others, such as runs that were killed.
-            raise _too_late(folder.output) from None
-        if isinstance(error, KeyboardInterrupt) and not error.args:
-            whole, none = "the data set is complete", "no file of the data set was published"
-            error.args = (whole if folder.is_committed else none,)
-        finished = count_finished(folder.path) if resumable else {}
-        if not finished or folder.is_committed:
-            _remove(folder, output)
-        else:
-            # What an engine that is out of reach still does ends by this.
-            folder.place.give_up()
-            error.add_note(describe_finished(finished, folder.path, f", {folder.restart}"))
+        _leave(folder, intent, error)
         raise
     if not folder.handed_over:
-        _remove(folder, output)
+        _finish(folder)
 
 
-def _is_gone(folder: str) -> bool:
-    return scheme_of(folder) is None and not Path(folder).exists()
+def settle(standing: Standing, kind: str) -> Standing:
+    """Finish what a stopped run has begun in a folder, if readers see it already.
+
+    Args:
+        standing: how the folder stands.
+        kind: what the command does that finishes it, as `Claim` has it.
+
+    Returns:
+        How the folder stands then.
+
+    Raises:
+        UserError: the data set is damaged, or another run has the folder.
+    """
+    if not standing.has_revealed:
+        return standing
+    output, stopped, token = standing.output, standing.claim, uuid4().hex
+    # The claim says nothing of a data set before, so that what readers see counts as revealed.
+    claim = new_claim(token, stopped.temp_folder if stopped else "", kind)
+    take_claim(output.url, claim, stopped.token if stopped else None)
+    finish_exchange(standing)
+    drop_claim(output.url, token)
+    return look(output, standing.temp_location)
 
 
-def _too_late(output: str) -> UserError:
-    return UserError(
-        option("output", output),
-        "another run has meanwhile finished a data set there",
-        f"Give another folder, or add {option('replace', True)}",
-    )
+def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
+    """Take the claim on an output folder."""
+    output, stopped = standing.output, standing.claim
+    root = output.local_path()
+    made = () if root is None or root.exists() else (root,)
+    earlier = _read_earlier(standing) if intent.resumes else None
+    path = new_folder(output, standing.temp_location)
+    before = (standing.seal or b"").decode(errors="replace")
+    if stopped is not None and earlier is not None:
+        path, before = stopped.temp_folder, stopped.before
+    folder = RunFolder(path, output.url, stopped, earlier, standing, made, before=before)
+    folder.outlives = outlives
+    claim = new_claim(folder.token, path, intent.kind)
+    claim = replace(claim, outlives=outlives, before=before)
+    try:
+        if root:
+            root.mkdir(parents=True, exist_ok=True)
+        take_claim(output.url, claim, stopped.token if stopped else None)
+    except OSError as error:
+        _remove_made(folder)
+        cause = f"no folder can be made there ({error})"
+        cure = "Give a folder you can write to"
+        raise UserError(option("output", output), cause, cure) from None
+    except BaseException:
+        _remove_made(folder)
+        raise
+    return folder
 
 
-def _open(output: Location, temp_location: Location | None, resume: bool) -> RunFolder:
-    claim = read_claim(output.url)
-    replaced = ""
-    # A claim may come from anywhere: what it names is only touched if a run has made it.
-    if claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location):
-        record = join_path(claim.temp_folder, RECORD)
-        content = locate(record).read_any() if resume else None
-        # A run without a record was stopped before it began; a damaged one cannot be compared.
-        with suppress(DamagedFileError):
-            if content is not None:
-                earlier = json.loads(unseal(content, record))
-                return RunFolder(claim.temp_folder, output.url, claim, earlier)
-        replaced = claim.temp_folder
-    root, temp_root = output.local_path(), (temp_location or output).local_path()
-    made = tuple(path for path in (root, temp_root) if path and not path.exists())
-    folder = make_temporary_folder(output, temp_location)
-    if root:
-        root.mkdir(parents=True, exist_ok=True)
-    return RunFolder(folder, output.url, claim, replaced=replaced, made=made)
+def _open(folder: RunFolder, standing: Standing, intent: Intent) -> None:
+    """Make the run's folder, in an output folder that is as it was before the claim."""
+    output = standing.output
+    if output.read_any(SUCCESS) != standing.seal:
+        if intent.changes:
+            cause = "another run has meanwhile changed the data set"
+            raise UserError(str(output), cause, "Run the command again")
+        raise UserError(
+            option("output", output),
+            "another run has meanwhile finished a data set there",
+            f"Give another folder, or add {option('replace', True)}",
+        )
+    if folder.earlier is None:
+        own = folder_of_run(locate(folder.path), output)
+        make_temporary_folder(own, output, standing.temp_location)
+
+
+def _read_earlier(standing: Standing) -> Mapping[str, Any] | None:
+    """Read the record of the run that is to be resumed; None if it was stopped before it began."""
+    if standing.claim is None or not standing.has_work:
+        return None
+    record = join_path(standing.claim.temp_folder, RECORD)
+    content = locate(record).read_any()
+    # A damaged record cannot be compared.
+    with suppress(DamagedFileError):
+        if content is not None:
+            earlier: Mapping[str, Any] = json.loads(unseal(content, record))
+            return earlier
+    return None
+
+
+def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
+    """Leave an output folder after an error."""
+    claim = read_claim(folder.output)
+    if claim is None or claim.token != folder.token:
+        return  # It belongs to another run, and so does all that is in it.
+    if isinstance(error, KeyboardInterrupt) and not error.args:
+        whole, none = "the data set is complete", "no file of the data set was published"
+        error.args = (whole if folder.is_committed else none,)
+    if not folder.has_begun and folder.stopped is not None:
+        if folder.earlier is None:
+            folder_of_run(locate(folder.path), locate(folder.output)).remove()
+        return_claim(folder.output, folder.token, folder.stopped)
+        return
+    finished = count_finished(folder.path) if intent.resumable and folder.has_begun else {}
+    # What the data is stands against the run, so that it would be refused again.
+    is_refused = claim.refused or (intent.changes and claim.mistake is not None)
+    if not finished or is_refused or folder.is_committed:
+        _finish(folder)
+        return
+    # What an engine that is out of reach still does ends by this.
+    folder.place.give_up()
+    error.add_note(describe_finished(finished, folder.path, f", {folder.restart}"))
+
+
+def _finish(folder: RunFolder) -> None:
+    """Remove what belongs to a run, its folder and its claim last."""
+    output = locate(folder.output)
+    standing = look(output, folder.standing.temp_location if folder.standing else None)
+    if standing.has_revealed:
+        finish_exchange(standing)
+    else:
+        remove_leftovers(standing)
+    if folder.stopped is not None and folder.standing is not None and not folder.has_begun:
+        remove_leftovers(folder.standing)
+    drop_claim(folder.output, folder.token)
+    _remove_made(folder)
+
+
+def _remove_made(folder: RunFolder) -> None:
+    for path in folder.made:
+        with suppress(OSError):  # it is not empty
+            path.rmdir()
 
 
 def name_units(finished: Mapping[str, int]) -> str:
@@ -354,12 +366,3 @@ def describe_finished(finished: Mapping[str, int], folder: str, further: str = "
         f"{option('resume', True)} continues from "
         f"there{further}; to give up, remove {folder}"
     )
-
-
-def _remove(folder: RunFolder, output: Location) -> None:
-    remove_folder(folder.path)
-    drop_claim(folder.output, folder.token)
-    remove_empty_folders(output)
-    for path in folder.made:
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()

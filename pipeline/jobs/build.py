@@ -18,8 +18,8 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.editing.appending import Appended
 from pipeline.folders.changes import refuse_other
-from pipeline.folders.output import check_appendable, check_output, is_complete
-from pipeline.folders.run_folder import RunFolder, name_units, run_folder
+from pipeline.folders.output import APPEND, BUILD, Intent, check_output
+from pipeline.folders.run_folder import RunFolder, name_units, run_folder, settle
 from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import sum_costs
 from pipeline.recipe.recipe import Recipe, prepare
@@ -83,16 +83,19 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     places, pattern = list_places(dataset), command.output_options.shard_name
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
-    output, temp_location, resume = locate(dataset.output), launch.temp_location, dataset.resume
-    stale = _find_stale(command, (output, temp_location), console, prepare)
-    if stale is None:
+    output, resume = locate(dataset.output), dataset.resume
+    kind = APPEND if dataset.append else BUILD
+    intent = Intent(kind, dataset.append, dataset.replace, resume)
+    standing = settle(check_output(output, launch.temp_location, intent), kind)
+    if resume and standing.is_whole and not dataset.append:
+        _confirm(command, output, console, prepare)
         return True
-    with run_folder(output, temp_location, resume, not launch.engine.reason_to_wait) as folder:
+    with run_folder(standing, intent, not launch.engine.reason_to_wait) as folder:
         recipe = prepare(command, folder.path, console)
         appended = Appended(output, folder) if dataset.append else None
         if appended:
             recipe = appended.adapt(recipe)
-            stale = appended.list_stale(recipe.tag, recipe.output.shard_name)
+            appended.refuse_foreign(recipe, standing.foreign)
             if resume and appended.has_added(recipe):
                 console.print(_ADDED)
                 return True
@@ -106,7 +109,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
         if appended:
             job = appended.complete(job, dataset.existing, folder.path)
-        folder.begin(job, recipe.files, stale, appended.manifest if appended else None)
+        folder.begin(job, recipe.files, appended.manifest if appended else None)
         if resume:
             console.print(_describe_begin(folder.path))
         # Known documents are found by reading all text once more.
@@ -145,25 +148,6 @@ def _describe_begin(folder: str) -> str:
     """Say what a run that is resumed has finished in its folder."""
     done = count_finished(folder)
     return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
-
-
-def _find_stale(
-    command: Build, place: tuple[Location, Location | None], console: Console, prepare: Prepare
-) -> tuple[str, ...] | None:
-    """Return the files that the commit replaces; None if a resumed run has nothing left to do."""
-    dataset, (output, temp_location) = command.dataset, place
-    resume = dataset.resume
-    if dataset.append:
-        if not check_appendable(output, resume, temp_location):
-            return ()
-        console.print(_ADDED)
-        return None
-    pattern = command.output_options.shard_name
-    stale = check_output(output, dataset.replace, pattern, resume, temp_location)
-    if not resume or not is_complete(output, temp_location):
-        return stale
-    _confirm(command, output, console, prepare)
-    return None
 
 
 def _confirm(command: Build, output: Location, console: Console, prepare: Prepare) -> None:

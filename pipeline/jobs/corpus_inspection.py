@@ -8,12 +8,16 @@ from time import time
 from typing import Any
 
 from corpusmill.commands.command import Call
-from corpusmill.console.html_report import render_corpus_page
+from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
 from corpusmill.console.origin import Origin
 from corpusmill.console.terminal_report import print_corpus
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
-from corpusmill.inspection.corpus_numbers import find_before_build, report_build
+from corpusmill.inspection.corpus_numbers import (
+    NUMBERS_BEGIN,
+    find_before_build,
+    report_build,
+)
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
@@ -49,9 +53,10 @@ def measure_corpus(
     run, console = command.run, call.console
     page = call.locate(command.html) if command.html else None
     table = call.locate(command.json) if command.json else None
-    for name, file in (("html", page), ("json", table)):
-        if file:
-            file.check_file(name)
+    if page:
+        page.check_file("html", PAGE_BEGIN)
+    if table:
+        table.check_file("json", NUMBERS_BEGIN)
     if not run.wait:
         raise UserError(
             f"inspect-corpus {option('wait', False)}",

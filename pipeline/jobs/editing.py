@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corpusmill.commands.command import Call
-from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
@@ -21,11 +20,10 @@ from pipeline.editing.edits import (
     check_editable,
     choose_documents,
     describe_choice,
-    finish_stopped,
     record_of,
 )
-from pipeline.folders.output import check_output
-from pipeline.folders.run_folder import run_folder
+from pipeline.folders.output import EDIT, Intent, Standing, check_output, list_stale
+from pipeline.folders.run_folder import run_folder, settle
 from pipeline.jobs.build import describe_submission
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.files import locate
@@ -45,16 +43,19 @@ class Target:
     """The folder that a command which edits data sets writes into.
 
     Attributes:
-        output: the folder.
+        standing: how the folder stands.
+        intent: what the command does there.
         value: what the user gave, for those who find the run stopped.
-        stale: names of the files of an earlier data set, which is replaced.
-        changed: the manifest of the data set that is changed; None for a new one.
     """
 
-    output: Location
+    standing: Standing
+    intent: Intent
     value: str
-    stale: Sequence[str] = ()
-    changed: Manifest | None = None
+
+    @property
+    def output(self) -> Location:
+        """The folder."""
+        return self.standing.output
 
 
 def drop(command: Drop, call: Call) -> int:
@@ -78,7 +79,10 @@ def run_drop(command: Drop, call: Call) -> bool:
         run, call.engine_arguments, [("drop", command.data_set)], call.console, command.log
     )
     output = locate(command.data_set)
-    if finish_stopped(output, launch.temp_location):
+    intent = Intent(EDIT, changes=True, resumable=False)
+    found = check_output(output, launch.temp_location, intent)
+    standing = settle(found, EDIT)
+    if found.generation:
         call.console.print(f"finished what a command that was stopped had begun in {output}")
     folder, manifest = open_data_set(output)
     check_editable(manifest, str(output))
@@ -86,7 +90,7 @@ def run_drop(command: Drop, call: Call) -> bool:
     if not choice.table.num_rows:
         call.console.print(f"no document matches, and {output} stays as it is")
         return True
-    target = Target(output, f"drop {output}", changed=manifest)
+    target = Target(standing, intent, f"drop {output}")
 
     def plan(run_folder: str) -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
@@ -122,7 +126,7 @@ def run_subset(command: Subset, call: Call) -> bool:
     describe_choice(command.where, command.document)
     launch, [(name, folder, manifest)] = open_sources(command, call, [command.data_set])
     check_editable(manifest, name)
-    target = check_new(command, launch, manifest, f"subset {name}")
+    target = check_new(command, launch, f"subset {name}")
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
@@ -131,7 +135,7 @@ def run_subset(command: Subset, call: Call) -> bool:
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         source = edit_files.Source(folder, manifest, choice, target.value)
-        return edit_files.plan_subset(source, run_folder, target.stale)
+        return edit_files.plan_subset(source, run_folder, list_stale(target.standing))
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:
@@ -152,8 +156,9 @@ def open_sources(
         UserError: the new data set would take the place of one of them, or one cannot be read.
     """
     output, folders = command.output, [call.locate(one) for one in data_sets]
-    if locate(output) in folders:
-        cause = "it is the folder of a data set that is read"
+    place = locate(output)
+    if any(place.is_within(folder) or folder.is_within(place) for folder in folders):
+        cause = "it is the folder of a data set that is read, or one in or around it"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
         raise UserError(option("output", output), cause, cure)
     places = [*(("data_set", one) for one in data_sets), ("output", output)]
@@ -161,21 +166,20 @@ def open_sources(
     return launch, [(str(one), *open_data_set(one)) for one in folders]
 
 
-def check_new(command: Subset | Merge, launch: Launch, source: Manifest, value: str) -> Target:
+def check_new(command: Subset | Merge, launch: Launch, value: str) -> Target:
     """Check the folder of a data set that is made of others.
 
     Args:
         command: the command.
         launch: its engine.
-        source: the manifest of the first of the others.
         value: what the user gave.
 
     Raises:
         UserError: the folder is in use.
     """
-    output, pattern = locate(command.output), source.output.options.shard_name
-    stale = check_output(output, command.replace, pattern, False, launch.temp_location, False)
-    return Target(output, value, stale)
+    intent = Intent(EDIT, replaces=command.replace, resumable=False)
+    standing = check_output(locate(command.output), launch.temp_location, intent)
+    return Target(settle(standing, EDIT), intent, value)
 
 
 def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
@@ -191,12 +195,12 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
         Whether the result is there; False if the job was only submitted or translated.
     """
     options, outlives = launch.engine.options, not launch.engine.reason_to_wait
-    with run_folder(target.output, launch.temp_location, False, outlives, False) as run:
+    with run_folder(target.standing, target.intent, outlives) as run:
         with call.importing(launch.engine.unused_packages):
             import pipeline.editing.edit_files  # noqa: F401, PLC0415
 
             launch.engine.load()
-        run.claim(record_of(target.value), target.stale, target.changed)
+        run.write_record(record_of(target.value))
         edit = plan(run.path)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
@@ -206,7 +210,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
             run.check_committed()
     is_there = submitted.done and not submitted.dry
     if not is_there:
-        change = "the documents have been removed" if target.changed else ""
+        change = "the documents have been removed" if target.intent.changes else ""
         call.console.print(describe_submission(target.output, submitted, change))
     return is_there
 
@@ -249,7 +253,7 @@ def run_merge(command: Merge, call: Call) -> bool:
     """
     launch, opened = open_sources(command, call, command.data_sets)
     check_mergeable(opened)
-    target = check_new(command, launch, opened[0][2], f"merge {' '.join(command.data_sets)}")
+    target = check_new(command, launch, f"merge {' '.join(command.data_sets)}")
     known = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
         known = find_known(opened)
@@ -263,7 +267,7 @@ def run_merge(command: Merge, call: Call) -> bool:
             edit_files.Part(folder, manifest, left_out)
             for (_, folder, manifest), left_out in zip(opened, known, strict=True)
         ]
-        return edit_files.plan_merge(parts, run_folder, target.stale)
+        return edit_files.plan_merge(parts, run_folder, list_stale(target.standing))
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:

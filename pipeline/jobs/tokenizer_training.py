@@ -1,8 +1,7 @@
 """How a tokenizer is trained: what is read, and the files that are written."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +18,7 @@ from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.progress import show_reading
 from pipeline.console.run_log import log_event
-from pipeline.folders.run_folder import resumable_folder
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.file_run import FileRun
 from pipeline.jobs.word_counting import (
     Counted,
     SampledCorpus,
@@ -28,13 +26,13 @@ from pipeline.jobs.word_counting import (
     count_here,
     describe_sample,
 )
+from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import find_documents
 from pipeline.recipe.records import Records
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
-from transforms.storage.file_systems import split_path
-from transforms.storage.files import file_exists, locate
+from transforms.storage.files import file_exists, locate, locate_any
 
 
 def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
@@ -58,38 +56,51 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     model, options = MODELS[command.model], model_options(command.model, command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
-    _check_outputs(command, output, saved, model.files)
     launch = _prepare_launch(command, call)
-    folder = locate(split_path(output.url)[0])
-    with temporary_folder(folder, launch.temp_location) as temp_folder:
+    run = FileRun(output, launch.temp_location)
+    _check_outputs(command, run, saved, model.files)
+    with run.open(command.resume, command.replace):
         files, documents = find_documents(
-            command.input, command.documents, temp_folder, call.console, records
+            command.input, command.documents, run.path, call.console, records
         )
+        _refuse_inputs([output, *([saved] if saved else [])], files)
         corpus = SampledCorpus(files, documents, command.sample)
         with (
             catch_panics("the trainer"),
             hide_native_errors(),
-            _count_by_job(command, corpus, options, launch) as counted,
         ):
+            counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
-    tokenizer = Tokenizer.from_str(content)
-    if saved:
-        _save_model(tokenizer, saved)
-    output.write(content.encode())
+        tokenizer = Tokenizer.from_str(content)
+        parts = _list_model(tokenizer, saved) if saved else {}
+        run.put({**parts, output: content.encode()})
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
     return [*remarks, *_describe(command, size, options.vocab_size)]
 
 
-@contextmanager
-def _count_by_job(
-    command: TrainTokenizer, corpus: SampledCorpus, options: TrainingOptions, launch: Launch
-) -> Iterator[Counted | None]:
-    """Count the words by a job, whose files stay until the block ends.
+def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> None:
+    """Refuse to write over what is read, whatever its name there is.
 
-    Yields:
-        The words; None for a corpus that is counted in this process instead.
+    Raises:
+        UserError: an output is an input.
     """
+    for file in files:
+        read = locate_any(file.path)
+        for output in outputs:
+            if read.is_within(output):
+                cause = f"it is the input {file.name}"
+                raise UserError(option("output", output), cause, "Name another file")
+
+
+def _count_by_job(
+    command: TrainTokenizer,
+    corpus: SampledCorpus,
+    options: TrainingOptions,
+    launch: Launch,
+    run: FileRun,
+) -> Counted | None:
+    """Count the words of a corpus by a job; None for a corpus that is counted in this process."""
     if _is_small(corpus, launch.engine):
         if command.resume:
             cause = "so small a corpus is counted at once"
@@ -98,8 +109,7 @@ def _count_by_job(
                 cause,
                 f"Leave {option('resume')} out",
             )
-        yield None
-        return
+        return None
     # Beam takes a second to import.
     from pipeline.jobs.counting_job import plan_counting, run_counting  # noqa: PLC0415
 
@@ -110,10 +120,9 @@ def _count_by_job(
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
     ]
-    place = (locate(command.output), launch.temp_location)
-    with resumable_folder(*place, identity, command.resume) as folder:
-        job = plan_counting(corpus, command.model, options, launch.engine, folder)
-        yield run_counting(job, launch)
+    run.identify(identity, command.resume)
+    job = plan_counting(corpus, command.model, options, launch.engine, run.path)
+    return run_counting(job, launch)
 
 
 def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
@@ -179,13 +188,14 @@ def _run_apart(work: Callable[[], str]) -> str:
 
 
 def _check_outputs(
-    command: TrainTokenizer, output: Location, saved: Location | None, files: tuple[str, ...]
+    command: TrainTokenizer, run: FileRun, saved: Location | None, files: tuple[str, ...]
 ) -> None:
+    output = run.output
     path = output.local_path()
     if path and path.exists() and not path.is_file():
         cause = "it is a folder" if path.is_dir() else "it is not a regular file"
         raise UserError(option("output", output), cause, "Name a file, such as tokenizer.json")
-    if not command.replace and file_exists(output.url):
+    if not command.replace and file_exists(output.url) and not run.has_placed(output):
         raise UserError(
             option("output", output),
             "the file exists",
@@ -199,7 +209,11 @@ def _check_outputs(
         cause = "a file is in its place"
     elif output in [saved, *(saved / name for name in files)]:
         cause = f"{option('output', output)} has the same path"
-    elif present := [name for name in files if file_exists((saved / name).url)]:
+    elif present := [
+        name
+        for name in files
+        if file_exists((saved / name).url) and not run.has_placed(saved / name)
+    ]:
         cause = "" if command.replace else f"it already has {' and '.join(present)}"
         cure = f"Give another folder, or add {option('replace', True)}"
     if cause:
@@ -211,10 +225,11 @@ def _is_blocked(folder: Path) -> bool:
     return any(path.exists() and not path.is_dir() for path in (folder, *folder.parents))
 
 
-def _save_model(tokenizer: Tokenizer, folder: Location) -> None:
+def _list_model(tokenizer: Tokenizer, folder: Location) -> dict[Location, bytes]:
+    """Return the files of a tokenizer's model, and where they will be."""
     with TemporaryDirectory() as temporary:
-        for path in sorted(map(Path, tokenizer.model.save(temporary))):
-            (folder / path.name).write(path.read_bytes())
+        paths = sorted(map(Path, tokenizer.model.save(temporary)))
+        return {folder / path.name: path.read_bytes() for path in paths}
 
 
 def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:

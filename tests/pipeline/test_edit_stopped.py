@@ -116,9 +116,6 @@ def test_text_is_added_after_a_removal_that_was_killed(removal: Removal, sample:
         if state in seen:
             continue
         seen.add(state)
-        if has_sealed:
-            growing.append(sample, flags=("--existing", "allow"), refused=("a run was stopped",))
-            run_here(*removal.command)
         growing.append(sample, flags=("--existing", "allow"))
         assert verify(locate(str(growing.output))) == []
     assert {removals for removals, _ in seen} == {0, 1}

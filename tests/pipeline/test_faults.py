@@ -10,9 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.check_data_set import verify
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from pipeline.folders.temporary_folder import make_temporary_folder
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 
@@ -221,17 +219,6 @@ def test_a_data_set_is_replaced_only_when_asked(
     build([sample], tokenizer_path, output, "--replace")
     build([sample], tokenizer_path, tmp_path / "fresh")
     assert digests(output) == digests(tmp_path / "fresh")
-
-
-def test_what_a_killed_run_left_is_named_and_can_be_replaced(
-    sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    folder = Path(make_temporary_folder(locate(str(output)), None))
-    (folder / "spill.arrow").write_text("half")
-    (output / "train-00000-of-00009.parquet").write_text("half")
-    build([sample], tokenizer_path, output, refused=("it has an unfinished data set", "--replace"))
-    build([sample], tokenizer_path, output, "--replace")
-    assert [name for name in leftovers(output) if "temporary" in name or "00009" in name] == []
 
 
 @pytest.mark.parametrize("flag", ["--output", "--temp-location"])

@@ -14,7 +14,7 @@ import transforms.commit.groups
 import transforms.shuffle.trees
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
-from transforms.storage.files import list_folder, locate, open_file, remove_folder, write_file
+from transforms.storage.files import StoredUrl, list_folder, locate, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
 
@@ -106,12 +106,13 @@ def test_many_tasks_move_and_remove_what_one_task_would(
     )
     left: list[str] = []
 
-    def watch(folder: str) -> None:
-        left.extend(path.rpartition("/")[2] for path in list_folder(folder))
-        remove_folder(folder)
+    def watch(folder: StoredUrl, last: str) -> None:
+        left.extend(name.rpartition("/")[2] for name in folder.list())
+        remove(folder, last)
 
+    remove = StoredUrl.remove
     # The command removes what the tasks have left.
-    monkeypatch.setattr("pipeline.folders.run_folder.remove_folder", watch)
+    monkeypatch.setattr(StoredUrl, "remove", watch)
     build(filled, "--seed", "2")
     build(filled, "--replace")
     assert describe_folder(f"{filled.url}/out") == reference

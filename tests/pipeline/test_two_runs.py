@@ -1,6 +1,7 @@
 """Two runs into one output folder at once: one wins whole, and the other says so."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -64,7 +65,7 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
     first, _ = start_and_stop(sample, tokenizer_path, output)
     try:
         before = leftovers(output)
-        cause = f"another run (process {first.pid}) writes into this folder"
+        cause = f"another run (process {first.pid}) writes there"
         for flags in ((), ("--replace",), ("--resume",)):
             parts = (f"--output {output}", cause if flags else "")
             build([sample], tokenizer_path, output, *flags, refused=parts)
@@ -82,6 +83,8 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     # As where the first one is on another machine, and thought to be dead.
     content = json.loads(claim.read_text())
     claim.write_text(json.dumps(content | {"host": "another"}))
+    for path in Path(content["temp_folder"]).iterdir():
+        os.utime(path, (0, 0))
     build([sample], tokenizer_path, output, "--replace", "--seed", "2")
     whole = digests(output)
     first.send_signal(signal.SIGCONT)
@@ -93,20 +96,18 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
 
 
 @pytest.mark.parametrize("temp_elsewhere", [False, True])
-def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
+def test_a_folder_belongs_to_a_run_before_it_plans_its_work(
     temp_elsewhere: bool, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     def assemble(*arguments: Any, **options: Any) -> Any:
-        """Another run begins and ends while this one has seen an empty folder."""
-        assert not jobs.build_apart([sample], tokenizer_path, output).errors
-        whole.update(digests(output))
+        """Another run begins while this one plans its work."""
+        outcomes.append(jobs.build_apart([sample], tokenizer_path, output))
         return assemble_job(*arguments, **options)
 
-    whole: dict[str, str] = {}
+    outcomes: list[jobs.Outcome] = []
     monkeypatch.setattr("pipeline.assembly.assemble_job", assemble)
     flags = ("--temp-location", tmp_path / "temp") if temp_elsewhere else ()
-    parts = (f"--output {output}", "meanwhile", "--replace")
-    build([sample], tokenizer_path, output, "--seed", "2", *flags, refused=parts)
-    assert digests(output) == whole
+    build([sample], tokenizer_path, output, "--seed", "2", *flags)
+    jobs.assert_refused(outcomes[0], "another run", "writes there")
     assert verify(output) == []

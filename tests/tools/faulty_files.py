@@ -13,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 _CALLS = ("exists", "match", "delete", "rename", "mkdirs", "copy", "open", "create")
 _READS = {"exists", "match", "open"}
 # What is done to local files without Beam.
-_LOCAL_CALLS = ((os, "link"), (os, "unlink"), (shutil, "rmtree"))
+_LOCAL_CALLS = ((os, "link"), (os, "unlink"), (os, "replace"), (shutil, "rmtree"))
 
 # When the process is killed: before the call, after half of its work, or after all of its work.
 BEFORE, HALF, AFTER = "before", "half of", "after"

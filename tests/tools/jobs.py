@@ -47,17 +47,22 @@ def run_here(*arguments: str | Path, status: int = 0, refused: Sequence[str] = (
         status: how it must end; by default well, or as a mistake of the user's if it is refused.
         refused: parts of the message if it must be refused.
     """
+    outcome = run_any(*arguments)
+    if refused:
+        assert_refused(outcome, *refused, status=status or USER_ERROR)
+    assert refused or outcome.status == status, outcome.errors
+    return outcome
+
+
+def run_any(*arguments: str | Path) -> Outcome:
+    """Run a command in this process, however it ends."""
     output, errors = StringIO(), StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         try:
             ended = main([str(argument) for argument in arguments])
         except SystemExit as end:  # the parser of the command line ends like this
             ended = int(end.code or 0)
-    outcome = Outcome(ended, output.getvalue(), errors.getvalue())
-    if refused:
-        assert_refused(outcome, *refused, status=status or USER_ERROR)
-    assert refused or ended == status, outcome.errors
-    return outcome
+    return Outcome(ended, output.getvalue(), errors.getvalue())
 
 
 def start(*arguments: str | Path) -> "subprocess.Popen[str]":

@@ -231,13 +231,12 @@ def test_a_commit_that_a_command_waits_for_leaves_folder_and_claim_to_it(folders
     assert folders.files() == before
 
 
-def test_a_commit_goes_on_where_an_earlier_attempt_stopped(folders: Folders) -> None:
-    for shard, name in list(zip(folders.shards, SHARDS, strict=True))[:2]:
-        Path(shard.path).rename(folders.output / name)
-    commit(folders)
-    files = folders.files()
-    assert CONTENTS.items() <= files.items()
-    assert "_SUCCESS" in files
+def test_a_file_that_is_not_ours_stops_the_commit_and_stays(folders: Folders) -> None:
+    name = next(iter(SHARDS))
+    (folders.output / name).write_text("mine")
+    with pytest.raises(Exception, match=f"it has a file {name} that is not ours"):
+        commit(folders)
+    assert folders.files() == {name: b"mine"}
 
 
 def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> None:
@@ -299,8 +298,8 @@ def test_a_file_is_moved_once(tmp_path: Path) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.write_text("new")
     destination.write_text("older")
-    publish([Move(str(source), str(destination), 3)])
-    publish([Move(str(source), str(destination), 3)])
+    publish([Move(str(source), str(destination), 3)], "/nowhere")
+    publish([Move(str(source), str(destination), 3)], "/nowhere")
     assert destination.read_text() == "new"
     with pytest.raises(RuntimeError, match="does not hold the same file"):
-        publish([Move(str(source), str(destination), 4)])
+        publish([Move(str(source), str(destination), 4)], "/nowhere")

@@ -72,7 +72,7 @@ def test_a_run_whose_folder_another_one_took_moves_no_group(tmp_path: Path) -> N
 
 
 def test_a_group_that_was_lost_stops_the_commit(tmp_path: Path) -> None:
-    planned = PlannedReveal({"a": b"\xff"}, [], ["first", "second", "third"])
+    planned = PlannedReveal({"a": b"\xff"}, ["first", "second", "third"])
     path = planned.write(str(tmp_path))
     assert PlannedReveal.read(path) == planned
     planned.check_groups([2, 0, 1, 1], "moved")

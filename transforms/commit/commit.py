@@ -100,7 +100,7 @@ class _Finish(beam.DoFn):
                 [path] = decided
                 planned = PlannedReveal.read(path)
                 planned.check_groups(moved, "moved")
-                planned.steps(place).finish(planned.contents, planned.folders)
+                planned.steps(place).finish(planned.contents)
             end_claim(place.output, place.token, COMMITTED)
         yield place.output
 

@@ -21,15 +21,16 @@ from typing import Any
 import apache_beam as beam
 
 from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.ownership import delete_temporary
 from transforms.commit.contents import Decided
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal
 from transforms.recovery.workplace import Workplace
 from transforms.storage.checksums import seal as seal_content
 from transforms.storage.checksums import unseal
-from transforms.storage.file_systems import join_path
-from transforms.storage.files import new_path, read_file, remove_objects, write_file
-from transforms.storage.objects import is_object_path
+from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.files import locate, new_path, read_file, write_file
+from transforms.storage.objects import find_object, is_object_path
 from transforms.storage.parallel import map_ahead
 
 # Names of which a run has one or more for each task or merge, before a random number in
@@ -82,7 +83,11 @@ class RemoveTemporaryFiles(beam.PTransform):
 
 
 def _remove(prefix: str) -> str:
-    remove_objects(prefix)
+    place = locate(split_path(prefix)[0])
+    begin = f"{place.url}/"
+    store, name = find_object(prefix)
+    listed = (file.path.removeprefix(begin) for file in store.list(name))
+    delete_temporary(place, listed)
     return prefix
 
 
@@ -113,13 +118,11 @@ class PlannedReveal:
 
     Attributes:
         contents: {name: content} of the small files, in the order in which they are written.
-        folders: those that are removed at the end.
         groups: paths of the groups' lists.
         appends: whether the files are added to those of an earlier data set.
     """
 
     contents: Mapping[str, bytes]
-    folders: Sequence[str]
     groups: Sequence[str]
     appends: bool = False
 
@@ -144,14 +147,14 @@ class PlannedReveal:
     def write(self, folder: str) -> str:
         """Write it to a file of a folder, and return its path."""
         contents = [(name, b64encode(content).decode()) for name, content in self.contents.items()]
-        return _write(folder, [contents, self.folders, self.groups, self.appends])
+        return _write(folder, [contents, self.groups, self.appends])
 
     @classmethod
     def read(cls, path: str) -> "PlannedReveal":
         """Read what `write` wrote."""
-        contents, folders, groups, appends = _read(path)
+        contents, groups, appends = _read(path)
         decoded = {name: b64decode(text) for name, text in contents}
-        return cls(decoded, folders, groups, appends)
+        return cls(decoded, groups, appends)
 
 
 def plan_reveal(
@@ -172,6 +175,7 @@ def plan_reveal(
     moves, contents, stale, appends = decided
     folder, seal = place.temp_folder, contents[SUCCESS]
     steps = Reveal(place.output, folder, seal, appends)
+    steps.record(moves, contents, stale)
     removed = steps.list_removed(stale, moves, contents)
     groups = [
         _Group(seal.decode(), moves[begin:end], removed[begin:end], appends)
@@ -179,8 +183,7 @@ def plan_reveal(
         for end in (begin + group_files,)
     ]
     paths = list(map_ahead(lambda group: _write(folder, asdict(group)), groups))
-    folders = steps.list_folders(stale, moves)
-    return PlannedReveal(contents, folders, paths, appends).write(folder)
+    return PlannedReveal(contents, paths, appends).write(folder)
 
 
 def _write(folder: str, content: Any) -> str:

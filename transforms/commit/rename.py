@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -35,12 +36,17 @@ class Move(NamedTuple):
     bytes: int
 
 
-def publish(moves: Sequence[Move]) -> None:
+def publish(moves: Sequence[Move], scratch: str) -> None:
     """Give finished files their final names; doing it twice does no harm.
 
     The store itself copies an object, many at a time, and the source stays until its folder is
     deleted: nothing is ever missing at either place, and a second attempt copies again. Other files
     are renamed. Between different filesystems the bytes pass through this process.
+
+    Args:
+        moves: the files.
+        scratch: a folder of the run's own on the disk of the final names, for files that come from
+            another disk; it is made when it is needed.
 
     Raises:
         RuntimeError: a file is at neither place.
@@ -49,23 +55,24 @@ def publish(moves: Sequence[Move]) -> None:
         pass
     for move in moves:
         if not _is_in_store(move):
-            _rename(move)
+            _rename(move, scratch)
 
 
-def duplicate(moves: Sequence[Move]) -> None:
+def duplicate(moves: Sequence[Move], scratch: str) -> None:
     """Give finished files a second name, and keep the first; doing it twice does no harm.
 
     On one disk this takes no room. A file that another attempt at the commit has moved meanwhile
-    is left out.
+    is left out. The arguments are those of `publish`.
     """
-    for _ in map_ahead(_duplicate, (move for move in moves if _is_in_store(move)), _COPIERS):
+    link = partial(_duplicate, scratch=scratch)
+    for _ in map_ahead(link, (move for move in moves if _is_in_store(move)), _COPIERS):
         pass
     for move in moves:
         if not _is_in_store(move):
-            _duplicate(move)
+            link(move)
 
 
-def _duplicate(move: Move) -> None:
+def _duplicate(move: Move, scratch: str) -> None:
     if _size(move.destination) == move.bytes:
         return
     with suppress(FileNotFoundError):
@@ -74,21 +81,23 @@ def _duplicate(move: Move) -> None:
             store, name = find_object(move.destination)
             store.copy(source, source_name, name, move.bytes)
             return
-        new = f"{move.destination}.{uuid4().hex}"
-        if scheme_of(new) is None:
-            _link(move.source, Path(new))
-        else:
-            _transfer(move.source, new)
-        FileSystems.rename([new], [move.destination])
+        if scheme_of(move.source) is None and scheme_of(move.destination) is None:
+            _link(move, scratch)
+            return
+        new = f"{move.source}.{uuid4().hex}"
+        _transfer(move.source, new)
+        _rename(move._replace(source=new), scratch)
 
 
-def _link(source: str, new: Path) -> None:
-    try:
-        os.link(source, new)
-    except FileNotFoundError:
-        raise
-    except OSError:  # it is on another disk, or the file system has no hard links
-        _transfer(source, str(new))
+def _link(move: Move, scratch: str) -> None:
+    """Give a file of this machine another name, or its copy where that is on another disk."""
+    with suppress(FileExistsError):
+        try:
+            os.link(move.source, move.destination)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError:  # it is on another disk, or the file system has no hard links
+            _copy_across_disks(move, scratch)
 
 
 def _size(path: str) -> int:
@@ -118,7 +127,7 @@ def _copy(move: Move) -> None:
         _check_moved(move)
 
 
-def _rename(move: Move) -> None:
+def _rename(move: Move, scratch: str) -> None:
     if _crosses(move):
         if file_exists(move.source):
             _transfer(move.source, move.destination)
@@ -133,7 +142,7 @@ def _rename(move: Move) -> None:
             # It was moved before, or just now by another attempt at the commit.
             _check_moved(move)
         elif any(getattr(cause, "errno", 0) == errno.EXDEV for cause in _causes(error)):
-            _rename_across_disks(move)
+            _rename_across_disks(move, scratch)
         elif FileSystems.exists(move.destination):  # HDFS refuses to replace a file
             FileSystems.delete([move.destination])
             FileSystems.rename([move.source], [move.destination])
@@ -148,28 +157,17 @@ def _causes(error: BeamIOError) -> list[BaseException]:
     return [*causes, *(cause for cause in wrapped if isinstance(cause, OSError))]
 
 
-def _rename_across_disks(move: Move) -> None:
-    """Copy a file under a temporary name and rename the copy, so that nobody sees half a file."""
-    folder = transfer_folder(move)
-    copy = folder / f"copy-{uuid4().hex}"
-    while True:
-        folder.mkdir(exist_ok=True)
-        try:
-            _transfer(move.source, str(copy))
-            break
-        except FileNotFoundError:
-            # Others who move files may remove the folder between the two calls, as it is empty.
-            if folder.is_dir() or not file_exists(move.source):
-                raise
-    copy.replace(move.destination)
+def _rename_across_disks(move: Move, scratch: str) -> None:
+    _copy_across_disks(move, scratch)
     Path(move.source).unlink(missing_ok=True)
-    with suppress(OSError):  # others move files there
-        folder.rmdir()
 
 
-def transfer_folder(move: Move) -> Path:
-    """Return the folder for copies from another disk, which a killed attempt leaves behind."""
-    return Path(move.destination).parent / Path(move.source).parent.name
+def _copy_across_disks(move: Move, scratch: str) -> None:
+    """Copy a file under a temporary name and rename the copy, so that nobody sees half a file."""
+    copy = Path(scratch, f"copy-{uuid4().hex}")
+    Path(scratch).mkdir(exist_ok=True)
+    _transfer(move.source, str(copy))
+    copy.replace(move.destination)
 
 
 def _transfer(source: str, destination: str) -> None:

@@ -21,17 +21,13 @@ from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.generations import generation_of, is_generation, refer_to
+from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from transforms.commit.rename import Move, duplicate, publish, transfer_folder
+from corpusmill.dataset.ownership import delete_own, names_in, remove_generation, remove_named
+from corpusmill.errors import UserError, option
+from transforms.commit.rename import Move, duplicate, publish
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import (
-    delete_files,
-    new_path,
-    read_existing,
-    remove_folder,
-    write_file,
-)
+from transforms.storage.files import locate, new_path, read_existing, write_file
 from transforms.storage.objects import is_object_path
 
 
@@ -59,10 +55,11 @@ def reveal(
         RuntimeError: a large file has neither its temporary nor its final name.
     """
     steps, stale = Reveal(output, temp_folder, contents[SUCCESS], appends), list(stale)
+    steps.record(moves, contents, stale)
     steps.copy(moves)
     steps.pass_on(contents)
     steps.move(moves, steps.list_removed(stale, moves, contents))
-    steps.finish(contents, steps.list_folders(stale, moves))
+    steps.finish(contents)
 
 
 @dataclass(frozen=True)
@@ -81,13 +78,42 @@ class Reveal:
     seal: bytes
     appends: bool = False
 
+    def record(
+        self, moves: Sequence[Move], contents: Mapping[str, bytes], stale: Iterable[str]
+    ) -> None:
+        """Write the manifest, by which the files are known as ours before they are there.
+
+        Beside a whole data set it is in the generation, and otherwise in its final place.
+
+        Args:
+            moves: the large files.
+            contents: {name: content} of the small files.
+            stale: names of the files of an earlier data set.
+
+        Raises:
+            UserError: a file that is not ours is in the place of a new one.
+        """
+        folder = self._generation if self._is_replacing() else self.output
+        # Another attempt may already have written the record, and what it lists after that.
+        listed = locate(self.output).list()
+        if read_existing(_final(folder, MANIFEST)) == contents[MANIFEST]:
+            return
+        begin = len(_final(self.output, "x")) - 1
+        names = {*contents, *(move.destination[begin:] for move in moves)}
+        owned = {*stale} | names_in(locate(self.output))
+        if foreign := sorted((names & listed.keys()) - owned):
+            cause = f"it has a file {foreign[0]} that is not ours, in the place of a new one"
+            raise UserError(option("output", self.output), cause, "Move that file away")
+        _make_folders({_final(folder, MANIFEST)})
+        self._write(_final(folder, MANIFEST), contents[MANIFEST])
+
     def copy(self, moves: Sequence[Move]) -> None:
         """Copy large files into the generation, if an earlier data set is to be replaced.
 
         Files that are added take no place of others, and get their final names now.
         """
         if self.appends:
-            publish_files(moves)
+            publish_files(moves, self._scratch)
             return
         if not self._is_replacing():
             return
@@ -97,10 +123,10 @@ class Reveal:
             for move in moves
         ]
         _make_folders({move.destination for move in copies})
-        duplicate(copies)
+        duplicate(copies, self._scratch)
         # Another attempt may have finished meanwhile, and nobody else would remove the copies.
         if self._is_finished():
-            remove_folder(self._generation)
+            self._remove_generation()
 
     def pass_on(self, contents: Mapping[str, bytes]) -> None:
         """Complete the generation, and pass readers on to it, if a data set is to be replaced."""
@@ -125,32 +151,35 @@ class Reveal:
         Raises:
             RuntimeError: a file has neither its temporary nor its final name.
         """
-        delete_files([_final(self.output, name) for name in removed])
+        delete_own(locate(self.output), removed, removed)
         if not self.appends:
-            publish_files(moves)
+            publish_files(moves, self._scratch)
 
-    def finish(self, contents: Mapping[str, bytes], folders: Iterable[str]) -> None:
-        """Write the small files, and remove what is left of the steps (`list_folders`)."""
+    def finish(self, contents: Mapping[str, bytes]) -> None:
+        """Write the small files, and remove what is left of the steps."""
         _make_folders({_final(self.output, name) for name in contents})
         self._write_all(self.output, contents)
-        for folder in folders:
-            remove_folder(folder)
+        self._remove_generation()
+        if self._scratch != self.temp_folder:
+            remove_named(locate(self._scratch))
+
+    def _remove_generation(self) -> None:
+        output = locate(self.output)
+        name = generation_of(self.seal)
+        listed = [f"{name}/{file}" for file in (output / name).list()]
+        remove_generation(output, name, listed)
 
     def list_removed(
         self, stale: Iterable[str], moves: Iterable[Move], contents: Iterable[str]
     ) -> list[str]:
-        """List the names of an earlier data set that are not replaced, and in no generation."""
+        """List the names of an earlier data set that are not replaced."""
         begin = len(_final(self.output, "x")) - 1
-        kept = {*contents, *(move.destination[begin:] for move in moves)}
-        return sorted({name for name in stale if not _generation_around(name)} - kept)
+        return sorted({*stale} - {*contents, *(move.destination[begin:] for move in moves)})
 
-    def list_folders(self, stale: Iterable[str], moves: Iterable[Move]) -> list[str]:
-        """List the folders that remain after the steps, also after attempts that were killed."""
-        generations = {*map(_generation_around, stale), generation_of(self.seal)} - {""}
-        folders = {_final(self.output, generation) for generation in generations}
-        if not is_object_path(self.output):
-            folders |= {str(transfer_folder(move)) for move in moves} - {self.temp_folder}
-        return sorted(folders)
+    @property
+    def _scratch(self) -> str:
+        """The folder of the run on the disk of the output, its temporary folder where that is."""
+        return _final(self.output, split_path(self.temp_folder)[1])
 
     @property
     def _generation(self) -> str:
@@ -175,19 +204,13 @@ class Reveal:
         # A name of this attempt's own: another attempt may be writing the same file.
         temporary = new_path(self.temp_folder, "commit")
         write_file(temporary, content)
-        publish([Move(temporary, path, len(content))])
+        publish([Move(temporary, path, len(content))], self._scratch)
 
 
-def publish_files(moves: Sequence[Move]) -> None:
+def publish_files(moves: Sequence[Move], scratch: str) -> None:
     """Give files their final names, in folders that need not exist (`publish`)."""
     _make_folders({move.destination for move in moves})
-    publish(moves)
-
-
-def _generation_around(name: str) -> str:
-    """Return the generation that a file is in; empty if it is in none."""
-    folder = name.split("/", maxsplit=1)[0]
-    return folder if is_generation(folder) else ""
+    publish(moves, scratch)
 
 
 def _make_folders(files: Iterable[str]) -> None:

@@ -9,22 +9,20 @@ The claim also says how its run has ended. What an engine still does for a run t
 work of a lost machine that it repeats, ends without doing anything.
 """
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 
-from corpusmill.errors import UserError, option
-from corpusmill.location import scheme_of
+from corpusmill.errors import RefusedError, UserError, option
+from corpusmill.location import Location
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import (
-    delete_files,
-    locate,
-    read_existing,
-)
+from transforms.storage.files import locate, read_existing
 
 CLAIM = "_RUNNING"
+
+_LOG = logging.getLogger(__name__)
 
 # How a run has ended.
 COMMITTED, FAILED = "committed", "failed"
@@ -42,9 +40,13 @@ class Claim:
         process: number of its process there.
         started: when that process was started, in seconds since 1970, by which it is distinguished
             from a later one with the same number.
+        kind: what the run does: "build", "append" or "edit".
         outlives: whether the job may continue without that process.
+        before: the content of `_SUCCESS` when the run began; empty if there was none. As only the
+            run with the claim writes that file, any other content is this run's.
         ended: COMMITTED or FAILED once the run has ended, even if its command has not noticed it.
         mistake: value, cause and cure of the mistake of the user's that has ended it.
+        refused: whether the same run would end like this again (`RefusedError`).
     """
 
     token: str
@@ -52,9 +54,12 @@ class Claim:
     host: str
     process: int
     started: float
+    kind: str = "build"
     outlives: bool = False
+    before: str = ""
     ended: str = ""
     mistake: tuple[str, str, str] | None = None
+    refused: bool = False
 
     @property
     def is_damaged(self) -> bool:
@@ -101,6 +106,12 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
     check_claim(output, claim.token)
 
 
+def return_claim(output: str, token: str, earlier: Claim) -> None:
+    """Give the claim of a stopped run back, which this run has taken and not used."""
+    check_claim(output, token)
+    (locate(output) / CLAIM).write(msgspec.json.encode(earlier))
+
+
 def check_claim(output: str, token: str) -> None:
     """Check that a folder still belongs to this run.
 
@@ -125,20 +136,48 @@ def end_claim(output: str, token: str, ended: str, mistake: UserError | None = N
     if current is None or current.token != token or current.ended:
         return
     parts = (mistake.value, mistake.cause, mistake.cure) if mistake else None
-    ended_claim = replace(current, ended=ended, mistake=parts)
+    refused = isinstance(mistake, RefusedError)
+    ended_claim = replace(current, ended=ended, mistake=parts, refused=refused)
     (locate(output) / CLAIM).write(msgspec.json.encode(ended_claim))
 
 
 def drop_claim(output: str, token: str) -> None:
-    """Remove this run's claim; the claim of another run stays."""
+    """Remove this run's claim; the claim of another run stays.
+
+    What cannot be removed is only told in a warning: the claim says that its run has ended.
+    """
     current = read_claim(output)
     if current is None or current.token != token:
         return
-    path = _path(output)
-    if scheme_of(path) is None:
-        # What was killed while it wrote the claim has left these.
-        delete_files([str(new) for new in Path(output).glob(f"{CLAIM}.*")])
-    delete_files([path])
+    folder = locate(output)
+    try:
+        folder.delete([*_list_copies(folder), CLAIM])
+    except (OSError, UserError) as error:
+        _LOG.warning("%s/%s is not removed: %s", output, CLAIM, error)
+
+
+def _list_copies(folder: Location) -> list[str]:
+    """List the claims that a process has written whole, and did not live to rename."""
+    path = folder.local_path()
+    names = [copy.name for copy in path.glob(f"{CLAIM}.*")] if path else []
+    return [name for name in names if is_copy(folder.read_any(name))]
+
+
+def is_torn(content: bytes) -> bool:
+    """Whether the content of a file may be a part of a claim, as after a power failure."""
+    text = content.strip(b"\0")
+    begin = msgspec.json.encode(_DAMAGED)[:10]
+    return text[:10] == begin[: len(text)]
+
+
+def is_copy(content: bytes | None) -> bool:
+    """Whether the content of a file is that of a claim, or a part of one."""
+    if content is None or is_torn(content):
+        return content is not None
+    try:
+        return bool(msgspec.json.decode(content, type=Claim).token)
+    except msgspec.MsgspecError:
+        return False
 
 
 def _refusal(output: str, claim: Claim | None) -> UserError:

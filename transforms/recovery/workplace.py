@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from threading import Event, Thread
 
 from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.ownership import remove_named
 from corpusmill.errors import UserError
 from transforms.recovery.claim import COMMITTED, FAILED, drop_claim, end_claim, read_claim
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import file_exists, last_written, remove_folder, write_file
+from transforms.storage.files import file_exists, last_written, locate, write_file
 
 # First part of the names of files that workers write again and again.
 SIGN = "alive-"
@@ -61,7 +62,12 @@ class Workplace:
         Engines repeat what fails, but this would fail again.
         """
         try:
-            with self._signs():
+            if not self.outlives:
+                yield
+                return
+            if time.monotonic() - _given.get(self.temp_folder, -1e9) >= _SECONDS_BETWEEN_SIGNS:
+                self.give_sign()
+            with self.alive():
                 yield
         except UserError as error:
             self.give_up(error)
@@ -84,17 +90,13 @@ class Workplace:
 
     def clean_up(self) -> None:
         """Remove the temporary files of a run that has committed, and then its claim."""
-        if self.has_committed():
-            remove_folder(self.temp_folder)
+        if self.has_committed() and read_claim(self.output) is not None:
+            remove_named(locate(self.temp_folder))
             drop_claim(self.output, self.token)
 
     @contextmanager
-    def _signs(self) -> Iterator[None]:
-        if not self.outlives:
-            yield
-            return
-        if time.monotonic() - _given.get(self.temp_folder, -1e9) >= _SECONDS_BETWEEN_SIGNS:
-            self.give_sign()
+    def alive(self) -> Iterator[None]:
+        """Give signs of life for the length of a block, for those who cannot ask this process."""
         ended = Event()
         thread = Thread(target=self._give_signs, args=(ended,), daemon=True)
         thread.start()
@@ -118,6 +120,6 @@ class Workplace:
             _LOG.debug("no sign of life: %s", error)
 
 
-def count_silence(temp_folder: str) -> float:
-    """Return the seconds since the last sign of life in a run's folder."""
-    return time.time() - last_written(join_path(temp_folder, SIGN))
+def last_sign(temp_folder: str) -> float:
+    """Return when a run has given its last sign of life, in seconds since 1970; 0 for none."""
+    return last_written(join_path(temp_folder, SIGN))

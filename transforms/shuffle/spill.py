@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.ragged import RowBuffer
+from corpusmill.dataset.ownership import delete_temporary
 from corpusmill.layout.sorting import JOINED_BYTES, join_small, order_by_bucket, sort_rows
 from transforms.elements import Segment
 from transforms.storage.checksums import compute_checksum, read_intact
-from transforms.storage.files import create_file, delete_files, new_path
+from transforms.storage.file_systems import split_path
+from transforms.storage.files import create_file, locate, new_path
 
 
 class Spill:
@@ -100,8 +102,14 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
         ),
         temp_folder,
     )
-    delete_files(sorted({segment.path for segment in segments}))
+    _delete(segments, temp_folder)
     return joined
+
+
+def _delete(segments: Iterable[Segment], temp_folder: str) -> None:
+    """Delete the files of segments that are joined."""
+    names = sorted({split_path(segment.path)[1] for segment in segments})
+    delete_temporary(locate(temp_folder), names)
 
 
 def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
@@ -177,4 +185,4 @@ class RowSorter:
         segments = sorted(self._segments, key=attrgetter("bucket"))
         for _, parts in groupby(segments, key=attrgetter("bucket")):
             yield from sort_rows([load_segment(part, self._rows.schema) for part in parts], rows)
-        delete_files(sorted({segment.path for segment in segments}))
+        _delete(segments, self._temp_folder)

@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.dataset.ownership import delete_temporary
 from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.elements import Part
+from transforms.storage.file_systems import split_path
 from transforms.storage.files import (
     create_file,
-    delete_files,
     file_size,
+    locate,
     open_file,
     read_part,
     write_file,
@@ -232,7 +234,8 @@ def explain_damage(path: str) -> DamagedFileError:
     """Make the error for a damaged file, of which a resumed run makes a new one."""
     if scheme_of(path) is not None:
         # A resumed run reads local files again, and only lists those of a store.
-        delete_files([path])
+        folder, name = split_path(path)
+        delete_temporary(locate(folder), [name])
     return DamagedFileError(
         path,
         "the file does not hold the bytes that were written, as after a power failure or on a "

@@ -8,8 +8,7 @@ import glob
 import logging
 import os
 import re
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -83,6 +82,35 @@ class StoredUrl(Location):
             store.put(name, content, new)
         else:
             write_file(self.url, content)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files below the folder, many of a store at a time."""
+        urls = ((self / name).url for name in names)
+        if is_object_path(self.url):
+            store = find_object(self.url)[0]
+            objects = (find_object(url)[1] for url in urls)
+            for _ in map_ahead(store.delete, iter(lambda: [*islice(objects, _NAMES_AT_ONCE)], [])):
+                pass
+            return
+        for url in urls:
+            if beam_file_systems().exists(url):
+                beam_file_systems().delete([url])
+
+    def remove(self, last: str) -> None:
+        """Remove the folder with all that is in it, and the parts that dead writers left for it."""
+        if not is_object_path(self.url):
+            self.delete(name for name in self.list() if name != last)
+            with suppress(OSError):
+                beam_file_systems().delete([self.url])
+            return
+        store, name = find_object(self.url)
+        if not name:
+            raise ValueError(f"{self.url} is a whole bucket")
+        begin = f"{store.path(name)}/"
+        listed = (file.path.removeprefix(begin) for file in store.list(f"{name}/"))
+        self.delete(name for name in listed if name != last)
+        store.abort_uploads(f"{name}/")
+        self.delete([last])
 
 
 def locate(text: str) -> Location:
@@ -314,56 +342,6 @@ def _find_objects(pattern: str) -> list[ListedFile]:
 
 def _list_objects(store: Store, prefix: str) -> list[ListedFile]:
     return [file for file in store.list(prefix) if not file.path.endswith("/")]
-
-
-def delete_files(paths: Sequence[str]) -> None:
-    """Delete files; paths without a file are ignored."""
-    objects = [find_object(path) for path in paths if is_object_path(path)]
-    for bucket in dict.fromkeys(store for store, _ in objects):
-        bucket.delete([name for store, name in objects if store is bucket])
-    for path in paths:
-        # Beam's deletion takes a local name for a pattern.
-        if scheme_of(path) is None:
-            Path(path).unlink(missing_ok=True)
-        elif not is_object_path(path) and beam_file_systems().exists(path):
-            beam_file_systems().delete([path])
-
-
-def remove_folder(path: str) -> None:
-    """Remove a folder with all its files, and the parts that dead writers left for it.
-
-    A folder that does not exist, or disappears meanwhile, is ignored. If a store refuses, a warning
-    is logged.
-    """
-    if scheme_of(path) is None:
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    if not is_object_path(path):
-        with suppress(OSError):
-            beam_file_systems().delete([path])
-        return
-    if not find_object(path)[1].rstrip("/"):
-        raise ValueError(f"{path} is a whole bucket")
-    prefix = f"{path.rstrip('/')}/"
-    try:
-        remove_objects(prefix)
-        store, name = find_object(prefix)
-        store.abort_uploads(name)
-    except (UserError, OSError) as error:
-        _LOGGER.warning("%s is not removed: %s", path, error)
-
-
-def remove_objects(prefix: str) -> None:
-    """Remove the objects of a store whose paths begin alike; wildcards mean themselves.
-
-    Raises:
-        UserError: the bucket does not exist, cannot be reached or refuses.
-        OSError: an object cannot be deleted.
-    """
-    store, name = find_object(prefix)
-    names = (file.path.removeprefix(store.path("")) for file in store.list(name))
-    for _ in map_ahead(store.delete, iter(lambda: list(islice(names, _NAMES_AT_ONCE)), [])):
-        pass
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from tempfile import mkdtemp
 
 from filelock import FileLock, Timeout
 
+from corpusmill.reading.cache.pieces import CHECKSUMS
+
 # The version of the files' layout; caches of other versions are not read.
 LAYOUT = 2
 
@@ -68,7 +70,12 @@ def measure_places(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Path, 
 
 
 def remove_place(place: Path) -> bool:
-    """Remove an unpacked shard, which disappears at once for other processes."""
+    """Remove an unpacked shard, which disappears at once for other processes.
+
+    A folder without the checksums that are written with a shard is not ours, whatever its name.
+    """
+    if not (place / CHECKSUMS).is_file():
+        return False
     try:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
         place.rename(scratch / "removed")
@@ -79,6 +86,11 @@ def remove_place(place: Path) -> bool:
 
 
 _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{LAYOUT})\.(?!lock\Z).+")
+
+
+def _is_scratch(folder: Path) -> bool:
+    """Whether a folder holds nothing but what this package puts into its scratch folders."""
+    return {path.name for path in folder.iterdir()} <= {"columns", "copies", "broken", "removed"}
 
 
 class Leftovers:
@@ -118,6 +130,6 @@ class Leftovers:
         found: dict[str, list[Path]] = {}
         for path in list(self._folder.iterdir()):
             match = _LEFTOVER.fullmatch(path.name)
-            if match and not path.is_symlink() and path.is_dir():
+            if match and not path.is_symlink() and path.is_dir() and _is_scratch(path):
                 found.setdefault(match[1], []).append(path)
         return found

@@ -10,7 +10,8 @@ from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.location import locate
-from pipeline.folders.output import settle
+from pipeline.folders.output import EDIT, Intent, check_output
+from pipeline.folders.run_folder import settle
 from tests.tools.jobs import run_here
 from transforms.commit.rename import Move
 from transforms.commit.replace import publish_files
@@ -34,21 +35,25 @@ def test_readers_see_the_new_data_set_whenever_it_is_stopped_again(
 ) -> None:
     moved: list[str] = []
 
-    def watch(moves: Sequence[Move]) -> None:
+    def watch(moves: Sequence[Move], scratch: str) -> None:
         for move in moves:
             assert _read_seed(stopped) == "2"
-            publish_files([move])
+            publish_files([move], scratch)
             moved.append(Path(move.destination).name)
 
     monkeypatch.setattr(transforms.commit.replace, "publish_files", watch)
-    assert settle(locate(str(stopped)))
+    output = locate(str(stopped))
+    intent = Intent(EDIT, changes=True)
+    found = check_output(output, None, intent)
+    assert found.has_revealed
+    assert not settle(found, EDIT).has_revealed
     # A manifest beside files of the old data set would be that of nothing.
     assert moved[-2:] == [MANIFEST, SUCCESS]
     assert {*moved[:-2]}.isdisjoint({MANIFEST, SUCCESS})
     assert not [*stopped.glob("_generation*")]
     assert _read_seed(stopped) == "2"
     assert "as they were written" in run_here("verify", stopped).output
-    assert not settle(locate(str(stopped)))
+    assert not check_output(output, None, intent).has_revealed
 
 
 def _read_seed(folder: Path) -> str:

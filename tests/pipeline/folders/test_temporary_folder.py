@@ -4,7 +4,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from pipeline.folders.temporary_folder import make_temporary_folder, temporary_folder
+from pipeline.folders.temporary_folder import temporary_folder
 
 
 def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:
@@ -43,15 +43,22 @@ def test_temporary_files_can_lie_elsewhere(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_earlier_runs_left_goes_only_where_it_holds_nothing(tmp_path: Path) -> None:
-    left = Path(make_temporary_folder(locate(str(tmp_path)), None))
-    (left / "pool").mkdir()
-    at_work = Path(make_temporary_folder(locate(str(tmp_path)), None))
-    (at_work / "spill").write_text("rows")
-    (tmp_path / "_temporary-mine").mkdir()
-    with temporary_folder(locate(str(tmp_path)), None):
-        pass
-    assert {path.name for path in tmp_path.iterdir()} == {at_work.name, "_temporary-mine"}
+def test_a_folder_that_exists_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / f"_temporary-{'0a' * 16}"
+    mine.mkdir()
+    monkeypatch.setattr("pipeline.folders.temporary_folder.new_folder", lambda *_: str(mine))
+    for content in (None, b"mine"):
+        if content:
+            (mine / "file").write_bytes(content)
+        with (
+            pytest.raises(UserError, match="which is not ours"),
+            temporary_folder(locate(str(tmp_path)), None),
+        ):
+            pass
+        assert mine.exists()
+    assert (mine / "file").read_bytes() == b"mine"
 
 
 def test_a_folder_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path) -> None:

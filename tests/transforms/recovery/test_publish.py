@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.dataset.ownership import remove_named
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request
 from transforms.commit import rename as publishing
 from transforms.commit.rename import Move, duplicate, publish
-from transforms.storage.files import list_folder, read_file, remove_folder, write_file
+from transforms.storage.files import list_folder, locate, read_file, write_file
 
+# Only files from another disk need it.
+SCRATCH = "/nowhere"
 NEW = [b"new" * index for index in range(5)]
 
 
@@ -35,7 +38,7 @@ def test_files_get_their_final_names_by_one_request_each(bucket: Bucket) -> None
     moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
     write_file(f"{bucket.url}/out/shard 2", b"an older one")
     bucket.proxy.clear()
-    publish(moves)
+    publish(moves, SCRATCH)
     assert len(bucket.proxy.requests) == len(moves)
     assert read_all(moves) == NEW
 
@@ -57,32 +60,32 @@ def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
 
     bucket.proxy.fault = refuse_kth  # type: ignore[assignment]
     with pytest.raises(UserError, match="access is denied"):
-        publish(moves)
+        publish(moves, SCRATCH)
     bucket.proxy.clear()
     contents = read_all(moves)
     assert contents[k] == f"shard {k}".encode()
     assert all(content in {b"new" * n, f"shard {n}".encode()} for n, content in enumerate(contents))
     for _ in range(2):
-        publish(moves)
+        publish(moves, SCRATCH)
         assert [read_file(move.destination) for move in moves] == [
             b"new" * index for index in range(5)
         ]
-    remove_folder(f"{bucket.url}/temporary")
-    publish(moves)  # all is done, and another one has already removed what it came from
+    remove_named(locate(f"{bucket.url}/temporary"))
+    publish(moves, SCRATCH)  # all is done, and another one has already removed what it came from
 
 
 def test_a_file_that_is_nowhere_ends_the_commit(bucket: Bucket) -> None:
     moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
     write_file(f"{bucket.url}/out/shard 3", b"another one")
-    remove_folder(f"{bucket.url}/temporary")
+    remove_named(locate(f"{bucket.url}/temporary"))
     with pytest.raises(RuntimeError, match="is gone"):
-        publish(moves)
+        publish(moves, SCRATCH)
 
 
 def test_what_lies_on_another_filesystem_is_carried_over(bucket: Bucket, tmp_path: Path) -> None:
     for root, final in ((str(tmp_path / "a"), f"{bucket.url}/out"), (bucket.url, str(tmp_path))):
         moves = make_moves(root, final)
-        publish(moves)
+        publish(moves, SCRATCH)
         assert [read_file(move.destination) for move in moves] == [
             b"new" * index for index in range(5)
         ]
@@ -96,9 +99,10 @@ def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "shard 4").write_bytes(b"an older one")
     monkeypatch.setattr("os.rename", refuse)
-    publish(moves)
+    publish(moves, str(tmp_path / "scratch"))
     assert read_all(moves) == NEW
     assert len(list((tmp_path / "b").iterdir())) == 5
+    assert not list((tmp_path / "scratch").iterdir())
     write_file(str(tmp_path / "c"), b"")
 
 
@@ -115,10 +119,10 @@ def test_a_second_name_leaves_the_first(
     moves = make_moves(f"{root}/temporary", f"{root}/out")
     (tmp_path / "out").mkdir()
     for _ in range(2):
-        duplicate(moves)
+        duplicate(moves, str(tmp_path / "scratch"))
         for number, move in enumerate(moves):
             assert read_file(move.source) == read_file(move.destination) == NEW[number]
-    remove_folder(f"{root}/temporary")
-    remove_folder(f"{root}/out")
-    duplicate(moves)  # another attempt is through
+    for folder in ("temporary", "out"):
+        remove_named(locate(f"{root}/{folder}"))
+    duplicate(moves, str(tmp_path / "scratch"))  # another attempt is through
     assert list_folder(f"{root}/out") == {}

@@ -1,18 +1,26 @@
 """The steps that reveal a data set, overtaken between two calls by an attempt that finishes it."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
 
 from corpusmill.dataset.generations import current_folder, refer_to
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Split
+from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.location import locate
+from tests.tools.manifests import small_manifest, small_shard
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal, reveal
 
-SEAL = b"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\n"
-CONTENTS = {MANIFEST: b"{}", SUCCESS: SEAL}
+ADDED = small_shard("shard-more1", rows=0, tokens=0)
+CONTENT = encode(
+    small_manifest(
+        splits={"train": Split.from_shards([small_shard("shard", rows=0, tokens=0), ADDED], {})}
+    )
+)
+SEAL = seal(CONTENT)
+CONTENTS = {MANIFEST: CONTENT, SUCCESS: SEAL}
+STALE = [SUCCESS, MANIFEST, "shard"]
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ class _Slow(Reveal):
     def finish_elsewhere(self) -> None:
         root = Path(self.output).parent
         move = Move(str(root / "temp" / "new"), str(root / "out" / "shard"), 3)
-        reveal(self.output, self.temp_folder, [move], CONTENTS, [])
+        reveal(self.output, self.temp_folder, [move], CONTENTS, STALE)
 
 
 class _SlowToWrite(_Slow):
@@ -58,6 +66,7 @@ def test_readers_are_not_passed_on_to_a_generation_that_is_gone(
     moves: list[Move], tmp_path: Path
 ) -> None:
     steps = _SlowToWrite(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL)
+    steps.record(moves, CONTENTS, STALE)
     steps.copy(moves)
     steps.pass_on(CONTENTS)
     # The engine has lost sight of this attempt: nobody takes the steps after this one.
@@ -67,7 +76,8 @@ def test_readers_are_not_passed_on_to_a_generation_that_is_gone(
 def test_no_generation_is_left_by_an_attempt_that_comes_too_late(
     moves: list[Move], tmp_path: Path
 ) -> None:
-    _SlowToCopy(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL).copy(moves)
+    steps = _SlowToCopy(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL)
+    steps.copy(moves)
     check(tmp_path / "out")
 
 
@@ -77,20 +87,18 @@ def test_readers_see_what_is_added_before_the_small_files_are_replaced(
     output = tmp_path / "out"
     [move] = moves
     added = move._replace(destination=str(output / "shard-more1"))
-    seal = hashlib.sha256(CONTENTS[MANIFEST]).hexdigest().encode() + b"\n"
-    contents = {**CONTENTS, SUCCESS: seal}
-    steps = Reveal(str(output), str(tmp_path / "temp"), seal, appends=True)
+    steps = Reveal(str(output), str(tmp_path / "temp"), SEAL, appends=True)
+    steps.record([added], CONTENTS, STALE)
     steps.copy([added])
     assert current_folder(locate(str(output))).read(MANIFEST) == b"older"
-    steps.pass_on(contents)
+    steps.pass_on(CONTENTS)
     folder = current_folder(locate(str(output)))
     assert folder.read(MANIFEST) == CONTENTS[MANIFEST]
     assert (folder.read("shard"), folder.read("shard-more1")) == (b"old", b"new")
     # The generation has no copies of shards.
-    assert {path.name for path in output.glob("_generation-*/*")} == {*contents}
-    (output / "left").write_bytes(b"of a run that was given up")
-    steps.move([added], steps.list_removed(["left"], [added], contents))
-    steps.finish(contents, steps.list_folders([], [added]))
+    assert {path.name for path in output.glob("_generation-*/*")} == {*CONTENTS}
+    steps.move([added], [])
+    steps.finish(CONTENTS)
     names = {path.name for path in output.iterdir()}
     assert names == {SUCCESS, MANIFEST, "shard", "shard-more1"}
     assert (output / "shard").read_bytes() == b"old"

@@ -1,0 +1,133 @@
+"""The run of a command that writes a file: its folder, which is its claim on the file, too.
+
+The folder's name follows from the file's, so that of two runs at once only one can make it. It
+stays if the run is stopped after some of its work is finished.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+from corpusmill.dataset.ownership import MARK, OwnFolder
+from corpusmill.errors import RefusedError, UserError, option
+from corpusmill.location import TEMPORARY, Location
+from pipeline.folders.output import new_claim, refuse_alive
+from pipeline.folders.run_folder import describe_finished
+from pipeline.folders.temporary_folder import make_temporary_folder
+from transforms.recovery.claim import CLAIM, FAILED, end_claim, read_claim, take_claim
+from transforms.recovery.journal import count_finished
+from transforms.recovery.workplace import Workplace
+from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.files import locate
+
+# Lists the files that a run puts in their places at its end, with their digests.
+_PLACED = "placed.json"
+# Holds a digest of all that the file depends on.
+_IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """A run that writes a file, and perhaps others beside it.
+
+    Attributes:
+        output: the file.
+        temp_location: where temporary folders are made; beside the file by default.
+    """
+
+    output: Location
+    temp_location: Location | None
+
+    @property
+    def path(self) -> str:
+        """The path of the run's folder."""
+        name = TEMPORARY + hashlib.sha256(self.output.url.encode()).hexdigest()[:32]
+        return join_path((self.temp_location or self._parent).url, name)
+
+    @property
+    def _parent(self) -> Location:
+        return locate(split_path(self.output.url)[0])
+
+    def has_placed(self, place: Location) -> bool:
+        """Whether a file is what a run that was stopped has put there at its end."""
+        content = place.read_any()
+        placed = json.loads(locate(join_path(self.path, _PLACED)).read_any() or b"{}")
+        return content is not None and placed.get(place.url) == _digest(content)
+
+    def identify(self, identity: object, resume: bool) -> None:
+        """Note all that the file depends on, or compare it if the run is resumed.
+
+        Args:
+            identity: all that the file depends on, as JSON can hold it.
+            resume: whether the run that was stopped is to be resumed.
+
+        Raises:
+            UserError: no run with this input and these options was stopped.
+        """
+        content = _digest(json.dumps(identity, sort_keys=True).encode()).encode()
+        place = locate(join_path(self.path, _IDENTITY))
+        if resume and place.read_any() != content:
+            cause = "no run with this input and these options was stopped there"
+            value = f"{option('output', self.output)} {option('resume')}"
+            raise UserError(value, cause, f"Leave {option('resume')} out")
+        place.write(content)
+
+    def put(self, files: Mapping[Location, bytes]) -> None:
+        """Put files in their places."""
+        placed = {place.url: _digest(content) for place, content in files.items()}
+        locate(join_path(self.path, _PLACED)).write(json.dumps(placed).encode())
+        for place, content in files.items():
+            place.write(content)
+
+    @contextmanager
+    def open(self, resume: bool, replace: bool) -> Iterator[None]:
+        """Make the folder of the run, with its claim, and remove it at the end.
+
+        If the run fails after some of its work is finished, the folder stays, and the error gets a
+        note that says how to resume.
+
+        Args:
+            resume: whether to continue the run that was stopped, if it has finished any work.
+            replace: whether to start over in that case.
+
+        Raises:
+            UserError: another run is at work, or was stopped after some of its work; or no folder
+                can be made.
+        """
+        folder = OwnFolder(locate(self.path), {"output": self.output.url})
+        stopped = read_claim(self.path) if folder.is_there() else None
+        if stopped is not None:
+            refuse_alive(stopped, str(self.output), self.path)
+            if count_finished(self.path) and not (resume or replace):
+                cause = "a run that writes this file was stopped"
+                cure = f"Add {option('resume', True)} to continue it, or {option('replace', True)}"
+                raise UserError(option("output", self.output), cause, cure)
+        make_temporary_folder(folder, self._parent, self.temp_location)
+        token = uuid4().hex
+        try:
+            take_claim(self.path, new_claim(token, self.path), stopped.token if stopped else None)
+        except UserError:
+            cause, cure = "another run writes this file", "Wait for it to end"
+            raise UserError(option("output", self.output), cause, cure) from None
+        if not resume:
+            kept = {MARK, CLAIM, _PLACED}
+            folder.place.delete(name for name in folder.place.list() if name not in kept)
+        try:
+            with Workplace(self.path).alive():
+                yield
+        except BaseException as error:
+            finished = count_finished(self.path)
+            if not finished or isinstance(error, RefusedError):
+                folder.remove()
+                raise
+            end_claim(self.path, token, FAILED)
+            error.add_note(describe_finished(finished, self.path))
+            raise
+        folder.remove()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

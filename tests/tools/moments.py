@@ -1,0 +1,94 @@
+"""What a command leaves behind if it is killed at any moment: just before each change of a file.
+
+A change is what Python's audit hooks report: a file that is opened for writing, renamed, linked or
+removed, and a folder that is made or removed. A state after a change is that before the next one.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
+
+# A hook stays for the life of a process, and so calls what is current.
+_listener: list[Callable[[str, tuple[Any, ...]], None]] = []
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _listener and (event in _CHANGES or event == "open"):
+        _listener[0](event, arguments)
+
+
+sys.addaudithook(_hook)
+
+Tree = dict[str, bytes | None]
+
+
+def read_tree(folder: Path) -> Tree:
+    """Return {relative path: content} of all files and folders below one; None for a folder."""
+    return {
+        str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def write_tree(folder: Path, tree: Tree) -> None:
+    """Make a folder what `read_tree` has read."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in tree.items():
+        if content is None:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        else:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+
+
+class Moments:
+    """The states of a folder before each change that a command in this process makes there.
+
+    Args:
+        folder: the folder.
+
+    Attributes:
+        trees: the states that differ from the one before, in order. Of a file that is created there
+            is one in which it is empty, too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.trees: list[Tree] = []
+        self._folder = folder
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record the states for the length of a block."""
+        _listener.append(self._see)
+        try:
+            yield
+        finally:
+            _listener.clear()
+
+    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if isinstance(arguments[0], int):
+            return
+        path = Path(os.fsdecode(arguments[0]))
+        if event == "open" and not (arguments[2] & _WRITES):
+            return
+        others = [Path(os.fsdecode(arguments[1]))] if event in {"os.rename", "os.link"} else []
+        if not any(each.is_relative_to(self._folder) for each in (path, *others)):
+            return
+        _listener.clear()  # what follows is no change of the command's
+        tree = read_tree(self._folder)
+        self._keep(tree)
+        if event == "open" and arguments[2] & os.O_TMPFILE != os.O_TMPFILE:
+            self._keep({**tree, str(path.relative_to(self._folder)): b""})
+        _listener.append(self._see)
+
+    def _keep(self, tree: Tree) -> None:
+        if not self.trees or self.trees[-1] != tree:
+            self.trees.append(tree)
