@@ -132,3 +132,64 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     """Pytest imports them by their names alone, and could collect only one of them."""
     names = [path.name for path in (CHECKOUT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+# What deletes files, or gives one the name of another, and where it may be called.
+_DELETING = {
+    "unlink",
+    "rmtree",
+    "rename",
+    "renames",
+    "removedirs",
+    "hardlink_to",
+    "delete",
+    "remove",
+}
+_ALLOWED = {
+    "corpusmill/dataset/ownership.py": "decides what is ours",
+    "corpusmill/location.py": "does it on this machine, for ownership",
+    "transforms/storage/files.py": "does it on other file systems, for ownership",
+    "transforms/storage/amazon_s3.py": "likewise",
+    "transforms/storage/google_cloud.py": "likewise",
+    "transforms/commit/rename.py": "gives files the names that a record lists",
+    "transforms/recovery/claim.py": "removes the run's own claim",
+    "pipeline/folders/file_run.py": "empties a folder with the run's mark",
+    "corpusmill/reading/cache/room.py": "removes unpacked shards, known by their checksums",
+    "corpusmill/reading/cache/shard_cache.py": "works in a scratch folder that it has made",
+    "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",
+    "corpusmill/arrays/kernel_cache.py": "removes compiled kernels, known by their suffix",
+    "corpusmill/corpus/hub_data_sets.py": "renames a download that it has just written",
+    "pipeline/runners/proto_checks.py": "removes the temporary folder of Beam's pipeline",
+}
+
+
+def find_deletions(source: str) -> Iterator[str]:
+    """Yield the calls that may delete a file, or replace one."""
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner, name = ast.unparse(node.func.value), node.func.attr
+        if owner in {"np", "sys.meta_path"} or owner.startswith("self._workers"):
+            continue
+        # That of text has two arguments.
+        is_replaced = name == "replace" and len(node.args) == 1 and not node.keywords
+        if (
+            name in _DELETING
+            or (is_replaced and owner != "self")
+            or (owner, name) == ("os", "link")
+        ):
+            yield f"{owner}.{name}, line {node.lineno}"
+
+
+def test_only_what_decides_about_ownership_deletes_and_overwrites() -> None:
+    found = {
+        str(path.relative_to(CHECKOUT)): list(find_deletions(path.read_text()))
+        for folder in _PRODUCT
+        for path in sorted((CHECKOUT / folder).rglob("*.py"))
+    }
+    assert {name: calls for name, calls in found.items() if calls and name not in _ALLOWED} == {}
+    assert [name for name in _ALLOWED if not found[name]] == []
+    assert list(find_deletions("import os\nos.replace(a, b)\nshutil.rmtree(a)\nb.replace(c)")) == [
+        "shutil.rmtree, line 3",
+        "b.replace, line 4",
+    ]

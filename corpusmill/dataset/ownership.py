@@ -62,7 +62,7 @@ class OwnFolder:
         """Whether the folder exists, with this mark."""
         return read_mark(self.place) == self.purpose
 
-    def remove(self) -> None:
+    def discard(self) -> None:
         """Remove the folder, and its mark at last; a folder with another mark stays.
 
         Whoever calls it has finished: what cannot be removed is only told in a warning.

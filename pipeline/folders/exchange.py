@@ -98,6 +98,6 @@ def _remove_temporary(standing: Standing) -> None:
         # In the output folder, or for copies from another disk.
         remove_named(output / name)
         if standing.has_work:
-            folder_of_run(locate(claim.temp_folder), output).remove()
+            folder_of_run(locate(claim.temp_folder), output).discard()
     for folder in standing.orphans:
-        folder.remove()
+        folder.discard()

@@ -121,12 +121,12 @@ class FileRun:
         except BaseException as error:
             finished = count_finished(self.path)
             if not finished or isinstance(error, RefusedError):
-                folder.remove()
+                folder.discard()
                 raise
             end_claim(self.path, token, FAILED)
             error.add_note(describe_finished(finished, self.path))
             raise
-        folder.remove()
+        folder.discard()
 
 
 def _digest(content: bytes) -> str:

@@ -2,7 +2,7 @@
 
 A folder is empty, or holds a whole data set, or the claim of a run. What a run has reached is read
 from three files that are written whole: its claim, `_SUCCESS`, and the record of a generation.
-docs/explanation/commit.md lists the states, and what each command does in them.
+docs/explanation/states-of-a-folder.md lists the states, and what each command does in them.
 """
 
 import os

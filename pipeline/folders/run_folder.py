@@ -308,7 +308,7 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         error.args = (whole if folder.is_committed else none,)
     if not folder.has_begun and folder.stopped is not None:
         if folder.earlier is None:
-            folder_of_run(locate(folder.path), locate(folder.output)).remove()
+            folder_of_run(locate(folder.path), locate(folder.output)).discard()
         return_claim(folder.output, folder.token, folder.stopped)
         return
     finished = count_finished(folder.path) if intent.resumable and folder.has_begun else {}

@@ -53,7 +53,7 @@ def make_temporary_folder(
             cause = f"a folder {folder.place} is there, which is not ours"
             raise UserError(flag, cause, "Move it away") from None
     except OSError as error:
-        folder.remove()
+        folder.discard()
         with suppress(OSError):
             for above in made:
                 above.rmdir()
@@ -107,6 +107,6 @@ def temporary_folder(output: Location, temp_location: Location | None) -> Iterat
     try:
         yield folder.place.url
     finally:
-        folder.remove()
+        folder.discard()
         if parent and is_new and not any(parent.iterdir()):
             parent.rmdir()

@@ -20,6 +20,7 @@ from pipeline.editing.appending import Appended
 from pipeline.folders.changes import refuse_other
 from pipeline.folders.output import APPEND, BUILD, Intent, check_output
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder, settle
+from pipeline.job_options import DatasetOptions
 from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import sum_costs
 from pipeline.recipe.recipe import Recipe, prepare
@@ -84,9 +85,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
     output, resume = locate(dataset.output), dataset.resume
-    kind = APPEND if dataset.append else BUILD
-    intent = Intent(kind, dataset.append, dataset.replace, resume)
-    standing = settle(check_output(output, launch.temp_location, intent), kind)
+    intent = _intent_of(dataset)
+    standing = settle(check_output(output, launch.temp_location, intent), intent.kind)
     if resume and standing.is_whole and not dataset.append:
         _confirm(command, output, console, prepare)
         return True
@@ -120,10 +120,16 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         submitted = _submit(folder, run, console)
         if submitted is None:
             return True
-    is_there = submitted.done and not submitted.dry
-    if not is_there:
-        console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
-    return is_there
+    if submitted.done and not submitted.dry:
+        return True
+    console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
+    return False
+
+
+def _intent_of(dataset: DatasetOptions) -> Intent:
+    """Return what a build does with the folder that it writes into."""
+    kind = APPEND if dataset.append else BUILD
+    return Intent(kind, dataset.append, dataset.replace, dataset.resume)
 
 
 def _submit(
