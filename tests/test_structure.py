@@ -149,8 +149,6 @@ _ALLOWED = {
     "corpusmill/dataset/ownership.py": "decides what is ours",
     "corpusmill/location.py": "does it on this machine, for ownership",
     "transforms/storage/files.py": "does it on other file systems, for ownership",
-    "transforms/storage/amazon_s3.py": "likewise",
-    "transforms/storage/google_cloud.py": "likewise",
     "transforms/commit/rename.py": "gives files the names that a record lists",
     "transforms/recovery/claim.py": "removes the run's own claim",
     "pipeline/folders/file_run.py": "empties a folder with the run's mark",

@@ -22,6 +22,7 @@ from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.ownership import OwnFiles
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
 
@@ -128,7 +129,9 @@ def compare_list(folder: Location) -> Listed | list[Problem]:
     entries = manifest.entries
     missing = entries.keys() - files.keys()
     problems += [Problem(name, "missing") for name in sorted(missing)]
-    extra = files.keys() - entries.keys() - {MANIFEST, SUCCESS}
+    # What a run is about to add, or was when it was stopped, is in the record of its generation.
+    added = OwnFiles.find(folder, files).of_generations
+    extra = files.keys() - entries.keys() - {MANIFEST, SUCCESS} - added
     problems += [
         Problem(name, "extra: the manifest does not list it")
         for name in sorted(extra)

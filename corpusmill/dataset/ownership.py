@@ -46,17 +46,19 @@ class OwnFolder:
     purpose: Mapping[str, str]
 
     def make(self) -> None:
-        """Make the folder, and mark it.
+        """Make the folder, and mark it; an empty one is taken for that of a run that was killed.
 
         Raises:
-            FileExistsError: something of this name exists; it stays as it is.
+            FileExistsError: something else of this name exists; it stays as it is.
             OSError: it cannot be made.
         """
         path = self.place.local_path()
         if path:
-            path.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not (path.is_dir() and not any(path.iterdir())):
+                path.mkdir()
         # A store has no folders; only a write shows whether one may write there.
-        (self.place / MARK).write(json.dumps(self.purpose).encode())
+        (self.place / MARK).write(json.dumps(self.purpose).encode(), new=True)
 
     def is_there(self) -> bool:
         """Whether the folder exists, with this mark."""

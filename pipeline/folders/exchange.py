@@ -14,7 +14,7 @@ from corpusmill.dataset.ownership import (
 )
 from corpusmill.dataset.shards import damaged_file, open_data_set
 from pipeline.folders.output import Standing
-from pipeline.folders.temporary_folder import folder_of_run, name_of_folder
+from pipeline.folders.temporary_folder import folder_of_run, is_place_of_run, name_of_folder
 from transforms.storage.files import locate
 
 
@@ -97,7 +97,7 @@ def _remove_temporary(standing: Standing) -> None:
     if claim is not None and (name := name_of_folder(claim)):
         # In the output folder, or for copies from another disk.
         remove_named(output / name)
-        if standing.has_work:
+        if is_place_of_run(claim.temp_folder, output, standing.temp_location):
             folder_of_run(locate(claim.temp_folder), output).discard()
     for folder in standing.orphans:
         folder.discard()

@@ -16,7 +16,7 @@ from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.output import new_claim, refuse_alive
 from pipeline.folders.run_folder import describe_finished
-from pipeline.folders.temporary_folder import make_temporary_folder
+from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
 from transforms.recovery.claim import CLAIM, FAILED, end_claim, read_claim, take_claim
 from transforms.recovery.journal import count_finished
 from transforms.recovery.workplace import Workplace
@@ -97,6 +97,10 @@ class FileRun:
             UserError: another run is at work, or was stopped after some of its work; or no folder
                 can be made.
         """
+        with empty_again(self.temp_location or self._parent):
+            yield from self._open(resume, replace)
+
+    def _open(self, resume: bool, replace: bool) -> Iterator[None]:
         folder = OwnFolder(locate(self.path), {"output": self.output.url})
         stopped = read_claim(self.path) if folder.is_there() else None
         if stopped is not None:

@@ -72,10 +72,18 @@ def is_folder_of_run(folder: str, output: Location, temp_location: Location | No
         output: the output folder.
         temp_location: where temporary folders are made; in the output folder by default.
     """
+    return is_place_of_run(folder, output, temp_location) and (
+        folder_of_run(locate(folder), output).is_there()
+    )
+
+
+def is_place_of_run(folder: str, output: Location, temp_location: Location | None) -> bool:
+    """Return whether a run into an output folder would make this temporary folder.
+
+    The arguments are those of `is_folder_of_run`.
+    """
     parent, name = split_path(folder) if folder else ("", "")
-    if not _NAME.fullmatch(name) or parent not in {output.url, (temp_location or output).url}:
-        return False
-    return folder_of_run(locate(folder), output).is_there()
+    return bool(_NAME.fullmatch(name)) and parent in {output.url, (temp_location or output).url}
 
 
 def has_mark(folder: str) -> bool:
@@ -100,13 +108,23 @@ def temporary_folder(output: Location, temp_location: Location | None) -> Iterat
     Raises:
         UserError: it cannot be made.
     """
-    parent = (temp_location or output).local_path()
-    is_new = parent is not None and not parent.exists()
     folder = OwnFolder(locate(new_folder(output, temp_location)), {"output": ""})
-    make_temporary_folder(folder, output, temp_location)
+    with empty_again(temp_location or output):
+        make_temporary_folder(folder, output, temp_location)
+        try:
+            yield folder.place.url
+        finally:
+            folder.discard()
+
+
+@contextmanager
+def empty_again(folder: Location) -> Iterator[None]:
+    """Remove a folder at the end of a block, if the block has made it and left it empty."""
+    path = folder.local_path()
+    is_new = path is not None and not path.exists()
     try:
-        yield folder.place.url
+        yield
     finally:
-        folder.discard()
-        if parent and is_new and not any(parent.iterdir()):
-            parent.rmdir()
+        if path and is_new:
+            with suppress(OSError):  # it is not empty, or was not made
+                path.rmdir()

@@ -84,8 +84,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     places, pattern = list_places(dataset), command.output_options.shard_name
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
-    output, resume = locate(dataset.output), dataset.resume
-    intent = _intent_of(dataset)
+    output, resume, intent = locate(dataset.output), dataset.resume, _intent_of(dataset)
     standing = settle(check_output(output, launch.temp_location, intent), intent.kind)
     if resume and standing.is_whole and not dataset.append:
         _confirm(command, output, console, prepare)

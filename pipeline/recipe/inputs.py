@@ -250,7 +250,7 @@ def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[st
     # Beam's own listing silently leaves out what it cannot read.
     root = Path(locate(path).url)
     if root.is_dir():
-        if Path(temp_folder).is_relative_to(root):
+        if locate(temp_folder).is_within(locate(path)):
             cure = "Give an output folder elsewhere"
             raise _refusal(path, "the output folder is inside it", cure)
         paths = list(_walk(path, str(root)))

@@ -110,12 +110,12 @@ class Place:
 
     def follow(self, words: Sequence[str], way: Sequence[str], expected: Tree) -> None:
         """Give a command again, and do what its messages advise until all is as it should be."""
-        given = [*words, *way]
+        given = _last_wins(words, way)
         for _ in range(_MOST_TRIES):
             outcome = self.run(given)
             if outcome.status == 0 or read_tree(self.folder) == expected:
                 return
-            given = [*words, *self._advise(outcome.errors)]
+            given = _last_wins(words, self._advise(outcome.errors))
         raise AssertionError(outcome.errors)
 
     def _advise(self, message: str) -> list[str]:
@@ -129,6 +129,11 @@ class Place:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             return []
         raise AssertionError(message)
+
+
+def _last_wins(words: Sequence[str], way: Sequence[str]) -> list[str]:
+    """Add options, of which --resume and --replace exclude each other."""
+    return [*(word for word in words if not way or word != "--replace"), *way]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -326,7 +326,7 @@ def test_a_data_set_that_grew_is_not_built_again_by_one_command(
     assert not (tmp_path / "again").exists()
 
 
-def test_the_files_of_a_run_that_was_given_up_are_not_left(
+def test_files_that_are_not_ours_stay_and_are_refused_in_the_place_of_new_ones(
     growing: Growing, appended: Growing, halves: tuple[Path, Path]
 ) -> None:
     shard = growing.output / "train-more1-00007-of-00009.parquet"
@@ -334,5 +334,9 @@ def test_the_files_of_a_run_that_was_given_up_are_not_left(
     names = ("train-mine-00000-of-00001.parquet", "train-more10-00000-of-00001.parquet")
     for name in names:
         shutil.copy(shard, growing.output / name)
+    before = growing.files()
+    growing.append(halves[1], refused=(f"it has a file {shard.name} that is not ours", "Move"))
+    assert growing.files() == before
+    shard.unlink()
     growing.append(halves[1])
     assert {name for name in growing.files() if name not in appended.files()} == {*names}
