@@ -231,20 +231,20 @@ def remove_empty_generations(folder: Location) -> None:
             _remove_empty(folder / below.name)
 
 
-def remove_generation(folder: Location, name: str, listed: Iterable[str]) -> None:
+def remove_generation(folder: Location, name: str, names: Iterable[str] | None = None) -> None:
     """Remove a generation, and its record at last; files that the record does not list stay.
 
     Args:
         folder: of the data set.
         name: of the generation.
-        listed: names of the files below the folder.
+        names: of the files in it, if it is known that it lacks others of its record.
     """
     generation = folder / name
     try:
         manifest = find_generations(folder, [f"{name}/{MANIFEST}"]).get(name)
         if manifest is not None:
-            within = {file.removeprefix(f"{name}/") for file in listed}
-            generation.delete(sorted(within & {*manifest.entries, SUCCESS}))
+            listed = {*manifest.entries, SUCCESS}
+            generation.delete(sorted(listed if names is None else listed & {*names}))
             generation.delete([MANIFEST])
         _remove_empty(generation)
     except (OSError, UserError) as error:

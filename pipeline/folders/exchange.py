@@ -87,7 +87,7 @@ def _remove_generations(standing: Standing) -> None:
             if entry.file not in current and listed.get(entry.file) == entry.bytes
         }
         delete_own(output, sorted(added), added)
-        remove_generation(output, name, listed)
+        remove_generation(output, name)
     remove_empty_generations(output)
 
 

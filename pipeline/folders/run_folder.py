@@ -261,9 +261,9 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
         cause = f"no folder can be made there ({error})"
         cure = "Give a folder you can write to"
         raise UserError(option("output", output), cause, cure) from None
-    except BaseException:
+    except UserError as error:  # another run was faster, or a store refuses
         _remove_made(folder)
-        raise
+        raise UserError(option("output", output), *error.args[1:]) from None
     return folder
 
 

@@ -126,7 +126,7 @@ class Reveal:
         duplicate(copies, self._scratch)
         # Another attempt may have finished meanwhile, and nobody else would remove the copies.
         if self._is_finished():
-            self._remove_generation()
+            self._remove_generation(None)
 
     def pass_on(self, contents: Mapping[str, bytes]) -> None:
         """Complete the generation, and pass readers on to it, if a data set is to be replaced."""
@@ -159,15 +159,13 @@ class Reveal:
         """Write the small files, and remove what is left of the steps."""
         _make_folders({_final(self.output, name) for name in contents})
         self._write_all(self.output, contents)
-        self._remove_generation()
+        # The generation of what is added holds small files alone.
+        self._remove_generation(contents if self.appends else None)
         if self._scratch != self.temp_folder:
             remove_named(locate(self._scratch))
 
-    def _remove_generation(self) -> None:
-        output = locate(self.output)
-        name = generation_of(self.seal)
-        listed = [f"{name}/{file}" for file in (output / name).list()]
-        remove_generation(output, name, listed)
+    def _remove_generation(self, names: Iterable[str] | None) -> None:
+        remove_generation(locate(self.output), generation_of(self.seal), names)
 
     def list_removed(
         self, stale: Iterable[str], moves: Iterable[Move], contents: Iterable[str]
