@@ -30,9 +30,6 @@ _INTEGERS = {
     )
 }
 
-# How many rows are fetched from memory together, and the ids in a line of the processor's cache.
-_ROWS_AHEAD, _LINE_VALUES = 16, 32
-
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the two arrays of a list, string or binary column without nulls.
@@ -236,17 +233,12 @@ def _take(
     for i in range(len(rows)):
         new_offsets[i + 1] = new_offsets[i] + offsets[rows[i] + 1] - offsets[rows[i]]
     new_values = np.empty(new_offsets[-1], values.dtype)
-    for block in range(0, len(rows), _ROWS_AHEAD):
-        after = min(block + _ROWS_AHEAD, len(rows))
-        # Rows lie far from one another. With a value of every cache line first, the processor waits
-        # for those of several rows at once: rows of 128 tokens then take half the time.
-        for i in range(block, after):
-            start, place = offsets[rows[i]], new_offsets[i]
-            for value in range(0, new_offsets[i + 1] - place, _LINE_VALUES):
-                new_values[place + value] = values[start + value]
-        for i in range(block, after):
-            start, end = offsets[rows[i]], offsets[rows[i] + 1]
-            new_values[new_offsets[i] : new_offsets[i + 1]] = values[start:end]
+    for i in range(len(rows)):
+        # Indices that may be negative would be checked for it at each value, and a slice that is
+        # assigned to another one takes as long as a short row.
+        start, place = np.uint64(offsets[rows[i]]), np.uint64(new_offsets[i])
+        for value in range(np.uint64(new_offsets[i + 1]) - place):
+            new_values[place + value] = values[start + value]
     return new_values, new_offsets
 
 
