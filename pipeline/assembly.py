@@ -9,14 +9,13 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
-from pipeline.recipe.header import describe
 from pipeline.recipe.inputs import cut_files, sum_costs
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe
 from pipeline.runners.engine import Engine
 from transforms.commit.contents import CommitOptions
 from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
-from transforms.corpus.tokenize import Tokenizing
+from transforms.corpus.prepare import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
 from transforms.shuffle import trees
 from transforms.shuffle.segments import Routes, plan_routes

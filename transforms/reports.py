@@ -21,7 +21,7 @@ from apache_beam.metrics.metric import Lineage
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import printable
 from transforms.elements import PlannedRange
-from transforms.recovery.journal import Journal, Output
+from transforms.recovery import Journal, Output
 from transforms.tally import COUNTS, Count, show
 
 _MOST_NAMES = 100

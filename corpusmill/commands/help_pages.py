@@ -112,7 +112,7 @@ def _make_parser(name: str, command: Command) -> ArgumentParser:
 
 
 def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
-    """Add options to a parser, which only shows them: `corpusmill.settings.values` reads them."""
+    """Add options to a parser, which only shows them: `corpusmill.settings.filling` reads them."""
     groups: dict[str, list[Option]] = {}
     for declared in options:
         groups.setdefault(declared.title, []).append(declared)

@@ -18,10 +18,10 @@ from corpusmill.dataset.file_checks import (
     count_bytes,
     list_tasks,
 )
-from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.shards import GENERATION, current_folder, refer_to
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
 

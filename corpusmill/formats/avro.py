@@ -33,11 +33,10 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
-from corpusmill.corpus.tables.numbers import write_long
-from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream
+from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream, write_long
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
 from corpusmill.layout.sorting import GROUP_TOKENS

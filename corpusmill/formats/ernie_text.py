@@ -27,7 +27,7 @@ from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 _SPACE, _SEMICOLON, _NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57

@@ -36,7 +36,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 # The most tokens of a batch that is read, unless a single row has more.
 _BATCH_TOKENS = 2**22

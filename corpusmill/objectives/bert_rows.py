@@ -24,13 +24,14 @@ from corpusmill.objectives.columns import (
 )
 from corpusmill.objectives.examples import sentence_pairs as pairing
 from corpusmill.objectives.examples.packing import mark_pieces
-from corpusmill.objectives.examples.pair_rows import (
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
+from corpusmill.objectives.examples.sentence_pairs import (
     NUM_SPECIAL,
     assemble_pairs,
+    draw_google_pairs,
+    draw_ordered_pairs,
     locate_segments,
 )
-from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
-from corpusmill.objectives.examples.sentence_pairs import draw_google_pairs, draw_ordered_pairs
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, continues_of, ids_of, mark

@@ -17,15 +17,13 @@ from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import Columns, resolve
 from corpusmill.layout.sorting import sort_rows
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
-from corpusmill.testing.datasets import SmallBuild, keyed_rows, write_dataset
-from corpusmill.testing.samples import small_text
+from corpusmill.testing.datasets import SmallBuild, keyed_rows, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 _MANY = 10**9

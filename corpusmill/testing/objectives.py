@@ -38,11 +38,9 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.cache.unpacking import check_rows, unpack_batch
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.rows import Lists
-from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
-from corpusmill.testing.samples import small_text
+from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, ids_of
 
 

@@ -17,8 +17,7 @@ from corpusmill.provenance.store import OriginStore
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.output import find_files_of
 from pipeline.folders.run_folder import RunFolder
-from pipeline.recipe.header import describe
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe
 from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:

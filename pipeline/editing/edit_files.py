@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.editing import list_units
+from corpusmill.dataset.editing import follow, join_manifests, list_units
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.joining import follow, join_manifests
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.location import Location
@@ -18,7 +17,7 @@ from corpusmill.provenance.documents_table import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
 from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork
-from transforms.editing.edit import EditDecision, Edited, EditPlan, StoredSelection
+from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
 from transforms.elements import WrittenFile
 from transforms.shuffle import trees
 from transforms.storage.checksums import StoredFile

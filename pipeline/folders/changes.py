@@ -11,9 +11,8 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
-from pipeline.recipe.header import describe
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe
 
 # What a manifest has beside the description of its data set.
 _RESULTS = ("counts", "splits", "files")

@@ -22,7 +22,7 @@ from transforms.corpus.count_words import (
 )
 from transforms.corpus.plan import Plan, PlanTasks, write_plan
 from transforms.elements import FILE_BYTES, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult, has_collected
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.file_systems import join_path

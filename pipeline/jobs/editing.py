@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from pipeline.editing.edit_files import Edit
-    from transforms.editing.edit import EditDecision
+    from transforms.editing import EditDecision
 
 # Returns what is edited, from the folder of the run.
 Plan = Callable[[str], "Edit"]
@@ -216,7 +216,7 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
     import apache_beam as beam  # noqa: PLC0415  Beam takes a second
 
     from transforms.commit.commit import CommitDataset  # noqa: PLC0415
-    from transforms.editing.edit import FILES, EditShards  # noqa: PLC0415
+    from transforms.editing import FILES, EditShards  # noqa: PLC0415
     from transforms.elements import LinesFile, ReadRange  # noqa: PLC0415
     from transforms.tally import COUNTS  # noqa: PLC0415
 

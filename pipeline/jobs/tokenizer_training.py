@@ -19,8 +19,7 @@ from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.progress import show_reading
 from pipeline.console.run_log import log_event
-from pipeline.folders.run_folder import resumable_folder
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import resumable_folder, temporary_folder
 from pipeline.jobs.word_counting import (
     Counted,
     SampledCorpus,

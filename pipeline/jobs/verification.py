@@ -14,7 +14,7 @@ from corpusmill.errors import UserError
 from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import temporary_folder
 from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.file_systems import join_path

@@ -61,7 +61,7 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach
 from pipeline.runners.launch import make_engine
-from pipeline.runners.local.workers import most_workers
+from pipeline.runners.local.engine import most_workers
 from pipeline.runners.proto_checks import (
     LARGEST_PIPELINE,
     WHOLE,

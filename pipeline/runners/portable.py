@@ -20,9 +20,9 @@ from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
 from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
+from pipeline.runners.beam_servers import follow_jobs_to_their_end
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.failures import JobCancelledError
-from pipeline.runners.job_server import follow_jobs_to_their_end
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker_watch import hide_broken_connections
 from pipeline.runners.proto_checks import describe, find_faults, without_folder

@@ -22,7 +22,7 @@ from transforms.corpus.count_words import (
 )
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.elements import cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
 from transforms.testing import local_pipeline

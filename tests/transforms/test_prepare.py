@@ -16,11 +16,10 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES, load_candidates
-from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing
 from transforms.corpus.read import REJECTS
-from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.segments import Routes
 from transforms.shuffle.spill import load_segment
 from transforms.tally import COUNTS

@@ -24,13 +24,12 @@ from corpusmill.dataset.manifest import SUCCESS
 from transforms.commit.contents import Decided
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.storage.checksums import seal as seal_content
 from transforms.storage.checksums import unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import new_path, read_file, remove_objects, write_file
+from transforms.storage.files import map_ahead, new_path, read_file, remove_objects, write_file
 from transforms.storage.objects import is_object_path
-from transforms.storage.parallel import map_ahead
 
 # Names of which a run has one or more for each task or merge, before a random number in
 # hexadecimal; and those before the number of a task or a shard.

@@ -39,13 +39,12 @@ from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import Segment, Task
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import log_begin, run_once
 from transforms.shuffle.segments import KeyedSegment
 from transforms.shuffle.spill import load_segment, write_segments
 from transforms.shuffle.trees import read_collected
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 SCHEMA = pa.schema([("word", pa.large_binary()), ("count", pa.int64())])

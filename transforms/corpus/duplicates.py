@@ -33,16 +33,14 @@ from corpusmill.corpus.filters.duplicates import (
     hash_documents,
     split_repeats,
 )
-from corpusmill.corpus.filters.filter_options import FilterOptions
-from corpusmill.corpus.filters.functions import Step, load_filters
+from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filters
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.layout.placement import Layout
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import Segment, Task
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
     BUFFER_BYTES,
@@ -56,7 +54,7 @@ from transforms.shuffle.segments import (
 )
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import StoredFile
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 

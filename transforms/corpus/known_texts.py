@@ -51,7 +51,7 @@ from transforms.corpus.duplicates import (
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import LinesFile, Segment, Task
-from transforms.recovery.journal import Journal, Output
+from transforms.recovery import Journal, Output
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
@@ -62,8 +62,7 @@ from transforms.shuffle.segments import (
 )
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import seal, unseal
-from transforms.storage.files import new_path, read_file, write_file
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead, new_path, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally, add_up
 
 TASKS = "tasks"

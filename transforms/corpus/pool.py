@@ -25,8 +25,7 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, Part
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.shuffle.trees import FAN_IN, JoinInTree, Tree
 from transforms.storage.checksums import (
     ChecksumWriter,
@@ -41,12 +40,12 @@ from transforms.storage.file_systems import join_path
 from transforms.storage.files import (
     create_file,
     make_folder,
+    map_ahead,
     new_path,
     open_file,
     read_file,
     write_file,
 )
-from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 CANDIDATES = "candidates"

@@ -18,10 +18,16 @@ from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.dataset.file_checks import HashingWriter
 from transforms.elements import LinesFile, WrittenFile
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.storage.checksums import is_sealed, read_blocks, seal, unseal
-from transforms.storage.files import create_file, file_exists, new_path, read_file, write_file
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import (
+    create_file,
+    file_exists,
+    map_ahead,
+    new_path,
+    read_file,
+    write_file,
+)
 from transforms.tally import Count, add_up
 
 

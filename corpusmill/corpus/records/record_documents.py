@@ -21,8 +21,14 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, add_facts, text_batch
-from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.batches import (
+    Collector,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    add_facts,
+    text_batch,
+)
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
 

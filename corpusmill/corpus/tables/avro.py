@@ -25,7 +25,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_text
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.numbers import read_long, write_long
+from corpusmill.corpus.tables.table import read_long, write_long
 
 # The values of an array or a map may be this many for each byte, and those of a row twice as many.
 _VALUES_PER_BYTE = 64

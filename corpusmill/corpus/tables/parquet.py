@@ -19,8 +19,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.numbers import read_long
-from corpusmill.corpus.tables.table import TableStream
+from corpusmill.corpus.tables.table import TableStream, read_long
 
 # A header has some 30 bytes, but may hold the smallest and the largest text of its page.
 _HEADER_STEPS = (2**10, 2**24)

@@ -1,37 +1,28 @@
-"""Segment pairs for next-sentence prediction, as spans of token arrays.
+"""Pairs of segments, as spans of token arrays and as rows: [CLS] first [SEP] second [SEP].
 
-The algorithm is the article's ("Preparing Data for BERT Training", after Google's
-create_pretraining_data.py): scan sentences up to a target length, split them at random into two
-segments, replace the second by a stretch of a random document half of the time and put the unused
-sentences back, then cut the longer segment at a random end until the pair fits. Because the
-sentences of a document are contiguous, a segment is a span (start, length); nothing is copied here.
+Because the sentences of a document are contiguous, a segment is a span (start, length), and nothing
+is copied before the rows are written. All algorithms scan sentences up to a target length, split
+them at random into two segments, and cut the longer segment at a random end until the pair fits.
 
-Segment pairs for sentence-order prediction, as spans of token arrays.
+Article: next-sentence prediction as in "Preparing Data for BERT Training", after Google's
+create_pretraining_data.py. Half of the time a stretch of a random document replaces the second
+segment, and the unused sentences are put back.
 
-Source: ALBERT (Lan et al. 2019, section 3.1) and its create_pretraining_data.py without
-`random_next_sentence`: scan sentences until they reach a target length, split them at random into
-two segments, switch the two half of the time, then cut the longer one at a random end until the
-pair fits. Both segments are of one document, so that no pool of random documents is needed.
-
-One thing differs, on purpose. ALBERT gives a chunk of one sentence a random document as its second
-segment, and so asks its model to tell topics apart after all. Here such a sentence is itself cut in
-two, at a uniformly drawn token, and switched like any other pair. If it has one token only (it ends
-a document), its second segment is empty and it counts as in order.
-
-Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
-
-Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
-without `random_next_sentence`. The article's pairs differ in two things: its chunks include the
-sentence after the one that reaches the target, and its random segment is empty where the first
-segment reaches the target. Here a random segment always has a sentence at least, so that a second
-segment is empty only where there is no other document.
-
-ALBERT switches the segments half of the time, and draws a random document only for a chunk of one
-sentence; both have label 1. The pairs of `sentence-order` above cut such
-a sentence in two instead.
-
+Google: next-sentence prediction as in create_pretraining_data.py of google-research/bert, and of
+google-research/albert without `random_next_sentence`. The article's pairs differ in two things: its
+chunks include the sentence after the one that reaches the target, and its random segment is empty
+where the first segment reaches the target. Here a random segment always has a sentence at least, so
+that a second segment is empty only where there is no other document. ALBERT switches the segments
+half of the time, and draws a random document only for a chunk of one sentence; both have label 1.
 One thing differs, on purpose: a random segment never comes from the pair's own document. The
 originals draw up to ten times, and then take even that one.
+
+Sentence order: as in ALBERT (Lan et al. 2019, section 3.1). The two segments, always of one
+document, are switched half of the time, so that no pool of random documents is needed. One thing
+differs, on purpose. ALBERT gives a chunk of one sentence a random document as its second segment,
+and so asks its model to tell topics apart after all. Here such a sentence is itself cut in two, at
+a uniformly drawn token, and switched like any other pair. If it has one token only (it ends a
+document), its second segment is empty and it counts as in order.
 """
 
 from typing import NamedTuple
@@ -40,6 +31,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.objectives.examples import row_spans as spans
 from corpusmill.objectives.tokenized_documents import Documents
 
 # Columns of what `draw_pairs` returns.
@@ -452,3 +444,103 @@ def draw_google_pairs(
             written += 1
             index += 1
     return pairs[:written]
+
+
+# The special tokens of a row.
+NUM_SPECIAL = 3
+
+
+@njit
+def assemble_pairs(
+    pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
+
+    Args:
+        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
+        token_ids: integers[tokens], the batch's.
+        pool_token_ids: integers[tokens], the pool's, of the same type.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+
+    Returns:
+        input_ids: the type of token_ids[total].
+        offsets: int64[pairs + 1].
+
+    Example:
+        a pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
+        cls_id is 2 and sep_id is 3.
+    """
+    offsets = np.zeros(len(pairs) + 1, np.int64)
+    for i in range(len(pairs)):
+        length = pairs[i, FIRST_LENGTH] + pairs[i, SECOND_LENGTH] + NUM_SPECIAL
+        offsets[i + 1] = offsets[i] + length
+    input_ids = np.empty(offsets[-1], token_ids.dtype)
+    for i in range(len(pairs)):
+        place = offsets[i]
+        input_ids[place] = cls_id
+        place += 1
+        start, length = pairs[i, FIRST_START], pairs[i, FIRST_LENGTH]
+        input_ids[place : place + length] = token_ids[start : start + length]
+        place += length
+        input_ids[place] = sep_id
+        place += 1
+        start, length = pairs[i, SECOND_START], pairs[i, SECOND_LENGTH]
+        if pairs[i, SECOND_SOURCE]:
+            input_ids[place : place + length] = pool_token_ids[start : start + length]
+        else:
+            input_ids[place : place + length] = token_ids[start : start + length]
+        input_ids[place + length] = sep_id
+    return input_ids, offsets
+
+
+@njit
+def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
+    """Return 0 for [CLS], the first segment and its [SEP]; 1 for the second and its [SEP].
+
+    Args:
+        offsets: integers[rows + 1].
+        first_lengths: integers[rows], the tokens of the first segment, without special tokens.
+
+    Returns:
+        int8[total].
+
+    Example:
+        offsets [0, 6] and first_lengths [2] give [0, 0, 0, 0, 1, 1].
+    """
+    token_types = np.ones(offsets[-1] - offsets[0], np.int8)
+    for i in range(len(first_lengths)):
+        start = offsets[i] - offsets[0]
+        token_types[start : start + first_lengths[i] + 2] = 0
+    return token_types
+
+
+@njit
+def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) -> np.ndarray:
+    """Return where the segments of pairs stand in their documents.
+
+    Args:
+        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
+        documents: the batch.
+        pool: the random documents; any where no second segment is random.
+
+    Returns:
+        uint64[2 * pairs, 3], the two parts of each pair (`row_spans`).
+
+    Example:
+        a pair of the spans (2, 1) and (3, 2) in the batch's tokens, whose document 7 begins with
+        token 2, gives [[7, 0, 1], [7, 1, 2]].
+    """
+    parts = np.empty((2 * len(pairs), 3), np.uint64)
+    for i in range(len(pairs)):
+        place, other = pairs[i, DOCUMENT], pairs[i, SECOND_DOCUMENT]
+        begin = second_begin = documents.sentence_offsets[documents.offsets[place]]
+        parts[2 * i, spans.DOCUMENT] = parts[2 * i + 1, spans.DOCUMENT] = documents.ids[place]
+        if other >= 0:
+            second_begin = pool.sentence_offsets[pool.offsets[other]]
+            parts[2 * i + 1, spans.DOCUMENT] = pool.ids[other]
+        parts[2 * i, spans.FIRST] = pairs[i, FIRST_START] - begin
+        parts[2 * i, spans.LENGTH] = pairs[i, FIRST_LENGTH]
+        parts[2 * i + 1, spans.FIRST] = pairs[i, SECOND_START] - second_begin
+        parts[2 * i + 1, spans.LENGTH] = pairs[i, SECOND_LENGTH]
+    return parts

@@ -20,8 +20,7 @@ from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masked_lm import Masker
-from corpusmill.reading.collate.collators import options_of, sources_of, split_by_maker, starts_of
-from corpusmill.reading.collate.padding import (
+from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Layout,
     Padding,
@@ -29,9 +28,13 @@ from corpusmill.reading.collate.padding import (
     check_layout,
     check_suits,
     lay_out,
+    options_of,
     pad,
     refuse_others,
     scatter_labels,
+    sources_of,
+    split_by_maker,
+    starts_of,
 )
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator

@@ -52,9 +52,14 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     find_token,
     hash_pairs,
 )
-from corpusmill.tokenization.compiled.characters import has_byte, read_character
 from corpusmill.tokenization.compiled.exactness import find_pattern
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, first_bytes
+from corpusmill.tokenization.compiled.units import (
+    EncodeSpans,
+    completed,
+    first_bytes,
+    has_byte,
+    read_character,
+)
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
 Array = TypeVar("Array")

@@ -26,8 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import read_character
-from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER, ONE, WORD_BYTES, load_word
+from corpusmill.tokenization.compiled.units import (
+    HALF,
+    MULTIPLIER,
+    ONE,
+    WORD_BYTES,
+    load_word,
+    read_character,
+)
 
 # GPT-2 (Radford et al. 2019), RoBERTa; the ByteLevel pre-tokenizer has it built in.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import FIRST_LEAD, ideograph_bytes, read_character
 from corpusmill.tokenization.compiled.exactness import LineRule, cut_at_lines
 from corpusmill.tokenization.compiled.units import (
+    FIRST_LEAD,
     HALF,
     MULTIPLIER,
     ONE,
@@ -24,7 +24,9 @@ from corpusmill.tokenization.compiled.units import (
     Unit,
     UnitRule,
     hash_word,
+    ideograph_bytes,
     prepare_units,
+    read_character,
     read_unit,
     read_word,
 )

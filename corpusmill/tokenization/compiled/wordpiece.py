@@ -17,7 +17,6 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import has_byte, read_character
 from corpusmill.tokenization.compiled.units import (
     ONE,
     EncodeSpans,
@@ -25,6 +24,8 @@ from corpusmill.tokenization.compiled.units import (
     completed,
     find_slot,
     first_bytes,
+    has_byte,
+    read_character,
 )
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 

@@ -37,8 +37,8 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
-from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, UNKNOWN, write_cells
-from corpusmill.tokenization.training.merging.steps import TokenTexts, index_tokens, learn_merges
+from corpusmill.tokenization.training.merge_pairs import FEW_PLACES, UNKNOWN, write_cells
+from corpusmill.tokenization.training.merge_steps import TokenTexts, index_tokens, learn_merges
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,

@@ -31,7 +31,12 @@ from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    check_words,
+    count_text,
+    find_characters,
+)
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
@@ -39,7 +44,6 @@ from corpusmill.tokenization.training.training_options import (
     check_unknown_token,
     check_vocab_size,
 )
-from corpusmill.tokenization.training.word_characters import find_characters
 from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
 from corpusmill.tokenization.training.word_table import WordTable
 

@@ -14,7 +14,13 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, process
 from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    check_words,
+    count_text,
+    find_characters,
+    keep_alphabet,
+)
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.training_options import (
@@ -22,7 +28,6 @@ from corpusmill.tokenization.training.training_options import (
     check_min_frequency,
     check_vocab_size,
 )
-from corpusmill.tokenization.training.word_characters import find_characters, keep_alphabet
 from corpusmill.tokenization.training.word_counters import BertCounter, WordCounter
 
 # What begins a token that continues a word.

@@ -26,7 +26,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import split_distributions
-from corpusmill.dataset.editing import Unit, list_units, remove_rows
+from corpusmill.dataset.editing import Unit, list_units, remove_rows, rewrite_shard
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import (
@@ -38,7 +38,6 @@ from corpusmill.dataset.manifest_entries import (
     weigh_segments,
 )
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.location import Location
@@ -49,9 +48,7 @@ from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Decided, Inputs, describe
 from transforms.commit.rename import Move
 from transforms.elements import WrittenFile
-from transforms.recovery.claim import check_claim
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace, check_claim
 from transforms.reports import run_once
 from transforms.storage.checksums import StoredFile, read_blocks, seal, unseal
 from transforms.storage.file_systems import join_path
@@ -65,7 +62,7 @@ class EditPlan:
 
     Attributes:
         manifest: of the result, before anything is removed.
-        files: the final names of the files of all units (`transforms.editing.edit.EditShards`).
+        files: the final names of the files of all units (`transforms.editing.EditShards`).
         tokenizer: path of a copy of the tokenizer.
         value: what the user gave, for messages.
         reason: as `Removal` has it; None if nothing is removed.

@@ -10,7 +10,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import ONE, find_slot
-from corpusmill.tokenization.training.merging.pairs import (
+from corpusmill.tokenization.training.merge_pairs import (
     BOUNDARY,
     FIRST,
     HEAP,
