@@ -33,23 +33,6 @@ _EIGHT, _BLOCK = np.uint64(8), np.uint64(16)
 
 
 @njit
-def hash_texts(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Hash texts.
-
-    Args:
-        text: uint8[bytes].
-        offsets: integers[texts + 1] into the bytes.
-
-    Returns:
-        uint64[texts, 2], the first and the second half of each hash.
-    """
-    hashes = np.empty((len(offsets) - 1, 2), np.uint64)
-    for row in range(len(hashes)):
-        hashes[row, 0], hashes[row, 1] = _hash(text, offsets[row], offsets[row + 1])
-    return hashes
-
-
-@njit
 def hash_lines(text: np.ndarray, offsets: np.ndarray, line_offsets: np.ndarray) -> np.ndarray:
     r"""Hash texts that are given as their lines; "\n" stands between two lines.
 
@@ -59,7 +42,7 @@ def hash_lines(text: np.ndarray, offsets: np.ndarray, line_offsets: np.ndarray) 
         line_offsets: integers[lines + 1] into the bytes.
 
     Returns:
-        uint64[texts, 2], as `hash_texts` returns them for the joined texts.
+        uint64[texts, 2], the first and the second half of each hash.
 
     Example:
         text "ab", offsets [0, 2] and line_offsets [0, 1, 2] give the hash of "a\nb".

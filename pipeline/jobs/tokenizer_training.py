@@ -54,10 +54,10 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     Returns:
         What was trained and where it is, in words.
     """
-    model, options = MODELS[command.model], model_options(command.model, command.training)
+    options = model_options(command.model, command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
-    _check_outputs(command, output, saved, model.files)
+    _check_outputs(command, output, saved, options.files)
     launch = _prepare_launch(command, call)
     folder = locate(split_path(output.url)[0])
     with temporary_folder(folder, launch.temp_location) as temp_folder:
@@ -111,7 +111,7 @@ def _count_by_job(
     ]
     place = (locate(command.output), launch.temp_location)
     with resumable_folder(*place, identity, command.resume) as folder:
-        job = plan_counting(corpus, command.model, options, launch.engine, folder)
+        job = plan_counting(corpus, options, launch.engine, folder)
         yield run_counting(job, launch)
 
 
@@ -137,12 +137,12 @@ def _train(
     with show_reading(corpus.read_bytes, command.run.progress) as line:
 
         def train() -> str:
-            done = counted or count_here(corpus, command.model, options, line)
+            done = counted or count_here(corpus, options, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.model}")
-            return MODELS[command.model].train_on_words(done.words, options)
+            return options.train(done.words)
 
         return _run_apart(train), remarks
 

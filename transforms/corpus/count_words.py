@@ -31,7 +31,6 @@ from corpusmill.tokenization.training.counted_words import (
     choose_words,
     draw_documents,
 )
-from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
@@ -154,8 +153,7 @@ class Counting:
     """How words are counted.
 
     Attributes:
-        model: the model that is trained, a key of `MODELS`.
-        options: its options.
+        options: of the model that is trained.
         documents: how the corpus is read.
         place: where the run works.
         partitions: number of partitions.
@@ -163,7 +161,6 @@ class Counting:
         seed: decides which.
     """
 
-    model: str
     options: TrainingOptions
     documents: DocumentOptions
     place: Workplace
@@ -187,7 +184,7 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
     ranges, folder, tally = read_task(task), counting.place.temp_folder, Tally()
     log_begin(f"task-{task.number}", ranges)
     reader = TaskReader(counting.documents, folder, tally, keeps_rejects=False)
-    counter = MODELS[counting.model].make_counter(counting.options)
+    counter = counting.options.make_counter()
     for documents in reader.read(ranges):
         sampled = documents
         if counting.share < 1:
@@ -325,4 +322,7 @@ class CountWords(beam.PTransform):
 
     def display_data(self) -> dict[str, str | int]:
         """Show what is counted, and in how many partitions."""
-        return {"model": self._counting.model, "partitions": self._counting.partitions}
+        return {
+            "model": type(self._counting.options).__name__,
+            "partitions": self._counting.partitions,
+        }

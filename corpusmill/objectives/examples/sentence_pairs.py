@@ -43,7 +43,7 @@ from corpusmill.objectives.tokenized_documents import Documents
     SECOND_START,
     SECOND_LENGTH,
     SECOND_SOURCE,
-    IS_RANDOM,
+    LABEL,
     SECOND_DOCUMENT,
 ) = range(9)
 
@@ -51,15 +51,19 @@ _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class PairRule(NamedTuple):
-    """How long pairs are.
+    """Which pairs are made, and how long they are.
 
     Attributes:
         max_num_tokens: the most tokens of a pair, without special tokens.
         short_seq_prob: the probability of a shorter target, drawn once per pass over a document.
+        is_google: whether pairs are those of Google's programs instead of the article's.
+        is_ordered: whether segments are switched for sentence-order prediction.
     """
 
     max_num_tokens: int
     short_seq_prob: float
+    is_google: bool = False
+    is_ordered: bool = False
 
 
 @njit
@@ -137,20 +141,6 @@ def cut_pair(
 
 
 @njit
-def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
-    """Return how many sentences from `begin` on make up a pair.
-
-    As in the article, the sentence after the one that reaches `target_length` is included.
-    """
-    count = 1
-    running_length = 0
-    while begin + count < end and running_length < target_length:
-        running_length += sentence_offsets[begin + count] - sentence_offsets[begin + count - 1]
-        count += 1
-    return count
-
-
-@njit
 def draw_random_segment(
     key: np.uint64,
     counter: int,
@@ -221,6 +211,15 @@ def write_segments(
 
 
 @njit
+def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
+    """Return how many sentences from `begin` on reach `target_length`, or are left."""
+    stop = begin + 1
+    while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
+        stop += 1
+    return stop - begin
+
+
+@njit
 def draw_pairs(
     documents: Documents,
     pool: Documents,
@@ -237,210 +236,70 @@ def draw_pairs(
     Args:
         documents: the batch.
         pool: the random documents; the ids are sorted within each stretch.
-        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
+        candidates: int64[documents, 2], the stretch of the pool that each document may draw from;
+            empty ones where all segments are of the document itself.
         seed: the data set's seed.
         repeat: the number of the pass over the documents.
-        rule: how long pairs are.
+        rule: which pairs are made, and how long they are.
 
     Returns:
         int64[pairs, 9]: the columns DOCUMENT (place in the batch), INDEX (within the document's
         pass), FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE (0: the batch's
-        tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document),
-        SECOND_DOCUMENT (that document's place in the pool; -1 where there is none).
+        tokens, 1: the pool's), LABEL (1: the second segment is of a random document, or the first
+        comes after the second in the document), SECOND_DOCUMENT (that document's place in the pool;
+        -1 where there is none).
+
+    Example:
+        a document of the sentences [10, 11] and [12] gives one pair if segments are switched: FIRST
+        is the span (0, 2) and SECOND (2, 1), or the other way round with LABEL 1.
     """
     ids, offsets, sentence_offsets = documents
     pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
     written = 0
+    includes_next = not (rule.is_google or rule.is_ordered)
+    cuts_sentences = rule.is_ordered and not rule.is_google
     for place in range(len(ids)):
         key = derive_key(seed, ids[place], repeat, PAIRS)
         target_length = draw_target_length(key, rule)
         counter = 2
         pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
-        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
-        begin, end = offsets[place], offsets[place + 1]
-        index = 0
-        while begin < end:
-            count = scan_chunk(sentence_offsets, begin, end, target_length)
-            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
-            middle = sentence_offsets[begin + kept]
-            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
-            second = (middle, sentence_offsets[begin + count] - middle)
-            is_random = has_others and (count == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
-            counter += 2
-            random_document = -1
-            if is_random:
-                wanted = target_length - first[1]
-                random_document, start, length = draw_random_segment(
-                    key, counter, pool, pool_begin, pool_end, own, wanted
-                )
-                second = (start, length)
-                counter += 2
-            begin += kept if is_random else count
-            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second, random_document)
-            pairs[written, IS_RANDOM] = is_random
-            written += 1
-            index += 1
-    return pairs[:written]
-
-
-# The class of the pairs: 1 if the two segments are switched.
-IS_SWITCHED = IS_RANDOM
-
-
-@njit
-def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
-    """Return how many sentences from `begin` on reach `target_length`, or are left.
-
-    This is one fewer than `scan_chunk` takes:
-    ALBERT stops at the sentence that reaches the target, the article after the next one.
-    """
-    stop = begin + 1
-    while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
-        stop += 1
-    return stop - begin
-
-
-@njit
-def draw_split(
-    sentence_offsets: np.ndarray, begin: int, count: int, key: np.uint64, counter: int
-) -> int:
-    """Draw where the second segment of a chunk starts, in the batch's tokens.
-
-    Args:
-        sentence_offsets: int64[sentences + 1].
-        begin: the chunk's first sentence.
-        count: the number of its sentences.
-        key: the key of the stream.
-        counter: the number of the one draw used.
-
-    Returns:
-        The start of any sentence except the first. In a single sentence: the place of any token
-        except the first, or the sentence's end if it has one token.
-    """
-    bits = draw(key, counter)
-    if count > 1:
-        return int(sentence_offsets[begin + 1 + to_below(bits, count - 1)])
-    start, length = sentence_offsets[begin], sentence_offsets[begin + 1] - sentence_offsets[begin]
-    return int(start + 1 + (to_below(bits, length - 1) if length > 1 else 0))
-
-
-@njit
-def draw_ordered_pairs(documents: Documents, seed: int, repeat: int, rule: PairRule) -> np.ndarray:
-    """Draw the segment pairs of one pass over a batch of documents.
-
-    Args:
-        documents: the batch.
-        seed: the data set's seed.
-        repeat: the number of the pass over the documents.
-        rule: how long pairs are.
-
-    Returns:
-        int64[pairs, 9], the columns of `draw_pairs`: FIRST is the segment that an example
-        begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
-        in the document.
-
-    Example:
-        a document of the sentences [10, 11] and [12] gives one pair: FIRST is the span (0, 2) and
-        SECOND (2, 1), or the other way round with IS_SWITCHED 1.
-    """
-    ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
-    written = 0
-    for place in range(len(ids)):
-        key = derive_key(seed, ids[place], repeat, PAIRS)
-        target_length = draw_target_length(key, rule)
-        counter = 2
+        own, has_others = -1, False
+        if pool_end > pool_begin:
+            own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
+            has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
         begin, end = offsets[place], offsets[place + 1]
         index = 0
         while begin < end:
             count = scan_to_target(sentence_offsets, begin, end, target_length)
-            start = sentence_offsets[begin]
-            middle = draw_split(sentence_offsets, begin, count, key, counter)
-            begin += count
-            first, second = (start, middle - start), (middle, sentence_offsets[begin] - middle)
-            is_switched = second[1] > 0 and to_uniform(draw(key, counter + 1)) < 0.5
-            counter += 2
-            if is_switched:
-                first, second = second, first
-            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second, -1)
-            pairs[written, IS_SWITCHED] = is_switched
-            written += 1
-            index += 1
-    return pairs[:written]
-
-
-@njit
-def draw_google_pairs(
-    documents: Documents,
-    pool: Documents,
-    candidates: np.ndarray,
-    seed: int,
-    repeat: int,
-    rule: PairRule,
-    is_ordered: bool,
-) -> np.ndarray:
-    """Draw the segment pairs of one pass over a batch of documents.
-
-    If the pool holds no document but the pair's own, no pair is random; a chunk of one sentence
-    then has an empty second segment, and the label 0.
-
-    Args:
-        documents: the batch.
-        pool: the random documents; the ids are sorted within each stretch.
-        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
-        seed: the data set's seed.
-        repeat: the number of the pass over the documents.
-        rule: how long pairs are.
-        is_ordered: whether segments are switched as for ALBERT, instead of drawn at random.
-
-    Returns:
-        int64[pairs, 9], the columns of `draw_pairs`; IS_RANDOM is the label: 1
-        if the second segment is of a random document, or if FIRST comes after SECOND in the
-        document.
-
-    Example:
-        a document of the sentences [10, 11] and [12] gives one pair with `is_ordered`: FIRST is the
-        span (0, 2) and SECOND (2, 1), or the other way round with the label 1.
-    """
-    ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
-    written = 0
-    for place in range(len(ids)):
-        key = derive_key(seed, ids[place], repeat, PAIRS)
-        target_length = draw_target_length(key, rule)
-        counter = 2
-        pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
-        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
-        begin, end = offsets[place], offsets[place + 1]
-        index = 0
-        while begin < end:
-            count = scan_to_target(sentence_offsets, begin, end, target_length)
-            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
+            # The article takes the sentence after the one that reaches the target, too.
+            if includes_next and begin + count < end:
+                count += 1
+            start, stop = sentence_offsets[begin], sentence_offsets[begin + count]
+            kept, middle = 1, stop
+            if count > 1:
+                kept += to_below(draw(key, counter), count - 1)
+                middle = sentence_offsets[begin + kept]
+            elif cuts_sentences and stop - start > 1:
+                middle = start + 1 + to_below(draw(key, counter), stop - start - 1)
             is_half = to_uniform(draw(key, counter + 1)) < 0.5
             counter += 2
-            middle = sentence_offsets[begin + kept]
-            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
-            second = (middle, sentence_offsets[begin + count] - middle)
-            is_random = has_others and (count == 1 or (is_half and not is_ordered))
-            is_switched = is_ordered and is_half and count > 1
+            first, second = (start, middle - start), (middle, stop - middle)
+            is_random = has_others and (count == 1 or (is_half and not rule.is_ordered))
+            is_switched = rule.is_ordered and is_half and second[1] > 0
             random_document = -1
             if is_random:
-                wanted = max(1, target_length - first[1])
-                random_document, start, length = draw_random_segment(
+                wanted = max(1 if rule.is_google else 0, target_length - first[1])
+                random_document, middle, length = draw_random_segment(
                     key, counter, pool, pool_begin, pool_end, own, wanted
                 )
-                second = (start, length)
+                second = (middle, length)
                 counter += 2
             elif is_switched:
                 first, second = second, first
             begin += kept if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
             write_segments(pairs[written], place, index, first, second, random_document)
-            pairs[written, IS_RANDOM] = is_random or is_switched
+            pairs[written, LABEL] = is_random or is_switched
             written += 1
             index += 1
     return pairs[:written]
@@ -457,7 +316,7 @@ def assemble_pairs(
     """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
 
     Args:
-        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 9], from `draw_pairs`.
         token_ids: integers[tokens], the batch's.
         pool_token_ids: integers[tokens], the pool's, of the same type.
         cls_id: the id of [CLS].
@@ -520,7 +379,7 @@ def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) ->
     """Return where the segments of pairs stand in their documents.
 
     Args:
-        pairs: int64[pairs, 9], from `sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 9], from `draw_pairs`.
         documents: the batch.
         pool: the random documents; any where no second segment is random.
 

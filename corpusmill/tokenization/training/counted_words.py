@@ -7,7 +7,7 @@ alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -169,21 +169,6 @@ class CountedWords(NamedTuple):
         """Return the same as Python objects."""
         words = self.words.cast(pa.large_string()).to_pylist()
         return Counter(dict(zip(words, self.counts.tolist(), strict=True)))
-
-
-def count_text(
-    batches: Iterable[list[str]], counter: WordCounter, limits: WordLimits
-) -> CountedWords:
-    """Count the words of batches of sentences in this process; all distinct words are counted.
-
-    Args:
-        batches: batches of sentences.
-        counter: counts them.
-        limits: which words are returned.
-    """
-    for batch in batches:
-        counter.add(pa.array(batch, pa.large_string()))
-    return read_words(counter, limits)
 
 
 def read_words(counter: WordCounter, limits: WordLimits) -> CountedWords:

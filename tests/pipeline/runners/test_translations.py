@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.tokenization.training.training_options import TrainingOptions
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit
@@ -213,9 +213,9 @@ def test_the_measuring_of_a_corpus_is_translated(
 def test_the_counting_of_words_is_translated(
     size: Size, engines: Mapping[str, Translate], tmp_path: Path
 ) -> None:
-    documents, options = DocumentOptions(input_format="text"), TrainingOptions()
+    documents, options = DocumentOptions(input_format="text"), WordPieceOptions()
     corpus = SampledCorpus(list_files(size.files), documents, SampleOptions())
-    job = plan_counting(corpus, "bpe", options, LocalEngine(RunOptions()), str(tmp_path))
+    job = plan_counting(corpus, options, LocalEngine(RunOptions()), str(tmp_path))
     build = partial(count_corpus, job=job, path="gs://corpus/words.json")
     assert len([*translate_all(engines, build)]) == len(ENGINES)
 
