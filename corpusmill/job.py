@@ -125,13 +125,13 @@ def build(
     Example:
         dataset = corpusmill.build("bert", texts, "tokenizer.json", "out", max_seq_length=128)
     """
-    run = _find("build")
+    run = _find_function("build")
     locate(fspath(output), storage_options)  # they are checked before any work
     given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
     if preset is not None:
         given["preset"] = preset
     run(objective, {**given, "beam_options": beam_options})
-    return _open(output, storage_options)
+    return _open_data_set(output, storage_options)
 
 
 def inspect_corpus(
@@ -164,7 +164,9 @@ def inspect_corpus(
     given = {"input": input, "tokenizer": tokenizer, **options}
     if preset is not None:
         given["preset"] = preset
-    return CorpusReport(_find("inspect_corpus")(objective, {**given, "beam_options": beam_options}))
+    return CorpusReport(
+        _find_function("inspect_corpus")(objective, {**given, "beam_options": beam_options})
+    )
 
 
 def train_tokenizer(
@@ -191,7 +193,7 @@ def train_tokenizer(
     Example:
         corpusmill.train_tokenizer(texts, "tokenizer.json", vocab_size=8000)
     """
-    run = _find("train_tokenizer")
+    run = _find_function("train_tokenizer")
     described = run({"input": input, "output": output, "model": model, **options})
     return TrainedTokenizer(fspath(output), model, tuple(described))
 
@@ -226,8 +228,8 @@ def drop(
         corpusmill.drop("out", where="url LIKE '%example.com%'").manifest.removals[-1].rows
     """
     given = {"data_set": data_set, "document": document, "where": where, **options}
-    _find("drop")({**given, "beam_options": beam_options})
-    return _open(data_set)
+    _find_function("drop")({**given, "beam_options": beam_options})
+    return _open_data_set(data_set)
 
 
 def subset(
@@ -261,8 +263,8 @@ def subset(
         corpusmill.subset("out", "long", where="tokens > 1000")
     """
     given = {"data_set": data_set, "output": output, "document": document, "where": where}
-    _find("subset")({**given, **options, "beam_options": beam_options})
-    return _open(output)
+    _find_function("subset")({**given, **options, "beam_options": beam_options})
+    return _open_data_set(output)
 
 
 def merge(
@@ -296,18 +298,18 @@ def merge(
         corpusmill.merge(["monday", "tuesday"], "both", existing="skip")
     """
     given = {"data_sets": data_sets, "output": output, "existing": existing, **options}
-    _find("merge")({**given, "beam_options": beam_options})
-    return _open(output)
+    _find_function("merge")({**given, "beam_options": beam_options})
+    return _open_data_set(output)
 
 
-def _open(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
+def _open_data_set(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
     """Open a data set: the split "train", or the only one."""
     _, manifest = open_data_set(locate(fspath(folder), storage_options))
     split = "train" if "train" in manifest.splits else next(iter(manifest.splits))
     return DataSet(fspath(folder), split, storage_options=storage_options)
 
 
-def _find(name: str) -> Any:
+def _find_function(name: str) -> Any:
     """Return a function of the installed job, or of the one beside this library in a checkout.
 
     Raises:

@@ -45,7 +45,7 @@ from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWrite
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from transforms.coders import NamedOutputs
-from transforms.commit.contents import CommitWork, Decided, Inputs, describe
+from transforms.commit.contents import CommitWork, Decided, Inputs, render_descriptions
 from transforms.commit.rename import Move
 from transforms.elements import WrittenFile
 from transforms.recovery import Journal, Output, Workplace, check_claim
@@ -135,7 +135,7 @@ class EditDecision:
         else:
             _check_copies(manifest, entries.values())
         tokenizer = b"".join(read_blocks(plan.tokenizer, manifest.tokenizer.sha256))
-        contents = {TOKENIZER: tokenizer, **describe(manifest, tokenizer)}
+        contents = {TOKENIZER: tokenizer, **render_descriptions(manifest, tokenizer)}
         check_claim(place.output, place.token)
         return Decided(moves, contents, list(plan.stale))
 
@@ -337,7 +337,7 @@ class _Edit(beam.DoFn):
         self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
 
     def _load(self) -> _AllLoaded:
-        return _AllLoaded([_load(edited) for edited in self._data_sets])
+        return _AllLoaded([_load_edited(edited) for edited in self._data_sets])
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)
@@ -356,7 +356,7 @@ class _Edit(beam.DoFn):
         yield from tally.outputs()
 
 
-def _load(edited: Edited) -> _Loaded:
+def _load_edited(edited: Edited) -> _Loaded:
     manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
     return _Loaded(manifest, list_units(manifest), selection)

@@ -79,8 +79,8 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
     # Indices that may be negative would be checked for it at each byte.
     place, last = np.uint64(begin), np.uint64(end)
     while last - place >= _BLOCK:
-        one = (_rotate(one ^ _mix_first(_load(text, place)), 27) + two) * _FIVE + _A1
-        two = (_rotate(two ^ _mix_second(_load(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
+        one = (_rotate(one ^ _mix_first(_load_word(text, place)), 27) + two) * _FIVE + _A1
+        two = (_rotate(two ^ _mix_second(_load_word(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
         place += _BLOCK
     left = end - np.int64(place)
     one ^= _mix_first(_load_some(text, np.int64(place), min(left, 8)))
@@ -95,7 +95,7 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
 
 
 @njit(inline="always")
-def _load(text: np.ndarray, place: np.uint64) -> np.uint64:
+def _load_word(text: np.ndarray, place: np.uint64) -> np.uint64:
     """Read 8 bytes, the lowest first; written out like this, they are read by one instruction."""
     value: np.uint64 = (
         np.uint64(text[place])

@@ -114,7 +114,7 @@ def read_manifest(folder: Location) -> Manifest:
     Raises:
         UserError: there is no data set, it is not complete, or its manifest is damaged.
     """
-    digest, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
+    digest, content = _read_file(folder, SUCCESS), _read_file(folder, MANIFEST)
     if digest is None or content is None:
         cause, cure = _why_none(folder, digest is not None, content is not None)
         raise UserError(str(folder), cause, cure)
@@ -148,7 +148,7 @@ def damaged_file(folder: Location, name: str, cause: str) -> UserError:
     return UserError(f"{folder}/{name}", cause, cure)
 
 
-def _read(folder: Location, name: str) -> bytes | None:
+def _read_file(folder: Location, name: str) -> bytes | None:
     """The bytes of a small file; None if it does not exist."""
     try:
         return folder.read(name)
@@ -185,7 +185,7 @@ def _why_none(folder: Location, has_seal: bool, has_manifest: bool) -> tuple[str
         return "it is a file", "Give the folder that a build wrote"
     if local is not None and not local.exists():
         return "there is no such folder", "Give the folder that a build wrote"
-    if _read(folder, _RUNNING) is not None:
+    if _read_file(folder, _RUNNING) is not None:
         cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
         return cause, f"Wait until it has finished, or run it again with {option('resume', True)}"
     if has_seal or has_manifest:

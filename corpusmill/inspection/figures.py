@@ -351,7 +351,7 @@ def figures_of(
         yield share_figure("empty second segment", share, "of the examples")
     for distribution in distributions.values():
         if not distribution.value_names:
-            yield describe(distribution)
+            yield describe_distribution(distribution)
 
 
 def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterator[Figure]:
@@ -418,7 +418,7 @@ def _word_figure(distributions: Mapping[str, Distribution]) -> Figure:
     return Figure("tokens per word", value, f"{value:.2f}", "special tokens do not count")
 
 
-def describe(distribution: Distribution) -> Figure:
+def describe_distribution(distribution: Distribution) -> Figure:
     """A distribution in one line: mean, percentiles, largest value."""
     values = ", ".join(f"{distribution.percentile(percent):,}" for percent in _PERCENTILES)
     percents = ", ".join(str(percent) for percent in _PERCENTILES)

@@ -17,7 +17,7 @@ from corpusmill.provenance.store import OriginStore
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.output import find_files_of
 from pipeline.folders.run_folder import RunFolder
-from pipeline.recipe.recipe import Recipe, describe
+from pipeline.recipe.recipe import Recipe, describe_data_set
 from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Appended:
         first, tag = len(self.manifest.corpus.files), f"more{len(generations)}"
         sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
-        if changes := compare(self.manifest, describe(recipe)):
+        if changes := compare(self.manifest, describe_data_set(recipe)):
             cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)

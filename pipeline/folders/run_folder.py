@@ -386,7 +386,7 @@ def run_folder(
     Raises:
         UserError: no folder can be made.
     """
-    folder = _open(output, temp_location, resume)
+    folder = _open_run_folder(output, temp_location, resume)
     folder.outlives = outlives
     try:
         yield folder
@@ -421,7 +421,7 @@ def _too_late(output: str) -> UserError:
     )
 
 
-def _open(output: Location, temp_location: Location | None, resume: bool) -> RunFolder:
+def _open_run_folder(output: Location, temp_location: Location | None, resume: bool) -> RunFolder:
     claim = read_claim(output.url)
     replaced = ""
     # A claim may come from anywhere: what it names is only touched if a run has made it.

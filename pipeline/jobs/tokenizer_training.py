@@ -77,7 +77,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     output.write(content.encode())
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
-    return [*remarks, *_describe(command, size, options.vocab_size)]
+    return [*remarks, *_describe_trained(command, size, options.vocab_size)]
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def _save_model(tokenizer: Tokenizer, folder: Location) -> None:
             (folder / path.name).write(path.read_bytes())
 
 
-def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
+def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (

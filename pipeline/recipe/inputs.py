@@ -65,7 +65,7 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     folder = _common_folder(files)
     splits = f"{folder}/{_SPLITS}"
     if splits in files:
-        names = _read(path, splits).get("splits", [])
+        names = _read_json(path, splits).get("splits", [])
         if len(names) != 1:
             cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
             name = "train" if "train" in names else [*names, "split"][0]
@@ -75,7 +75,7 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     state = f"{folder}/{_STATE}"
     if state not in files or f"{folder}/{_INFO}" not in files:
         return dict(files)
-    content = _read(path, state)
+    content = _read_json(path, state)
     if content.get("_indices_data_files"):
         cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
         cause += "datasets saved it"
@@ -93,7 +93,7 @@ def _common_folder(files: Iterable[str]) -> str:
     return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
 
 
-def _read(path: str, file: str) -> Any:
+def _read_json(path: str, file: str) -> Any:
     try:
         return json.loads(read_bytes(file) or b"")
     except (ValueError, RecursionError) as error:

@@ -402,7 +402,7 @@ def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) 
     return sum_costs(files) * (EXPANSION if compresses else 1)
 
 
-def describe(recipe: Recipe) -> Manifest:
+def describe_data_set(recipe: Recipe) -> Manifest:
     """Return the manifest of a recipe's data set, without its results."""
     words, files = load_words(recipe.objective.words), recipe.files
     objective, output, documents = recipe.objective, recipe.output, recipe.documents

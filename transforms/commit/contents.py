@@ -158,7 +158,7 @@ def add_results(
     return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
 
 
-def describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
+def render_descriptions(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     """The files that describe the data set; the last one declares it complete."""
     shards = {
         name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
@@ -384,7 +384,10 @@ class Decision:
             manifest = join_manifests(manifest_json.from_json(earlier), manifest)
         if self._options.strict:
             refuse_findings(manifest)
-        contents = {manifests.TOKENIZER: tokenizer_json, **describe(manifest, tokenizer_json)}
+        contents = {
+            manifests.TOKENIZER: tokenizer_json,
+            **render_descriptions(manifest, tokenizer_json),
+        }
         # Joining may have taken a while.
         check_claim(place.output, place.token)
         return Decided(moves, contents, record["stale"], earlier is not None)

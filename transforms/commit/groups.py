@@ -143,12 +143,12 @@ class PlannedReveal:
     def write(self, folder: str) -> str:
         """Write it to a file of a folder, and return its path."""
         contents = [(name, b64encode(content).decode()) for name, content in self.contents.items()]
-        return _write(folder, [contents, self.folders, self.groups, self.appends])
+        return _write_sealed(folder, [contents, self.folders, self.groups, self.appends])
 
     @classmethod
     def read(cls, path: str) -> "PlannedReveal":
         """Read what `write` wrote."""
-        contents, folders, groups, appends = _read(path)
+        contents, folders, groups, appends = _read_sealed(path)
         decoded = {name: b64decode(text) for name, text in contents}
         return cls(decoded, folders, groups, appends)
 
@@ -177,23 +177,23 @@ def plan_reveal(
         for begin in range(0, max(len(moves), len(removed)), group_files)
         for end in (begin + group_files,)
     ]
-    paths = list(map_ahead(lambda group: _write(folder, asdict(group)), groups))
+    paths = list(map_ahead(lambda group: _write_sealed(folder, asdict(group)), groups))
     folders = steps.list_folders(stale, moves)
     return PlannedReveal(contents, folders, paths, appends).write(folder)
 
 
-def _write(folder: str, content: Any) -> str:
+def _write_sealed(folder: str, content: Any) -> str:
     path = new_path(folder, "reveal", ".json")
     write_file(path, seal_content(json.dumps(content).encode()))
     return path
 
 
-def _read(path: str) -> Any:
+def _read_sealed(path: str) -> Any:
     return json.loads(unseal(read_file(path), path))
 
 
 def _read_group(path: str) -> _Group:
-    content = _read(path)
+    content = _read_sealed(path)
     moves = [Move(*move) for move in content["moves"]]
     return _Group(content["seal"], moves, content["removed"], content["appends"])
 

@@ -103,7 +103,9 @@ def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
     choice = _choose_words(segments, limits)
     least_class = classify_counts(np.array([choice.least_count]))[0]
     kept = [
-        _load(segment).keep(choice) for segment in sorted(segments) if segment.bucket >= least_class
+        _load_segment(segment).keep(choice)
+        for segment in sorted(segments)
+        if segment.bucket >= least_class
     ]
     if not kept:
         return CountedWords(pa.array([], pa.large_binary()), np.zeros(0, np.int64))
@@ -111,7 +113,7 @@ def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
     return CountedWords(words, np.concatenate([part.counts for part in kept]))
 
 
-def _load(segment: Segment) -> CountedWords:
+def _load_segment(segment: Segment) -> CountedWords:
     rows = load_segment(segment, SCHEMA)
     return CountedWords(rows.column("word"), rows.column("count").to_numpy())
 
@@ -128,7 +130,7 @@ def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice
     descending = sorted(segments, key=attrgetter("bucket"), reverse=True)
     for _, same_class in groupby(descending, key=attrgetter("bucket")):
         for segment in same_class:
-            totals = _load(segment).totals()
+            totals = _load_segment(segment).totals()
             words.update(dict(zip(totals.counts.tolist(), totals.words.tolist(), strict=True)))
             sizes.update(dict(zip(totals.counts.tolist(), totals.bytes.tolist(), strict=True)))
         if words.total() > limits.words or sizes.total() > limits.bytes:

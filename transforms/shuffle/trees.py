@@ -185,7 +185,7 @@ def join_rejects(number: int, files: Sequence[LinesFile], folder: str) -> Iterat
     with create_file(path) as stream:
         sink = HashingWriter(stream)
         writer = RejectWriter(sink)
-        for blocks in map_ahead(_open, sorted(files)):
+        for blocks in map_ahead(_open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):
                 if isinstance(reject, Reject):
                     writer.add([reject])
@@ -212,13 +212,13 @@ def concatenate(files: Iterable[WrittenFile | LinesFile], path: str) -> tuple[in
     """
     with create_file(path) as stream:
         target = HashingWriter(stream)
-        for blocks in map_ahead(_open, files):
+        for blocks in map_ahead(_open_blocks, files):
             for block in blocks:
                 target.write(block)
     return target.bytes, target.sha256
 
 
-def _open(file: WrittenFile | LinesFile) -> Iterable[bytes]:
+def _open_blocks(file: WrittenFile | LinesFile) -> Iterable[bytes]:
     blocks = read_blocks(file.path, file.sha256)
     return list(blocks) if file.bytes <= _SMALL_BYTES else blocks
 
@@ -268,6 +268,6 @@ def _key_by_list(file: WrittenFile, shards: int) -> tuple[int, WrittenFile]:
 
 def read_lists(lists: Iterable[LinesFile]) -> Iterator[WrittenFile]:
     """Read the files that lists name."""
-    for blocks in map_ahead(_open, sorted(lists)):
+    for blocks in map_ahead(_open_blocks, sorted(lists)):
         for line in b"".join(blocks).splitlines():
             yield WrittenFile(*json.loads(line))

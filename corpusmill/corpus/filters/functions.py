@@ -150,14 +150,14 @@ def load_filters(names: Sequence[str]) -> tuple[Step, ...]:
         ids: list[int] = documents.column("document").to_pylist()
         texts: list[str] = join_sentences(documents).to_pylist()
         return [
-            _ask_all(functions, text, _describe(number, file))
+            _ask_all(functions, text, _describe_document(number, file))
             for number, text in zip(ids, texts, strict=True)
         ]
 
     return (ask,) if functions else ()
 
 
-def _describe(number: int, file: str) -> dict[str, Any]:
+def _describe_document(number: int, file: str) -> dict[str, Any]:
     return {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
 
 

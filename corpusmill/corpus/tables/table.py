@@ -284,8 +284,8 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
         pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
             value is not UTF-8.
     """
-    column, lengths = _check(texts)
-    fields = [None if each is None else _check(each) for each in kept]
+    column, lengths = _check_texts(texts)
+    fields = [None if each is None else _check_texts(each) for each in kept]
     ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
     before = position = 0
     while position < len(ends):
@@ -302,7 +302,7 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
         before, position = ends[stop - 1], stop
 
 
-def _check(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
+def _check_texts(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
     """Check a column; return it, with text as pa.large_binary, and the bytes of each row.
 
     Raises:

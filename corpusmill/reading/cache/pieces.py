@@ -72,7 +72,7 @@ def were_compared(note: Path, folder: Path, names: Iterable[str]) -> bool:
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = json.loads(note.read_text())
-        return bool(noted["boot"]) and noted == _describe(folder, names)
+        return bool(noted["boot"]) and noted == _describe_files(folder, names)
     return False
 
 
@@ -80,7 +80,7 @@ def note_comparison(note: Path, folder: Path, names: Iterable[str]) -> None:
     """Note that some files have been compared; the rest is as of `were_compared`."""
     with suppress(OSError):  # the cache may be read-only
         new = note.with_name(f"{note.name}.{os.urandom(16).hex()}")
-        new.write_text(json.dumps(_describe(folder, names)))
+        new.write_text(json.dumps(_describe_files(folder, names)))
         new.replace(note)
 
 
@@ -92,7 +92,7 @@ def _checksum(path: Path) -> int:
     return checksum
 
 
-def _describe(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+def _describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return what changes when the machine starts or a file is written."""
     states = {name: (folder / name).stat() for name in names}
     files = {name: [at.st_size, at.st_mtime_ns, at.st_ino] for name, at in states.items()}

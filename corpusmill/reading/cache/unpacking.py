@@ -299,7 +299,7 @@ def read_piece(
     shard = piece.shard
     longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
     rows = tokens = 0
-    for batch in _read(folder, manifest, piece):
+    for batch in _read_rows(folder, manifest, piece):
         if not is_wanted():
             raise StoppedError
         unpacked = unpack_batch(batch, columns)
@@ -332,7 +332,7 @@ def batch_rows(shard: Shard) -> int:
     return max(_LEAST_BATCH_ROWS, min(fitting, _MOST_BATCH_ROWS))
 
 
-def _read(folder: Location, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
+def _read_rows(folder: Location, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
     file, rows = piece.shard.file, batch_rows(piece.shard)
     try:
         if piece.is_whole:

@@ -271,7 +271,7 @@ class Order:
         if not self.shuffle:
             return samples
         places: Integers
-        places = _find(samples, self._lay_out(epoch), self._starts, self.window, self.lanes)
+        places = _find_places(samples, self._lay_out(epoch), self._starts, self.window, self.lanes)
         return places
 
     @cached_property
@@ -459,7 +459,7 @@ def _locate(
 
 
 @njit
-def _find(
+def _find_places(
     samples: np.ndarray, layout: _Layout, starts: np.ndarray, window: int, lanes: int
 ) -> np.ndarray:
     """Return the places that `_locate` leads from to samples."""

@@ -302,7 +302,7 @@ def find_characters(words: CountedWords) -> tuple[list[str], list[str]]:
     is_begin = np.zeros(len(codes), np.bool_)
     is_begin[begins] = True
     is_inner[codes[~is_begin]] = True
-    return _write(is_first), _write(is_inner)
+    return _list_characters(is_first), _list_characters(is_inner)
 
 
 def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
@@ -340,5 +340,5 @@ def _read_codes(words: CountedWords) -> tuple[npt.NDArray[np.uint32], npt.NDArra
     return codes, np.cumsum(lengths) - lengths
 
 
-def _write(is_there: npt.NDArray[np.bool_]) -> list[str]:
+def _list_characters(is_there: npt.NDArray[np.bool_]) -> list[str]:
     return list(map(chr, np.flatnonzero(is_there).tolist()))
