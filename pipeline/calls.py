@@ -221,7 +221,7 @@ def _is_not_beams(record: logging.LogRecord) -> bool:
 
 
 def _read_beam_options(given: Any) -> tuple[str, ...]:
-    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+    if isinstance(given, str) or not all(isinstance(word, str) for word in given):
         cure = "Give a list of options as on the command line, such as ['--region=europe-west4']"
         raise UserError(f"beam_options={given!r}", "it is not a list of strings", cure)
     return tuple(given)
@@ -316,7 +316,7 @@ def fill_command(
         if isinstance(objective, ObjectiveOptions):
             _refuse_preset(objective, given.get("preset"))
             values["objective"] = objective
-    declared = {one.name: one for one in options_of(kind, choices)}
+    declared = {entry.name: entry for entry in options_of(kind, choices)}
     groups = groups_of(command)
     for name, value in given.items():
         if name in groups:
@@ -336,7 +336,9 @@ def _check_group(name: str, value: Any, kind: Any) -> None:
 
 
 def _refuse_unknown(name: str, known: Collection[str], command: type[Any]) -> UserError:
-    owners = [one for one in OBJECTIVES.names if name in {f.name for f in fields(OBJECTIVES[one])}]
+    owners = [
+        owner for owner in OBJECTIVES.names if name in {f.name for f in fields(OBJECTIVES[owner])}
+    ]
     if owners and "preset" in known:
         cause = f"it is an option of {' and '.join(owners)} alone"
         return UserError(f"{name}=", cause, "Leave it out")

@@ -67,12 +67,12 @@ def list_units(manifest: Manifest) -> list[Unit]:
     if manifest.provenance is None:
         raise ValueError("there is no provenance")
     units = list(_list_units(manifest, manifest.provenance))
-    known = {name for unit in units for name in unit.files}
+    unit_files = {name for unit in units for name in unit.files}
     first = manifest.provenance.generations[0]
     # The files that describe the data set are written anew.
-    others = (entry.file for entry in manifest.files if entry.file not in known)
-    kept = [name for name in others if name.startswith(_KEPT_FOLDERS)]
-    return [*units, *(Unit("", first, None, (name,)) for name in kept)]
+    others = (entry.file for entry in manifest.files if entry.file not in unit_files)
+    further_files = [name for name in others if name.startswith(_KEPT_FOLDERS)]
+    return [*units, *(Unit("", first, None, (name,)) for name in further_files)]
 
 
 def _list_units(manifest: Manifest, provenance: Provenance) -> Iterator[Unit]:
@@ -105,8 +105,8 @@ def remove_rows(
         for name, split in manifest.splits.items()
     }
     files = [written.get(entry.file, entry) for entry in manifest.files]
-    known = manifest.entries
-    files += [entry for name, entry in written.items() if name not in known]
+    earlier_files = manifest.entries
+    files += [entry for name, entry in written.items() if name not in earlier_files]
     removals = (*manifest.removals, removal)
     return replace(manifest, splits=splits, files=tuple(files), removals=removals)
 
@@ -117,16 +117,16 @@ def _remove_from(
     removed: Mapping[str, Mapping[int, int]],
 ) -> Split:
     shards = [written.get(shard.file, shard) for shard in split.shards]
-    kept = [shard for shard in shards if isinstance(shard, Shard)]
+    remaining = [shard for shard in shards if isinstance(shard, Shard)]
     if not removed:
-        return Split.from_shards(kept, split.distributions)
+        return Split.from_shards(remaining, split.distributions)
     # Those that cannot be counted again from the columns of a shard are not known any more.
     left = {
         name: as_mapping(_subtract(from_mapping(numbers), from_mapping(removed[name])))
         for name, numbers in split.distributions.items()
         if name in removed
     }
-    return Split.from_shards(kept, left)
+    return Split.from_shards(remaining, left)
 
 
 def _subtract(all_counts: Counts, removed: Counts) -> Counts:
@@ -444,7 +444,7 @@ def _cut_padded(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Rec
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        while sum(one.num_rows for one in waiting) >= rows:
+        while sum(part.num_rows for part in waiting) >= rows:
             joined = pa.concat_batches(waiting)
             yield joined.slice(0, rows)
             waiting = [joined.slice(rows)] if joined.num_rows > rows else []

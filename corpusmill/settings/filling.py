@@ -44,11 +44,13 @@ def read_value(declared: Option, value: Any) -> Any:
 def _list_values(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for name, given in value.items():
-            yield from (f"{name}={one}" for one in (given if isinstance(given, list) else [given]))
+            yield from (
+                f"{name}={each}" for each in (given if isinstance(given, list) else [given])
+            )
         return
     listed = value.tolist() if hasattr(value, "tolist") else value
-    for one in listed if isinstance(listed, list | tuple) else (listed,):
-        yield os.fspath(one) if isinstance(one, os.PathLike) else one
+    for each in listed if isinstance(listed, list | tuple) else (listed,):
+        yield os.fspath(each) if isinstance(each, os.PathLike) else each
 
 
 Options = TypeVar("Options")
@@ -68,15 +70,15 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
         UserError: an option is missing, or a value is not valid.
     """
     whole = {
-        one.name
+        declared.name
         for name, group in groups_of(kind).items()
         if _whole(group, values.get(name)) is not None
-        for one in options_of(group)
+        for declared in options_of(group)
     }
     missing = [
-        one.mention()
-        for one in options_of(kind)
-        if one.is_required and one.name not in whole | values.keys()
+        declared.mention()
+        for declared in options_of(kind)
+        if declared.is_required and declared.name not in whole | values.keys()
     ]
     if missing:
         are, them = ("it is", "it") if len(missing) == 1 else ("they are", "them")
@@ -108,5 +110,5 @@ def _fill_group(kind: Any, whole: Any, values: Mapping[str, Any]) -> Any:
     if is_typeddict(kind):
         return {**whole, **_fill(kind, values)}
     return replace(
-        whole, **{one.name: values[one.name] for one in fields(kind) if one.name in values}
+        whole, **{field.name: values[field.name] for field in fields(kind) if field.name in values}
     )

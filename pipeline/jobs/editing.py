@@ -151,14 +151,14 @@ def open_sources(
     Raises:
         UserError: the new data set would take the place of one of them, or one cannot be read.
     """
-    output, folders = command.output, [call.locate(one) for one in data_sets]
+    output, folders = command.output, [call.locate(data_set) for data_set in data_sets]
     if locate(output) in folders:
         cause = "it is the folder of a data set that is read"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
         raise UserError(option("output", output), cause, cure)
-    places = [*(("data_set", one) for one in data_sets), ("output", output)]
+    places = [*(("data_set", data_set) for data_set in data_sets), ("output", output)]
     launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
-    return launch, [(str(one), *open_data_set(one)) for one in folders]
+    return launch, [(str(folder), *open_data_set(folder)) for folder in folders]
 
 
 def check_new(command: Subset | Merge, launch: Launch, source: Manifest, value: str) -> Target:
@@ -250,25 +250,25 @@ def run_merge(command: Merge, call: Call) -> bool:
     launch, opened = open_sources(command, call, command.data_sets)
     check_mergeable(opened)
     target = check_new(command, launch, opened[0][2], f"merge {' '.join(command.data_sets)}")
-    known = [np.zeros(0, np.uint64)] * len(opened)
+    known_documents = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
-        known = find_known(opened)
+        known_documents = find_known(opened)
     if command.existing == "refuse":
-        refuse_known(opened, known)
+        refuse_known(opened, known_documents)
 
     def plan(run_folder: str) -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
             edit_files.Part(folder, manifest, left_out)
-            for (_, folder, manifest), left_out in zip(opened, known, strict=True)
+            for (_, folder, manifest), left_out in zip(opened, known_documents, strict=True)
         ]
         return edit_files.plan_merge(parts, run_folder, target.stale)
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:
         manifest = read_manifest(target.output)
-        skipped = sum(map(len, known))
+        skipped = sum(map(len, known_documents))
         left_out = f"; {skipped:,} documents were left out" if skipped else ""
         call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
     return is_there

@@ -102,15 +102,15 @@ def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
     """
     choice = _choose_words(segments, limits)
     least_class = classify_counts(np.array([choice.least_count]))[0]
-    kept = [
+    parts = [
         _load_segment(segment).keep(choice)
         for segment in sorted(segments)
         if segment.bucket >= least_class
     ]
-    if not kept:
+    if not parts:
         return CountedWords(pa.array([], pa.large_binary()), np.zeros(0, np.int64))
-    words = pa.concat_arrays([part.words for part in kept])
-    return CountedWords(words, np.concatenate([part.counts for part in kept]))
+    words = pa.concat_arrays([part.words for part in parts])
+    return CountedWords(words, np.concatenate([part.counts for part in parts]))
 
 
 def _load_segment(segment: Segment) -> CountedWords:
@@ -136,7 +136,7 @@ def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice
         if words.total() > limits.words or sizes.total() > limits.bytes:
             break
     counts = sorted(words)
-    columns = (counts, [words[one] for one in counts], [sizes[one] for one in counts])
+    columns = (counts, [words[count] for count in counts], [sizes[count] for count in counts])
     return choose_words(WordTotals(*(np.array(column, np.int64) for column in columns)), limits)
 
 
@@ -222,9 +222,9 @@ def _order_by(
     sorted_ = buckets[order]
     starts = np.flatnonzero(np.diff(sorted_, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
-        own = numbers[order[start:stop]]
-        counts = pa.array(table.counts(own))
-        yield int(sorted_[start]), pa.record_batch([table.words(own), counts], schema=SCHEMA)
+        part = numbers[order[start:stop]]
+        counts = pa.array(table.counts(part))
+        yield int(sorted_[start]), pa.record_batch([table.words(part), counts], schema=SCHEMA)
 
 
 def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[Output]:

@@ -230,11 +230,11 @@ class _FindRepeats(beam.DoFn):
         full = sorted(segment for segment in segments if segment.path)
         parts = count_parts(full)
         for part in range(parts):
-            kept = HASH_SCHEMA.empty_table().to_batches()
+            seen = HASH_SCHEMA.empty_table().to_batches()
             load = partial(_load_part, part=part, parts=parts)
             for rows in _join(map_ahead(load, full), _ROWS):
-                firsts, repeats = split_repeats(pa.concat_batches([*kept, rows]))
-                kept = [firsts]
+                firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
+                seen = [firsts]
                 tally.add("duplicates.found", repeats.num_rows)
                 if repeats.num_rows:
                     spill.add(repeats, self._options.task_routes.buckets(repeats))

@@ -213,16 +213,16 @@ class _FindKnown(beam.DoFn):
         comparison = self._search.comparison
         work = partial(self._find, [segment for segment in segments if segment.path])
         outputs = run_once(Journal(comparison.place), f"known-{bucket}", work)
-        known = [segment for tag, segment in outputs if tag == REPEATS]
-        yield from comparison.task_routes.route(bucket, known)
+        repeats = [segment for tag, segment in outputs if tag == REPEATS]
+        yield from comparison.task_routes.route(bucket, repeats)
         yield from (TaggedOutput(COUNTS, value) for tag, value in outputs if tag == COUNTS)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         tally, parts = Tally(), count_parts(segments)
-        found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
-        for rows in found:
+        parts_found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
+        for rows in parts_found:
             tally.add("known.documents", int(rows.column("documents").to_numpy().sum()))
-        yield from self._search.write((rows, REPEATS) for rows in found)
+        yield from self._search.write((rows, REPEATS) for rows in parts_found)
         yield from tally.outputs()
 
 

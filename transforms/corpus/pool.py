@@ -148,7 +148,7 @@ def order_candidates(candidates: Sequence[Candidates]) -> list[Candidates]:
 
     Batches never overlap, so that the order of their first ids is the order of all ids.
     """
-    return sorted(candidates, key=lambda one: int(one.first_document))
+    return sorted(candidates, key=lambda candidate: int(candidate.first_document))
 
 
 def join_candidates(
@@ -240,7 +240,7 @@ class PoolDoFn(beam.DoFn):
     def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
         path = new_path(self._options.place.temp_folder, "pool")
         make_folder(path)
-        candidates = order_candidates([one for one in references if one.path])
+        candidates = order_candidates([reference for reference in references if reference.path])
         shape, limit, number = self._measure(candidates)
         splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
         batches = (
@@ -264,12 +264,12 @@ class PoolDoFn(beam.DoFn):
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
-        kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
-        train = options.assign_splits(ids[kept]) == TRAIN
+        is_drawn = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
+        train = options.assign_splits(ids[is_drawn]) == TRAIN
         shape = pools.PoolShape(
-            int(kept.sum()),
-            int(sentences[kept].sum()),
-            int(tokens[kept].sum()),
+            int(is_drawn.sum()),
+            int(sentences[is_drawn].sum()),
+            int(tokens[is_drawn].sum()),
             int(train.sum()),
             np.dtype(options.token_dtype),
         )
@@ -278,9 +278,9 @@ class PoolDoFn(beam.DoFn):
     def _choose(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
         """Return the documents of a batch that are in the pool's part of a split."""
         seed, ids = self._options.seed, batch.column("document").to_numpy()
-        kept = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
-        kept &= (self._options.assign_splits(ids) == split) & (limit >= 0)
-        return batch if kept.all() else batch.filter(pa.array(kept))
+        is_drawn = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
+        is_drawn &= (self._options.assign_splits(ids) == split) & (limit >= 0)
+        return batch if is_drawn.all() else batch.filter(pa.array(is_drawn))
 
 
 def files_of_pool(path: str) -> list[str]:

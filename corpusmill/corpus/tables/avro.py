@@ -396,8 +396,8 @@ def open_avro(stream: table.TableStream, size: int, options: DocumentOptions) ->
     return AvroTable(stream, size, options.text_field, limit, options.keep_fields)
 
 
-def _to_rows(values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
-    fields = tuple(pa.array(field, pa.string()) for field in kept)
+def _to_rows(values: list[Any], field_values: list[list[str | None]]) -> table.TextRows:
+    fields = tuple(pa.array(field, pa.string()) for field in field_values)
     try:
         return table.TextRows(pa.array(values, pa.large_binary()), fields=fields)
     except (pa.ArrowException, TypeError, ValueError):

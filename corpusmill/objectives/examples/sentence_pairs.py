@@ -263,10 +263,10 @@ def draw_pairs(
         target_length = draw_target_length(key, rule)
         counter = 2
         pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own, has_others = -1, False
+        own_place, has_others = -1, False
         if pool_end > pool_begin:
-            own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
-            has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
+            own_place = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
+            has_others = pool_end - pool_begin > (1 if own_place >= 0 else 0)
         begin, end = offsets[place], offsets[place + 1]
         index = 0
         while begin < end:
@@ -275,10 +275,10 @@ def draw_pairs(
             if includes_next and begin + count < end:
                 count += 1
             start, stop = sentence_offsets[begin], sentence_offsets[begin + count]
-            kept, middle = 1, stop
+            num_first, middle = 1, stop
             if count > 1:
-                kept += to_below(draw(key, counter), count - 1)
-                middle = sentence_offsets[begin + kept]
+                num_first += to_below(draw(key, counter), count - 1)
+                middle = sentence_offsets[begin + num_first]
             elif cuts_sentences and stop - start > 1:
                 middle = start + 1 + to_below(draw(key, counter), stop - start - 1)
             is_half = to_uniform(draw(key, counter + 1)) < 0.5
@@ -290,13 +290,13 @@ def draw_pairs(
             if is_random:
                 wanted = max(1 if rule.is_google else 0, target_length - first[1])
                 random_document, middle, length = draw_random_segment(
-                    key, counter, pool, pool_begin, pool_end, own, wanted
+                    key, counter, pool, pool_begin, pool_end, own_place, wanted
                 )
                 second = (middle, length)
                 counter += 2
             elif is_switched:
                 first, second = second, first
-            begin += kept if is_random else count
+            begin += num_first if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
             write_segments(pairs[written], place, index, first, second, random_document)
             pairs[written, LABEL] = is_random or is_switched

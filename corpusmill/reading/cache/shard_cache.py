@@ -135,31 +135,31 @@ class Leftovers:
         """Let the receiving process search anew."""
         return Leftovers, (self._folder,)
 
-    def remove(self, own: Path) -> None:
+    def remove(self, locked_shard: Path) -> None:
         """Remove those of a shard, and the first time also those of all others.
 
         Shards that are being unpacked are locked, and left to those who do it.
 
         Args:
-            own: the shard that this thread has locked.
+            locked_shard: the shard that this thread has locked.
         """
-        found, is_first = self._found, self._found is None
-        if found is None:
-            found = self._found = self._search()
-        for path in found.pop(own.name, ()):
+        leftovers, is_first = self._found, self._found is None
+        if leftovers is None:
+            leftovers = self._found = self._search()
+        for path in leftovers.pop(locked_shard.name, ()):
             shutil.rmtree(path, ignore_errors=True)
-        for name, paths in list(found.items()) if is_first else ():
+        for name, paths in list(leftovers.items()) if is_first else ():
             with suppress(Timeout), FileLock(self._folder / f"{name}.lock", timeout=0):
                 for path in paths:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _search(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
+        leftovers: dict[str, list[Path]] = {}
         for path in list(self._folder.iterdir()):
             match = _LEFTOVER.fullmatch(path.name)
             if match and not path.is_symlink() and path.is_dir():
-                found.setdefault(match[1], []).append(path)
-        return found
+                leftovers.setdefault(match[1], []).append(path)
+        return leftovers
 
 
 # Seconds until something is said, and between two lines of progress on a terminal.
@@ -249,14 +249,14 @@ def default_cache_folder() -> Path:
     caches = cache_folder()
     if caches == Path(gettempdir()):
         # Other users can write there, and the contents of a cache are trusted.
-        own = caches / f"corpusmill-{os.getuid()}"
-        if not make_own(own):
+        user_folder = caches / f"corpusmill-{os.getuid()}"
+        if not make_own(user_folder):
             raise UserError(
-                str(own),
+                str(user_folder),
                 "the folder for unpacked shards is not this user's own",
                 "Give a cache_folder of your own, or set XDG_CACHE_HOME",
             )
-        return own / "shards"
+        return user_folder / "shards"
     return caches / "corpusmill" / "shards"
 
 
@@ -484,7 +484,7 @@ class ShardCache:
                 note_comparison(note, local, names)
         return self._folder
 
-    def _make_room(self, kept: set[Path]) -> None:
+    def _make_room(self, needed: set[Path]) -> None:
         if self._cache_bytes is None:
             return
         sizes = dict(measure_places(self._cache_folder, self._sizes))
@@ -492,11 +492,11 @@ class ShardCache:
         for path, (_, size) in sorted(sizes.items(), key=lambda item: item[1][0]):
             if total <= self._cache_bytes:
                 return
-            if path not in kept and remove_place(path):
+            if path not in needed and remove_place(path):
                 total -= size
         if total > self._cache_bytes:
             self._pressure.warn(
-                f"cache_bytes={self._cache_bytes}: the {len(kept)} pieces that are read together "
+                f"cache_bytes={self._cache_bytes}: the {len(needed)} pieces that are read together "
                 f"take {total:,} bytes, and stay. Give as much, or a smaller window."
             )
 
@@ -549,5 +549,5 @@ def unpack_together(stored: Collection[Stored]) -> None:
     for cache, shard in stored:
         together.setdefault(cache, []).append(shard)
     with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
-        for _ in threads.map(lambda one: one[0].columns(one[1], together[one[0]]), missing):
+        for _ in threads.map(lambda pair: pair[0].columns(pair[1], together[pair[0]]), missing):
             pass

@@ -150,14 +150,14 @@ class CountedWords(NamedTuple):
 
     def keep(self, choice: WordChoice) -> "CountedWords":
         """Return the chosen words."""
-        kept = self.counts >= choice.least_count
+        is_chosen = self.counts >= choice.least_count
         if choice.share < 1:
             # Those that find the slot of a word, and its partition, are others.
             hashes = hash_words(*ragged.from_arrow(self.words))
-            kept &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
-        if kept.all():
+            is_chosen &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
+        if is_chosen.all():
             return self
-        return CountedWords(self.words.filter(pa.array(kept)), self.counts[kept])
+        return CountedWords(self.words.filter(pa.array(is_chosen)), self.counts[is_chosen])
 
     def batches(self) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
         """Yield words as Python's strings, and their counts, some thousands at a time."""
@@ -232,11 +232,11 @@ def choose_least_count(
     Raises:
         UserError: even of the most frequent words there are more.
     """
-    kept = np.cumsum(words[::-1])[::-1]
-    fitting = np.flatnonzero(kept <= most)
+    above = np.cumsum(words[::-1])[::-1]
+    fitting = np.flatnonzero(above <= most)
     if not len(fitting):
-        cause = f"{kept[-1]:,} words are equally frequent, and there are no more frequent ones"
-        raise UserError(option("max_distinct_words", most), cause, f"Give {kept[-1]:,} or more")
+        cause = f"{above[-1]:,} words are equally frequent, and there are no more frequent ones"
+        raise UserError(option("max_distinct_words", most), cause, f"Give {above[-1]:,} or more")
     return int(counts[fitting[0]])
 
 
@@ -320,9 +320,9 @@ def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
     totals = np.zeros(_CODES, np.int64)
     np.add.at(totals, codes, np.repeat(words.counts, lengths))
     present = np.flatnonzero(totals)
-    kept = present[np.lexsort((present, -totals[present]))[:most]]
+    alphabet = present[np.lexsort((present, -totals[present]))[:most]]
     is_kept = np.zeros(_CODES, np.bool_)
-    is_kept[kept] = True
+    is_kept[alphabet] = True
     is_known = np.logical_and.reduceat(is_kept[codes], begins)
     if not is_known.any():
         cause = "every word has a character beside these"

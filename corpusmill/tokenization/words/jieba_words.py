@@ -85,12 +85,12 @@ def _pair_bit(first: np.uint32, second: np.uint32) -> tuple[np.uint64, np.uint64
 def _find_row(rows: np.ndarray, row: np.uint64, code: np.uint32) -> np.uint64:
     """Return the row to which a character leads from a row, or the free one where it belongs."""
     key = (row << _CODE | np.uint64(code)) + ONE
-    found = np.uint64(HEADS) + ((key * MULTIPLIER >> HALF) * _TABLE >> HALF)
-    while rows[found] & _KEY and rows[found] & _KEY != key:
-        found += ONE
-        if found == ROWS:
-            found = np.uint64(HEADS)
-    return found
+    place = np.uint64(HEADS) + ((key * MULTIPLIER >> HALF) * _TABLE >> HALF)
+    while rows[place] & _KEY and rows[place] & _KEY != key:
+        place += ONE
+        if place == ROWS:
+            place = np.uint64(HEADS)
+    return place
 
 
 @njit
@@ -492,12 +492,12 @@ def _read_states(first: Any, following: Any, characters: Any) -> States:
         following: by each state, of a state after it.
         characters: by each state, of a character in it.
     """
-    known = range(FIRST_KNOWN, LAST_KNOWN + 1)
-    shares = np.full((len(known), len(_STATES)), _IMPOSSIBLE)
+    codes = range(FIRST_KNOWN, LAST_KNOWN + 1)
+    shares = np.full((len(codes), len(_STATES)), _IMPOSSIBLE)
     for number, state in enumerate(_STATES):
         for character, share in characters[state].items():
-            if ord(character) in known:
-                shares[ord(character) - known[0], number] = round(share, _DECIMALS)
+            if ord(character) in codes:
+                shares[ord(character) - codes[0], number] = round(share, _DECIMALS)
     return States(
         np.array([first[state] for state in _STATES]),
         np.array(
