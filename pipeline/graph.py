@@ -9,13 +9,13 @@ With --drop-duplicates each task first gets a list of the documents that it leav
 holds (`transforms.corpus.known_texts`). The corpus is tokenized once; documents travel to the
 shards as token ids, and a shard builds all of its examples itself.
 
-The stages that measure a corpus in one pass.
+Other stages measure a corpus in one pass:
 
     plan ─ read ─┬─ tokenize ─┬─ measure tokens ─┐
                  │            └─ sample ─────────┼─ collect: build the sample, scale it
                  └─ measure text ────────────────┘
 
-All stages but the last are fused. Only temporary files and the numbers are written.
+All of these but the last are fused. Only temporary files and the numbers are written.
 """
 
 from dataclasses import dataclass, replace

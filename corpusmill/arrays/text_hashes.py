@@ -1,11 +1,11 @@
-"""The hashes of texts by which equal documents are found: MurmurHash3's of 128 bits.
+"""The hashes of texts by which equal documents are found, and what else is known of a document.
 
-Two of 10**11 different texts have the same hash with a probability below 10**-16. Source:
-https://github.com/aappleby/smhasher (`MurmurHash3_x64_128` with seed 0).
+A hash is MurmurHash3's of 128 bits. Two of 10**11 different texts have the same one with a
+probability below 10**-16. Source: https://github.com/aappleby/smhasher (`MurmurHash3_x64_128` with
+seed 0).
 
-What is known of a document beside its text: columns that travel with it to its shards.
-
-A batch of documents has them after its other columns, all of them or none. Each has a document's
+Facts of documents travel with them to their shards, in columns that a batch has after its others,
+all of them or none. Each has a document's
 
     length        uint64: the bytes of its record in its file, after decompression, from the place
                   that its id tells; 1 in tables, where that is the number of a row. 0 where the

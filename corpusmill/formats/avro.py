@@ -5,15 +5,11 @@ header. Rows are encoded and decoded by compiled kernels, because fastavro makes
 each number. The sync marker between blocks is a digest of schema and codec, so that the same rows
 give the same bytes.
 
-Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
-
-Compiled decoding of the rows of an Avro block: numbers and arrays of numbers, field by field.
-
 An array is a sequence of blocks, each of which begins with its number of items, and ends with a
 block of 0 items. If the number is negative, the size of the block in bytes follows it. The arrays
 that are written here have one block.
 
-Source: https://avro.apache.org/docs/1.12.0/specification/#arrays-1
+Source: https://avro.apache.org/docs/1.12.0/specification/, "Object Container Files" and "Arrays".
 """
 
 import hashlib

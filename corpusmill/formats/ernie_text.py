@@ -2,14 +2,11 @@
 
     token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label
 
+A space separates the numbers of a field. Compiled loops convert between numbers and lines.
+
 Source: README and reader/pretraining.py of PaddlePaddle/ERNIE. In the text the label is 1 if the
 second segment follows the first; in the column it is 1 if that segment is from a random document.
 So each is 1 minus the other. The bytes contain neither a time nor a name.
-
-Compiled conversion between numbers and the lines of ERNIE's text.
-
-A line is `token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label`; a space
-separates the numbers of a field.
 """
 
 import gzip

@@ -2,10 +2,6 @@
 
 A corpus that is too small for worker processes is counted here, because Beam takes a second to
 import; `counting_job` counts all others.
-
-Words counted for `train-tokenizer` by a job: planned, run by an engine, and checked.
-
-plan tasks ─ count words ─ collect
 """
 
 import sys

@@ -21,11 +21,10 @@ tokens, rows and the bytes of shards are exact, too. "longest_seconds" are those
 task, and of a shard, which are one worker's; "seconds" is what all workers take if they are busy
 while there is a task or a shard for them.
 
-English text for the sample of a plan that has no input.
-
-It is Python's own documentation, which every installation of Python has, without its code. That is
-less text than a sample needs, so that further copies have the same words in another order: a copy
-of the text itself would compress far better than a corpus does.
+The sample of a plan that has no input is English text: Python's own documentation, which every
+installation of Python has, without its code. That is less text than a sample needs, so that further
+copies have the same words in another order: a copy of the text itself would compress far better
+than a corpus does.
 """
 
 import json

@@ -5,11 +5,10 @@
 All that the steps must know is in files: `PlannedReveal` lists the groups, and `_Group` the files
 of one. The steps themselves are those of `transforms.commit.replace`, whose promises hold.
 
-Remove the temporary files of a large run: many tasks delete those whose names begin alike.
-
-An object store lists a thousand files with a request, one request after the other, so that one
-task would take an hour for some millions. Only files of a store are removed in this way; a folder
-of this machine is listed as a whole, and removed with one call.
+Many tasks also remove the temporary files of a large run, each those whose names begin alike. An
+object store lists a thousand files with a request, one request after the other, so that one task
+would take an hour for some millions. Only files of a store are removed in this way; a folder of
+this machine is listed as a whole, and removed with one call.
 """
 
 import json

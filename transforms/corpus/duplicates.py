@@ -8,9 +8,8 @@ are kept, and a second reading costs a small part of what tokenizing all duplica
 and ids go through files, like documents on their way to shards; a task gets references to the ids
 that it must drop.
 
-The steps in which the documents of a task are dropped before they are compared with known ones.
-
-Both readings of a task, the one that lists its digests and the one that tokenizes it, take them.
+The documents of a task are dropped in the same steps by both of its readings, the one that lists
+its digests and the one that tokenizes it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,10 +1,9 @@
 """Exact duplicates among documents: all but the first one with a text, by id, are dropped.
 
-Documents whose text a data set holds already, found by the digests that it keeps.
-
-New documents are most often few beside those that the data set holds. So the digests of the new
-ones are put into a `DigestFilter`, which is small, and only digests of the data set that pass it
-are compared with them. Both sides are rows of `DIGEST_SCHEMA`:
+Documents whose text a data set holds already are found by the digests that it keeps. New ones are
+most often few beside those that it holds. So the digests of the new ones are put into a
+`DigestFilter`, which is small, and only digests of the data set that pass it are compared with
+them. Both sides are rows of `DIGEST_SCHEMA`:
 
     digest     uint64, as the fact of that name (`corpusmill.arrays.text_hashes`)
     documents  uint32, how many documents of a task have it

@@ -3,10 +3,9 @@
 With the sentence rule "document", the text is one sentence, as it stands. The formats of records
 (JSON lines, tables, archives, ...) give texts and their places; they become documents here.
 
-The values of fields that are kept beside a text, as text.
-
-Strings stay as they are; numbers, truth values and nested values become JSON, dates and times what
-ISO 8601 writes, and a missing value is null.
+The values of fields that are kept beside a text become text, too. Strings stay as they are;
+numbers, truth values and nested values become JSON, dates and times what ISO 8601 writes, and a
+missing value is null.
 """
 
 import datetime as dt

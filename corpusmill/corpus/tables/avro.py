@@ -3,11 +3,10 @@
 Blocks are decompressed here, so that every codec of the specification works with the packages that
 are installed, and none can fill the memory. https://avro.apache.org/docs/1.12.0/specification/
 
-What a schema of Avro may cost: a few bytes must not claim any number of values.
-
-An item of an array may take no byte at all (null, a record without fields), so that its number is
-all that a file holds of it. A type that contains itself may be nested as deep as a file has bytes,
-which ends the process, as the decoder is compiled and calls itself.
+A few bytes must not claim any number of values, so that some schemas are refused. An item of an
+array may take no byte at all (null, a record without fields), so that its number is all that a file
+holds of it. A type that contains itself may be nested as deep as a file has bytes, which ends the
+process, as the decoder is compiled and calls itself.
 """
 
 import bz2

@@ -1,22 +1,20 @@
-"""Documents cut into overlapping windows of a maximum length.
+"""Documents and streams of tokens cut into pieces: overlapping windows, chunks, and examples.
 
-Source: "BPE vocabulary and data loading pipeline for training a large model from scratch"
-(`_tokenize_and_chunk_document_stream`): windows of chunk_size tokens begin every chunk_size -
-overlap tokens until the document is covered; the last one may be short. With a large length each
-document stays whole, and with an overlap of 0 it is cut into pieces.
+Windows: documents cut into windows of a maximum length. Source: "BPE vocabulary and data loading
+pipeline for training a large model from scratch" (`_tokenize_and_chunk_document_stream`): windows
+of chunk_size tokens begin every chunk_size - overlap tokens until the document is covered; the last
+one may be short. With a large length each document stays whole, and with an overlap of 0 it is cut
+into pieces.
 
-Chunks of joined documents: T5's way from documents of any length to rows of one length.
+Chunks: T5's way from documents of any length to rows of one length. Source: `select_random_chunk`,
+`reduce_concat_tokens` and `split_tokens` in t5/data/preprocessors.py of Raffel et al. 2020. Of a
+long document one piece is drawn; 128 pieces are joined, with nothing between them, and cut into
+chunks of equal length, of which only the last one of the 128 can be shorter.
 
-Source: `select_random_chunk`, `reduce_concat_tokens` and `split_tokens` in t5/data/preprocessors.py
-of Raffel et al. 2020. Of a long document one piece is drawn; 128 pieces are joined, with nothing
-between them, and cut into chunks of equal length, of which only the last one of the 128 can be
-shorter.
-
-Counting and locating the examples of a token stream without reading it.
-
-Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset):
-example i of a stream of tokens is `context_len` tokens from place i * stride, and its targets are
-the tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
+Streams: examples are counted and located without reading the tokens. Source: "Building the Dataset
+and DataLoader for training a large language model" (LLMDataset): example i of a stream of tokens is
+`context_len` tokens from place i * stride, and its targets are the tokens one place later; there
+are (tokens - context_len - 1) // stride + 1 examples.
 
 A data set of documents that end with the end-of-text token is such a stream: the `input_ids` of its
 shards in sequence. The manifest holds the number of tokens of each shard, so that nothing is read

@@ -7,11 +7,10 @@ whose rows follow one another without an index, and token streams, which are rea
 Tiny shards, of which a corpus of many small sources has thousands, stay in memory: a dozen files
 for each would take longer to write than the rows take to read again.
 
-Files whose bytes were compared with their checksums, so that it need not be done again.
-
-To compare all bytes takes as long as to read them. So files are compared once after each start of
-the machine, which may have lost bytes, and again if one has been written since: its time, size or
-inode is then not the one that was noted. An unpacked piece is compared when it is first mapped:
+The bytes of unpacked files are compared with their checksums. To compare all bytes takes as long as
+to read them. So files are compared once after each start of the machine, which may have lost bytes,
+and again if one has been written since: its time, size or inode is then not the one that was noted.
+An unpacked piece is compared when it is first mapped:
 
     checksums.json    {"input_ids.values": 3735928559, ...}, CRC-32C of each file
     compared.json     what `_describe` returned when the files were compared last

@@ -6,10 +6,9 @@ and one file per column of numbers, in the machine's own types and without heade
 
     input_ids.values    input_ids.offsets (int64[rows + 1])    next_sentence_label.values
 
-The checks without which a hostile row could make a kernel read or write outside its arrays.
-
-A correct digest only shows that a shard is what the author of the manifest wrote, whoever that was.
-Compiled loops trust positions and lengths, so these are checked once, when a shard is unpacked.
+A hostile row could make a kernel read or write outside its arrays. A correct digest only shows that
+a shard is what the author of the manifest wrote, whoever that was. Compiled loops trust positions
+and lengths, so these are checked once, when a shard is unpacked.
 """
 
 import errno

@@ -1,9 +1,8 @@
 """Batches for masked language models: rows that were masked when they were built, or are now.
 
-Masks that are drawn when rows are loaded, anew in each epoch.
-
-The masks of an example depend only on its own tokens and on (seed, epoch, number of the sample):
-not on the batch, the worker, the rank, or what was read before. The kernels are those of builds.
+Masks that are drawn when rows are loaded are others in each epoch. Those of an example depend only
+on its own tokens and on (seed, epoch, number of the sample): not on the batch, the worker, the
+rank, or what was read before. The kernels are those of builds.
 """
 
 from collections.abc import Iterable, Sequence

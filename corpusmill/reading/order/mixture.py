@@ -10,14 +10,13 @@ sources alternate at random, and yet from the beginning of a stage to the end of
 source has its share, to within one sample if there are two sources, and two samples if there are
 more.
 
-How the sources of a mixture take turns: from a number to a source, and to a number of its own.
-
-The samples of a stage are divided as by a tree: of the places of a node, its first child gets those
-at which its share of them rounds up to the next whole number (Bresenham's line), and its second
-child the others. The leaves are the sources. It is Huffman's tree: nodes grow at least like
-Fibonacci's numbers from a leaf to the root, and the errors of rounding add up to less than two
-samples, whatever the number of sources and their quotas. The places of the sources with most
-samples are found in the fewest steps.
+Sources take turns in this way, from a number to a source and to a number of its own. The samples of
+a stage are divided as by a tree: of the places of a node, its first child gets those at which its
+share of them rounds up to the next whole number (Bresenham's line), and its second child the
+others. The leaves are the sources. It is Huffman's tree: nodes grow at least like Fibonacci's
+numbers from a leaf to the root, and the errors of rounding add up to less than two samples,
+whatever the number of sources and their quotas. The places of the sources with most samples are
+found in the fewest steps.
 
 Source of the tree: Huffman 1952, "A Method for the Construction of Minimum-Redundancy Codes".
 """

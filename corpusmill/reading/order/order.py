@@ -20,11 +20,10 @@ large: from epoch to epoch they change which examples are read together. The fir
 before it that it must differ from: it reads rows as they follow one another, so that a reader waits
 for few of them.
 
-A permutation of any range of numbers, as a function that needs no memory.
-
-Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains": a Feistel network over two
-digits, the left in Z_a and the right in Z_b, where a * b is at least the size of the range. A
-result past the end of the range is permuted again until it falls within it (cycle walking).
+Numbers of any range are permuted by a function that needs no memory. Source: Black and Rogaway
+2002, "Ciphers with Arbitrary Finite Domains": a Feistel network over two digits, the left in Z_a
+and the right in Z_b, where a * b is at least the size of the range. A result past the end of the
+range is permuted again until it falls within it (cycle walking).
 """
 
 from dataclasses import dataclass, field
