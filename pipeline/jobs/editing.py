@@ -18,6 +18,7 @@ from pipeline.commands.subset import Subset
 from pipeline.console.progress import Work
 from pipeline.editing.appending import Opened, check_mergeable, find_known, refuse_known
 from pipeline.editing.edits import (
+    Choice,
     check_editable,
     choose_documents,
     describe_choice,
@@ -88,13 +89,7 @@ def run_drop(command: Drop, call: Call) -> bool:
         return True
     target = Target(output, f"drop {output}", changed=manifest)
 
-    def plan(run_folder: str) -> "Edit":
-        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
-
-        source = edit_files.Source(folder, manifest, choice, target.value)
-        return edit_files.plan_removal(source, run_folder)
-
-    is_done = run_edit(launch, call, target, plan)
+    is_done = run_edit(launch, call, target, _choose((folder, manifest, choice), target, False))
     if is_done:
         removal = read_manifest(output).removals[-1]
         call.console.print(
@@ -127,13 +122,7 @@ def run_subset(command: Subset, call: Call) -> bool:
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
 
-    def plan(run_folder: str) -> "Edit":
-        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
-
-        source = edit_files.Source(folder, manifest, choice, target.value)
-        return edit_files.plan_subset(source, run_folder, target.stale)
-
-    is_there = run_edit(launch, call, target, plan)
+    is_there = run_edit(launch, call, target, _choose((folder, manifest, choice), target, True))
     if is_there:
         made = read_manifest(target.output)
         call.console.print(
@@ -141,6 +130,17 @@ def run_subset(command: Subset, call: Call) -> bool:
             f"hold text of the {choice.table.num_rows:,} chosen documents alone"
         )
     return is_there
+
+
+def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
+    """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
+
+    def plan(run_folder: str) -> "Edit":
+        from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
+
+        return plan_choice(Source(*chosen, target.value), run_folder, keeps, target.stale)
+
+    return plan
 
 
 def open_sources(
