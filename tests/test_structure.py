@@ -18,6 +18,7 @@ _OUTSIDE_ROOMS = {
     "lazy_names.py",
     "location.py",
     "plugins.py",
+    "publishing.py",
     "py.typed",
     "testing.py",
 }

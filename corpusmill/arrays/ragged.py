@@ -2,13 +2,8 @@
 
     [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
 
-This is also Arrow's layout of a list column, so that converting between the two copies nothing.
-
-Rows of any layout as flat numbers and offsets, and back.
-
-    [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
-
-and a column with one number per row has the offsets 0, 1, 2, ...
+This is also Arrow's layout of a list column, so that converting between the two copies nothing. A
+column with one number per row has the offsets 0, 1, 2, ...
 """
 
 from collections.abc import Iterator, Sequence

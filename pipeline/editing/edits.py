@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.shards import generation_of, is_generation
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids, documents_schema
@@ -20,9 +20,8 @@ from corpusmill.provenance.removal import read_removed
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore
 from pipeline.folders.output import is_complete, refuse_alive, settle
-from pipeline.folders.run_folder import RECORD
-from pipeline.folders.temporary_folder import is_folder_of_run, is_place_of_run, is_removed
-from transforms.recovery.claim import Claim, drop_claim, read_claim
+from pipeline.folders.run_folder import RECORD, is_folder_of_run, is_place_of_run, is_removed
+from transforms.recovery import Claim, drop_claim, read_claim
 from transforms.storage.checksums import DamagedFileError, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate, remove_folder

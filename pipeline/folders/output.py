@@ -8,17 +8,15 @@ from functools import cache
 
 import psutil
 
-from corpusmill.dataset.generations import GENERATION, is_generation
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.shards import GENERATION, is_generation, open_data_set
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import PART, SPLIT_GROUP, matcher_of
 from corpusmill.location import Location, refuse_special
-from pipeline.folders.temporary_folder import find_temporary_folders, is_folder_of_run
-from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
-from transforms.recovery.workplace import count_silence
+from pipeline.folders.run_folder import find_temporary_folders, is_folder_of_run
+from transforms.recovery import CLAIM, COMMITTED, Claim, count_silence, drop_claim, read_claim
 from transforms.storage.file_systems import split_path
 from transforms.storage.files import file_exists, remove_folder
 

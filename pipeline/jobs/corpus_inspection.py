@@ -9,16 +9,14 @@ from typing import Any
 
 from corpusmill.commands.command import Call
 from corpusmill.console.html_report import render_corpus_page
-from corpusmill.console.origin import Origin
-from corpusmill.console.terminal_report import print_corpus
+from corpusmill.console.terminal_report import Origin, print_corpus
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import find_before_build, report_build
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.folders.run_folder import RunFolder
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import RunFolder, temporary_folder
 from pipeline.recipe.recipe import prepare
 from pipeline.recipe.records import Records
 from pipeline.runners.engine import Reach

@@ -19,8 +19,7 @@ from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.progress import show_reading
 from pipeline.console.run_log import log_event
-from pipeline.folders.run_folder import resumable_folder
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import resumable_folder, temporary_folder
 from pipeline.jobs.word_counting import (
     Counted,
     SampledCorpus,
@@ -55,10 +54,10 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     Returns:
         What was trained and where it is, in words.
     """
-    model, options = MODELS[command.model], model_options(command.model, command.training)
+    options = model_options(command.model, command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
-    _check_outputs(command, output, saved, model.files)
+    _check_outputs(command, output, saved, options.files)
     launch = _prepare_launch(command, call)
     folder = locate(split_path(output.url)[0])
     with temporary_folder(folder, launch.temp_location) as temp_folder:
@@ -78,7 +77,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     output.write(content.encode())
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
-    return [*remarks, *_describe(command, size, options.vocab_size)]
+    return [*remarks, *_describe_trained(command, size, options.vocab_size)]
 
 
 @contextmanager
@@ -112,7 +111,7 @@ def _count_by_job(
     ]
     place = (locate(command.output), launch.temp_location)
     with resumable_folder(*place, identity, command.resume) as folder:
-        job = plan_counting(corpus, command.model, options, launch.engine, folder)
+        job = plan_counting(corpus, options, launch.engine, folder)
         yield run_counting(job, launch)
 
 
@@ -138,12 +137,12 @@ def _train(
     with show_reading(corpus.read_bytes, command.run.progress) as line:
 
         def train() -> str:
-            done = counted or count_here(corpus, command.model, options, line)
+            done = counted or count_here(corpus, options, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.model}")
-            return MODELS[command.model].train_on_words(done.words, options)
+            return options.train(done.words)
 
         return _run_apart(train), remarks
 
@@ -217,7 +216,7 @@ def _save_model(tokenizer: Tokenizer, folder: Location) -> None:
             (folder / path.name).write(path.read_bytes())
 
 
-def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
+def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (

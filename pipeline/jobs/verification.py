@@ -14,7 +14,7 @@ from corpusmill.errors import UserError
 from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import temporary_folder
 from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.file_systems import join_path
@@ -46,10 +46,10 @@ def _find_problems(launch: Launch, folder: Location) -> list[Problem]:
     if not isinstance(listed, Listed):
         return listed
     with temporary_folder(folder, launch.temp_location) as temp_folder:
-        return _check(listed, launch, temp_folder)
+        return _check_by_job(listed, launch, temp_folder)
 
 
-def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
+def _check_by_job(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
     from transforms.shuffle.trees import has_collected  # noqa: PLC0415  Beam takes a second
     from transforms.verify import Checking, read_totals  # noqa: PLC0415  likewise
 

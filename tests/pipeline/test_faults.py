@@ -12,7 +12,7 @@ import pytest
 from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from pipeline.folders.temporary_folder import make_temporary_folder
+from pipeline.folders.run_folder import make_temporary_folder
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.generations import generation_of, is_generation, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.shards import generation_of, is_generation, refer_to
 from transforms.commit.rename import Move, duplicate, publish, transfer_folder
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (

@@ -145,7 +145,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     estimate = numbers_of(inputs=large)["build"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
-    for module in ("transforms.recovery.workplace", "pipeline.folders.run_folder"):
+    for module in ("transforms.recovery", "pipeline.folders.run_folder"):
         monkeypatch.setattr(f"{module}.remove_folder", lambda _: None)
     build([large], tokenizer_path, output, "--temp-location", kept)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]

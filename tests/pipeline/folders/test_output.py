@@ -11,10 +11,9 @@ from corpusmill.dataset.manifest_json import encode
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from pipeline.folders.output import check_output, is_complete
-from pipeline.folders.temporary_folder import make_temporary_folder
+from pipeline.folders.run_folder import make_temporary_folder
 from tests.tools.manifests import small_manifest, small_shard
-from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, end_claim, take_claim
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import CLAIM, COMMITTED, FAILED, Claim, Workplace, end_claim, take_claim
 
 TEMPORARY = f"_temporary-{'0a' * 16}"
 

@@ -4,7 +4,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from pipeline.folders.temporary_folder import make_temporary_folder, temporary_folder
+from pipeline.folders.run_folder import make_temporary_folder, temporary_folder
 
 
 def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:

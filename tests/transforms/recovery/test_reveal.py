@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.shards import current_folder, refer_to
 from corpusmill.location import locate
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal, reveal
