@@ -59,20 +59,20 @@ if TYPE_CHECKING:
     from corpusmill.objectives.ernie import ErnieOptions as ErnieOptions
     from corpusmill.objectives.gpt import GptOptions as GptOptions
     from corpusmill.objectives.t5 import T5Options as T5Options
-    from corpusmill.publishing.push import push as push
+    from corpusmill.publishing import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
     from corpusmill.reading.data_set import DataSet as DataSet
     from corpusmill.reading.data_set import Dataset as Dataset
     from corpusmill.reading.load.batches import Batches as Batches
     from corpusmill.reading.load.loader import Loader as Loader
-    from corpusmill.reading.make_batches import make_batches as make_batches
+    from corpusmill.reading.load.loader import make_batches as make_batches
     from corpusmill.reading.order.curriculum import curriculum as curriculum
     from corpusmill.reading.order.length_batches import LengthBatches as LengthBatches
+    from corpusmill.reading.order.length_batches import PaddingShare as PaddingShare
+    from corpusmill.reading.order.length_batches import padding_share as padding_share
     from corpusmill.reading.order.mixture import mix as mix
     from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
-    from corpusmill.reading.padding_share import PaddingShare as PaddingShare
-    from corpusmill.reading.padding_share import padding_share as padding_share
     from corpusmill.reading.token_windows import TokenWindows as TokenWindows
     from corpusmill.reading.torch.dataset import EpochBatchSampler as EpochBatchSampler
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
@@ -95,18 +95,16 @@ else:
             "corpusmill.objectives.ernie": "ErnieOptions",
             "corpusmill.objectives.gpt": "GptOptions",
             "corpusmill.objectives.t5": "T5Options",
-            "corpusmill.publishing.push": "push",
+            "corpusmill.publishing": "push",
             "corpusmill.reading.collate.collators": "collator_for",
             "corpusmill.reading.data_set": "DataSet Dataset",
             "corpusmill.reading.load.batches": "Batches",
-            "corpusmill.reading.load.loader": "Loader",
-            "corpusmill.reading.make_batches": "make_batches",
+            "corpusmill.reading.load.loader": "Loader make_batches",
             "corpusmill.reading.order.curriculum": "curriculum",
-            "corpusmill.reading.order.length_batches": "LengthBatches",
+            "corpusmill.reading.order.length_batches": "LengthBatches PaddingShare padding_share",
             "corpusmill.reading.order.mixture": "mix",
             "corpusmill.reading.order.schedule": "FixedBatches",
             "corpusmill.reading.order.stages": "Stage",
-            "corpusmill.reading.padding_share": "PaddingShare padding_share",
             "corpusmill.reading.token_windows": "TokenWindows",
             "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
             "corpusmill.reading.torch.document_attention": "document_attention",

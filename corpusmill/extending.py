@@ -68,11 +68,11 @@ if TYPE_CHECKING:
     from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
     from corpusmill.corpus.records.record_documents import RecordCollector as RecordCollector
     from corpusmill.formats.output_options import OutputOptions as OutputOptions
-    from corpusmill.formats.shard_format import Columns as Columns
-    from corpusmill.formats.shard_format import ShardFormat as ShardFormat
-    from corpusmill.formats.shard_format import ShardWriter as ShardWriter
-    from corpusmill.formats.shard_format import Sinks as Sinks
-    from corpusmill.formats.shard_format import Sources as Sources
+    from corpusmill.formats.shard_formats import Columns as Columns
+    from corpusmill.formats.shard_formats import ShardFormat as ShardFormat
+    from corpusmill.formats.shard_formats import ShardWriter as ShardWriter
+    from corpusmill.formats.shard_formats import Sinks as Sinks
+    from corpusmill.formats.shard_formats import Sources as Sources
     from corpusmill.objectives.columns import SPANS as SPANS
     from corpusmill.objectives.examples.row_spans import cut_lists as cut_lists
     from corpusmill.objectives.examples.row_spans import join_lists as join_lists
@@ -87,11 +87,11 @@ if TYPE_CHECKING:
     from corpusmill.objectives.objective_options import Preset as Preset
     from corpusmill.objectives.tokenized_documents import measure_sentences as measure_sentences
     from corpusmill.objectives.tokenized_documents import unpack_documents as unpack_documents
-    from corpusmill.reading.collate.padding import CollatorOptions as CollatorOptions
-    from corpusmill.reading.collate.padding import Padding as Padding
-    from corpusmill.reading.collate.padding import attention_mask as attention_mask
-    from corpusmill.reading.collate.padding import pad as pad
-    from corpusmill.reading.collate.padding import refuse_others as refuse_others
+    from corpusmill.reading.collate.collators import CollatorOptions as CollatorOptions
+    from corpusmill.reading.collate.collators import Padding as Padding
+    from corpusmill.reading.collate.collators import attention_mask as attention_mask
+    from corpusmill.reading.collate.collators import pad as pad
+    from corpusmill.reading.collate.collators import refuse_others as refuse_others
     from corpusmill.reading.data_set import Samples as Samples
     from corpusmill.reading.load.batches import Collator as Collator
     from corpusmill.reading.rows import Batch as Batch
@@ -116,7 +116,7 @@ else:
             "corpusmill.corpus.document_options": "DocumentOptions",
             "corpusmill.corpus.records.record_documents": "RecordCollector",
             "corpusmill.formats.output_options": "OutputOptions",
-            "corpusmill.formats.shard_format": "Columns ShardFormat ShardWriter Sinks Sources",
+            "corpusmill.formats.shard_formats": "Columns ShardFormat ShardWriter Sinks Sources",
             "corpusmill.objectives.columns": "SPANS",
             "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",
             "corpusmill.objectives.examples.row_spans": (
@@ -126,7 +126,7 @@ else:
             "corpusmill.objectives.masking.masked_lm": "Masker",
             "corpusmill.objectives.objective": "Objective Repeat",
             "corpusmill.objectives.objective_options": "ObjectiveOptions Preset",
-            "corpusmill.reading.collate.padding": (
+            "corpusmill.reading.collate.collators": (
                 "CollatorOptions Padding attention_mask pad refuse_others"
             ),
             "corpusmill.reading.data_set": "Samples",

@@ -1,7 +1,12 @@
-"""The batch job as functions. It is a package of its own, which these look for when called."""
+"""The batch job as functions, and what they return.
+
+The job is a package of its own, which the functions look for when they are called.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,12 +22,59 @@ from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
-from corpusmill.tokenization.training.trained import TrainedTokenizer
 
 # Where the job is in a checkout that is not installed.
 _BESIDE = "pipeline.command_line"
 
 Path_ = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class TrainedTokenizer:
+    """A tokenizer.json that was written. Whatever takes a path takes it as well.
+
+    Attributes:
+        path: its file: a path, or a URL.
+        model: the kind of tokenizer ("wordpiece").
+        remarks: what the training had to say, in words: the size of the vocabulary, and what was
+            left out.
+    """
+
+    path: str
+    model: str
+    remarks: tuple[str, ...] = ()
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<{'; '.join(self.remarks) or self.path}>"
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer, as a `tokenizers.Tokenizer`.
+
+        Raises:
+            UserError: its file is not on this machine.
+        """
+        from tokenizers import Tokenizer  # noqa: PLC0415  takes a while to load
+
+        path = Path(self.path).expanduser()
+        if not path.is_file():
+            cause = "it is not a file of this machine"
+            raise UserError(self.path, cause, "Copy it, and open it with tokenizers")
+        return Tokenizer.from_file(str(path))
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of its tokens, special tokens included."""
+        size: int = self.tokenizer.get_vocab_size(with_added_tokens=True)
+        return size
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of a text, without special tokens around them."""
+        tokens: list[str] = self.tokenizer.encode(text, add_special_tokens=False).tokens
+        return tokens
 
 
 def build(
@@ -73,13 +125,13 @@ def build(
     Example:
         dataset = corpusmill.build("bert", texts, "tokenizer.json", "out", max_seq_length=128)
     """
-    run = _find("build")
+    run = _find_function("build")
     locate(fspath(output), storage_options)  # they are checked before any work
     given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
     if preset is not None:
         given["preset"] = preset
     run(objective, {**given, "beam_options": beam_options})
-    return _open(output, storage_options)
+    return _open_data_set(output, storage_options)
 
 
 def inspect_corpus(
@@ -112,7 +164,9 @@ def inspect_corpus(
     given = {"input": input, "tokenizer": tokenizer, **options}
     if preset is not None:
         given["preset"] = preset
-    return CorpusReport(_find("inspect_corpus")(objective, {**given, "beam_options": beam_options}))
+    return CorpusReport(
+        _find_function("inspect_corpus")(objective, {**given, "beam_options": beam_options})
+    )
 
 
 def train_tokenizer(
@@ -139,7 +193,7 @@ def train_tokenizer(
     Example:
         corpusmill.train_tokenizer(texts, "tokenizer.json", vocab_size=8000)
     """
-    run = _find("train_tokenizer")
+    run = _find_function("train_tokenizer")
     described = run({"input": input, "output": output, "model": model, **options})
     return TrainedTokenizer(fspath(output), model, tuple(described))
 
@@ -174,8 +228,8 @@ def drop(
         corpusmill.drop("out", where="url LIKE '%example.com%'").manifest.removals[-1].rows
     """
     given = {"data_set": data_set, "document": document, "where": where, **options}
-    _find("drop")({**given, "beam_options": beam_options})
-    return _open(data_set)
+    _find_function("drop")({**given, "beam_options": beam_options})
+    return _open_data_set(data_set)
 
 
 def subset(
@@ -209,8 +263,8 @@ def subset(
         corpusmill.subset("out", "long", where="tokens > 1000")
     """
     given = {"data_set": data_set, "output": output, "document": document, "where": where}
-    _find("subset")({**given, **options, "beam_options": beam_options})
-    return _open(output)
+    _find_function("subset")({**given, **options, "beam_options": beam_options})
+    return _open_data_set(output)
 
 
 def merge(
@@ -244,18 +298,18 @@ def merge(
         corpusmill.merge(["monday", "tuesday"], "both", existing="skip")
     """
     given = {"data_sets": data_sets, "output": output, "existing": existing, **options}
-    _find("merge")({**given, "beam_options": beam_options})
-    return _open(output)
+    _find_function("merge")({**given, "beam_options": beam_options})
+    return _open_data_set(output)
 
 
-def _open(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
+def _open_data_set(folder: Path_, storage_options: Mapping[str, Any] | None = None) -> DataSet:
     """Open a data set: the split "train", or the only one."""
     _, manifest = open_data_set(locate(fspath(folder), storage_options))
     split = "train" if "train" in manifest.splits else next(iter(manifest.splits))
     return DataSet(fspath(folder), split, storage_options=storage_options)
 
 
-def _find(name: str) -> Any:
+def _find_function(name: str) -> Any:
     """Return a function of the installed job, or of the one beside this library in a checkout.
 
     Raises:

@@ -16,7 +16,7 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.testing import small_tokenizer

@@ -9,14 +9,13 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
-from pipeline.recipe.header import describe
 from pipeline.recipe.inputs import cut_files, sum_costs
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe_data_set
 from pipeline.runners.engine import Engine
 from transforms.commit.contents import CommitOptions
 from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
-from transforms.corpus.tokenize import Tokenizing
+from transforms.corpus.prepare import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
 from transforms.shuffle import trees
 from transforms.shuffle.segments import Routes, plan_routes
@@ -47,7 +46,7 @@ def assemble_job(
     path = join_path(folder.path, "plan.jsonl")
     tasks = cut_tasks(recipe, range_bytes)
     plan = write_plan(path, tasks, [file.path for file in recipe.files])
-    header = describe(recipe)
+    header = describe_data_set(recipe)
     return Job(
         objective=recipe.objective,
         plan=plan,

@@ -28,7 +28,7 @@ class JobCommands:
 
     def function(self, name: str) -> Callable[..., Any]:
         """Import a function of the job, which `corpusmill.job` calls."""
-        return cast(Callable[..., Any], getattr(import_module("pipeline.calls.functions"), name))
+        return cast(Callable[..., Any], getattr(import_module("pipeline.calls"), name))
 
     def runner(self, command: Command) -> Run:
         """Import what runs a command, with Beam's file systems and the log of its options."""

@@ -9,13 +9,13 @@ With --drop-duplicates each task first gets a list of the documents that it leav
 holds (`transforms.corpus.known_texts`). The corpus is tokenized once; documents travel to the
 shards as token ids, and a shard builds all of its examples itself.
 
-The stages that measure a corpus in one pass.
+Other stages measure a corpus in one pass:
 
     plan ─ read ─┬─ tokenize ─┬─ measure tokens ─┐
                  │            └─ sample ─────────┼─ collect: build the sample, scale it
                  └─ measure text ────────────────┘
 
-All stages but the last are fused. Only temporary files and the numbers are written.
+All of these but the last are fused. Only temporary files and the numbers are written.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from functools import partial
 import apache_beam as beam
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
@@ -46,11 +46,10 @@ from transforms.corpus.known_texts import FindKnown, Held, Search
 from transforms.corpus.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
 from transforms.corpus.plan import Plan, PlanTasks
 from transforms.corpus.pool import CANDIDATES, POOL, PoolOptions, WritePool
-from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing
 from transforms.corpus.read import READ_RANGES, REJECTS
-from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import Task
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.segments import GatherShards, Routes
 from transforms.storage.file_systems import join_path
 from transforms.tally import COUNTS, SKETCHES, Count

@@ -18,6 +18,7 @@ _OUTSIDE_ROOMS = {
     "lazy_names.py",
     "location.py",
     "plugins.py",
+    "publishing.py",
     "py.typed",
     "testing.py",
 }
@@ -152,7 +153,6 @@ _ALLOWED = {
     "transforms/commit/rename.py": "gives files the names that a record lists",
     "transforms/recovery/claim.py": "removes the run's own claim",
     "pipeline/folders/file_run.py": "empties a folder with the run's mark",
-    "corpusmill/reading/cache/room.py": "removes unpacked shards, known by their checksums",
     "corpusmill/reading/cache/shard_cache.py": "works in a scratch folder that it has made",
     "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",
     "corpusmill/arrays/kernel_cache.py": "removes compiled kernels, known by their suffix",

@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from transforms.corpus.prepare import SEGMENTS as SEGMENTS
     from transforms.corpus.prepare import Preparation as Preparation
     from transforms.corpus.prepare import PrepareDocuments as PrepareDocuments
+    from transforms.corpus.prepare import Tokenizing as Tokenizing
     from transforms.corpus.read import READ_RANGES as READ_RANGES
     from transforms.corpus.read import REJECTS as REJECTS
-    from transforms.corpus.tokenize import Tokenizing as Tokenizing
     from transforms.elements import Segment as Segment
     from transforms.elements import Task as Task
     from transforms.elements import WrittenFile as WrittenFile
-    from transforms.recovery.workplace import Workplace as Workplace
+    from transforms.recovery import Workplace as Workplace
     from transforms.shuffle.segments import GatherShards as GatherShards
     from transforms.shuffle.segments import Routes as Routes
     from transforms.tally import COUNTS as COUNTS
@@ -86,11 +86,10 @@ else:
             ),
             "transforms.corpus.plan": "Plan PlanTasks",
             "transforms.corpus.pool": "CANDIDATES POOL PoolOptions WritePool",
-            "transforms.corpus.prepare": "SEGMENTS Preparation PrepareDocuments",
+            "transforms.corpus.prepare": "SEGMENTS Preparation PrepareDocuments Tokenizing",
             "transforms.corpus.read": "READ_RANGES REJECTS",
-            "transforms.corpus.tokenize": "Tokenizing",
             "transforms.elements": "Segment Task WrittenFile",
-            "transforms.recovery.workplace": "Workplace",
+            "transforms.recovery": "Workplace",
             "transforms.shuffle.segments": "GatherShards Routes",
             "transforms.tally": "COUNTS SKETCHES Count",
             "transforms.testing": "collect local_pipeline text_batch",

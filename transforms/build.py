@@ -32,8 +32,7 @@ from corpusmill.provenance.spans_table import SpansWriter
 from transforms.coders import NamedOutputs
 from transforms.corpus.pool import map_pool
 from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.spill import RowSorter, load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder

@@ -1,14 +1,13 @@
 """What a run reports to its engine: log lines of each piece of work, and lineage.
 
-Beam's own readers and writers report it as metrics, whose values are names of a catalog
+Beam's own readers and writers report lineage as metrics, whose values are names of a catalog
 (`gcs:bucket.folder/file`). These functions report ours in the same words. Beam rolls up what
 exceeds a hundred names; the files of a corpus are rolled up before, because a plan of millions of
 files would otherwise be reported one name after another.
 
-Log what a worker does, so that an engine's log shows which work was done where.
-
-Workers pass records of level INFO on to the engine's own log. Never print in a worker: not every
-engine reads what a worker prints, and a worker whose output nobody reads stops.
+An engine's log shows which work was done where. Workers pass records of level INFO on to the
+engine's own log. Never print in a worker: not every engine reads what a worker prints, and a worker
+whose output nobody reads stops.
 """
 
 import logging
@@ -21,7 +20,7 @@ from apache_beam.metrics.metric import Lineage
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import printable
 from transforms.elements import PlannedRange
-from transforms.recovery.journal import Journal, Output
+from transforms.recovery import Journal, Output
 from transforms.tally import COUNTS, Count, show
 
 _MOST_NAMES = 100

@@ -27,7 +27,7 @@ from corpusmill.arrays.columns import arrow_schema
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord.tfrecord_format import features_of, masked_checksum
+from corpusmill.formats.tfrecord import features_of, masked_checksum
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 

@@ -39,9 +39,9 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
-    train_byte_level_bpe,
 )
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions
+from tests.tools.training import train
 
 Batch = tuple[np.ndarray, np.ndarray]
 SLOW_BYTES = 3_000_000
@@ -133,8 +133,8 @@ def train_tokenizers(path: Path) -> Iterator[tuple[str, TokenizerFile]]:
     """Yield a tokenizer of each model, trained on a text."""
     lines = path.read_text("utf-8").splitlines()
     for name, text in (
-        ("WordPiece", train_wordpiece([lines], WordPieceOptions())),
-        ("byte-level BPE", train_byte_level_bpe([lines], ByteLevelBpeOptions())),
+        ("WordPiece", train([lines], WordPieceOptions())),
+        ("byte-level BPE", train([lines], ByteLevelBpeOptions())),
     ):
         yield name, read_tokenizer("tokenizer.json", {"tokenizer.json": text.encode()}.get)
 

@@ -33,7 +33,6 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure
-from corpusmill.tokenization.training.counted_words import count_text
 from corpusmill.tokenization.training.merges import (
     ALPHABET,
     ByteLevelBpeOptions,
@@ -41,9 +40,10 @@ from corpusmill.tokenization.training.merges import (
     write_bytes,
     write_symbols,
 )
-from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.training_options import TrainingOptions
+from corpusmill.tokenization.training.models import model_options
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
+from tests.tools.training import count_text
+from tests.tools.training import train as train_on_text
 
 _NAMES = {
     "command": "`corpusmill train-tokenizer`",
@@ -54,7 +54,7 @@ _NAMES = {
 }
 WAYS = tuple(_NAMES)
 LINES_PER_BATCH = 4096
-LIMITS = TrainingOptions().word_limits
+LIMITS = ByteLevelBpeOptions().word_limits
 BPE_TOKENS = ByteLevelBpeOptions().special_tokens
 
 
@@ -73,7 +73,7 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 
 def count(model: str, path: Path, times: int, output: Path) -> None:
     """Count words and write them to a file, in the order of their bytes."""
-    counter = MODELS[model].make_counter(model_options(model, {}))
+    counter = model_options(model, {}).make_counter()
     words = count_text(read_batches(path, times), counter, LIMITS)
     ordered = (write_bytes(words) if model == "bpe" else words).in_order()
     column = ordered.words.cast(pa.large_string())
@@ -127,7 +127,7 @@ def train(way: str, model: str, path: Path, times: int, vocab_size: int) -> str:
     if way == "gigatoken":
         return train_with_gigatoken(path, vocab_size)
     options = model_options(model, {"vocab_size": vocab_size})
-    return MODELS[model].train(read_batches(path, times), options)
+    return train_on_text(read_batches(path, times), options)
 
 
 def check_equal(model: str, folder: Path) -> None:

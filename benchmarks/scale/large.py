@@ -23,8 +23,7 @@ from benchmarks.builds import FOLDER, make_tokenizer, read_manifest, remove
 from benchmarks.console import CONSOLE, make_parser, print_table, report
 from benchmarks.measure import Measurement, measure_command
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 
 _FLAGS = {"bert": ("--duplicates", "1"), "gpt": ("--mode", "pack", "--max-seq-length", "1024")}
 _RULE = ("--document-rule", "blank-lines", "--sentence-rule", "split", "--language", "en")

@@ -2,13 +2,8 @@
 
     [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
 
-This is also Arrow's layout of a list column, so that converting between the two copies nothing.
-
-Rows of any layout as flat numbers and offsets, and back.
-
-    [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
-
-and a column with one number per row has the offsets 0, 1, 2, ...
+This is also Arrow's layout of a list column, so that converting between the two copies nothing. A
+column with one number per row has the offsets 0, 1, 2, ...
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,9 +24,6 @@ _INTEGERS = {
         np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)
     )
 }
-
-# How many rows are fetched from memory together, and the ids in a line of the processor's cache.
-_ROWS_AHEAD, _LINE_VALUES = 16, 32
 
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -236,17 +228,12 @@ def _take(
     for i in range(len(rows)):
         new_offsets[i + 1] = new_offsets[i] + offsets[rows[i] + 1] - offsets[rows[i]]
     new_values = np.empty(new_offsets[-1], values.dtype)
-    for block in range(0, len(rows), _ROWS_AHEAD):
-        after = min(block + _ROWS_AHEAD, len(rows))
-        # Rows lie far from one another. With a value of every cache line first, the processor waits
-        # for those of several rows at once: rows of 128 tokens then take half the time.
-        for i in range(block, after):
-            start, place = offsets[rows[i]], new_offsets[i]
-            for value in range(0, new_offsets[i + 1] - place, _LINE_VALUES):
-                new_values[place + value] = values[start + value]
-        for i in range(block, after):
-            start, end = offsets[rows[i]], offsets[rows[i] + 1]
-            new_values[new_offsets[i] : new_offsets[i + 1]] = values[start:end]
+    for i in range(len(rows)):
+        # Indices that may be negative would be checked for it at each value, and a slice that is
+        # assigned to another one takes as long as a short row.
+        start, place = np.uint64(offsets[rows[i]]), np.uint64(new_offsets[i])
+        for value in range(np.uint64(new_offsets[i + 1]) - place):
+            new_values[place + value] = values[start + value]
     return new_values, new_offsets
 
 

@@ -154,19 +154,3 @@ def _mix_all(values: np.ndarray) -> np.ndarray:
         values ^= values >> shift
         values *= factor
     return values
-
-
-def draw_all(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
-    """Return a draw of each stream, as `draw`, but without numba.
-
-    Args:
-        keys: uint64[n], the streams.
-        counters: uint64[n], the numbers of the draws.
-
-    Returns:
-        uint64[n].
-    """
-    steps = counters + _ONE
-    steps *= _GOLDEN
-    steps += keys
-    return _mix_all(steps)

@@ -1,11 +1,11 @@
-"""The hashes of texts by which equal documents are found: MurmurHash3's of 128 bits.
+"""The hashes of texts by which equal documents are found, and what else is known of a document.
 
-Two of 10**11 different texts have the same hash with a probability below 10**-16. Source:
-https://github.com/aappleby/smhasher (`MurmurHash3_x64_128` with seed 0).
+A hash is MurmurHash3's of 128 bits. Two of 10**11 different texts have the same one with a
+probability below 10**-16. Source: https://github.com/aappleby/smhasher (`MurmurHash3_x64_128` with
+seed 0).
 
-What is known of a document beside its text: columns that travel with it to its shards.
-
-A batch of documents has them after its other columns, all of them or none. Each has a document's
+Facts of documents travel with them to their shards, in columns that a batch has after its others,
+all of them or none. Each has a document's
 
     length        uint64: the bytes of its record in its file, after decompression, from the place
                   that its id tells; 1 in tables, where that is the number of a row. 0 where the
@@ -33,23 +33,6 @@ _EIGHT, _BLOCK = np.uint64(8), np.uint64(16)
 
 
 @njit
-def hash_texts(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Hash texts.
-
-    Args:
-        text: uint8[bytes].
-        offsets: integers[texts + 1] into the bytes.
-
-    Returns:
-        uint64[texts, 2], the first and the second half of each hash.
-    """
-    hashes = np.empty((len(offsets) - 1, 2), np.uint64)
-    for row in range(len(hashes)):
-        hashes[row, 0], hashes[row, 1] = _hash(text, offsets[row], offsets[row + 1])
-    return hashes
-
-
-@njit
 def hash_lines(text: np.ndarray, offsets: np.ndarray, line_offsets: np.ndarray) -> np.ndarray:
     r"""Hash texts that are given as their lines; "\n" stands between two lines.
 
@@ -59,7 +42,7 @@ def hash_lines(text: np.ndarray, offsets: np.ndarray, line_offsets: np.ndarray) 
         line_offsets: integers[lines + 1] into the bytes.
 
     Returns:
-        uint64[texts, 2], as `hash_texts` returns them for the joined texts.
+        uint64[texts, 2], the first and the second half of each hash.
 
     Example:
         text "ab", offsets [0, 2] and line_offsets [0, 1, 2] give the hash of "a\nb".
@@ -96,8 +79,8 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
     # Indices that may be negative would be checked for it at each byte.
     place, last = np.uint64(begin), np.uint64(end)
     while last - place >= _BLOCK:
-        one = (_rotate(one ^ _mix_first(_load(text, place)), 27) + two) * _FIVE + _A1
-        two = (_rotate(two ^ _mix_second(_load(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
+        one = (_rotate(one ^ _mix_first(_load_word(text, place)), 27) + two) * _FIVE + _A1
+        two = (_rotate(two ^ _mix_second(_load_word(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
         place += _BLOCK
     left = end - np.int64(place)
     one ^= _mix_first(_load_some(text, np.int64(place), min(left, 8)))
@@ -112,7 +95,7 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
 
 
 @njit(inline="always")
-def _load(text: np.ndarray, place: np.uint64) -> np.uint64:
+def _load_word(text: np.ndarray, place: np.uint64) -> np.uint64:
     """Read 8 bytes, the lowest first; written out like this, they are read by one instruction."""
     value: np.uint64 = (
         np.uint64(text[place])

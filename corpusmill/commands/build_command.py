@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import Generation
 from corpusmill.errors import UserError

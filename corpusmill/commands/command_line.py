@@ -101,7 +101,7 @@ def parse(
         summaries = {entry.name: entry.summary for entry in entries}
         raise _list_words(PROGRAM, DESCRIPTION, summaries, words)
     name, *words = words
-    command = _load(job, importing, name)
+    command = _load_command(job, importing, name)
     path = _take_file(words)
     content: dict[str, Any] = {}
     if path:
@@ -186,10 +186,10 @@ def _list_words(
 def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:
     """Import every command that can be used here."""
     names = [name for name, _, is_of_job in list_commands() if job or not is_of_job]
-    return {name: _load(job, importing, name) for name in names}
+    return {name: _load_command(job, importing, name) for name in names}
 
 
-def _load(job: Job | None, importing: Importing, name: str) -> Command:
+def _load_command(job: Job | None, importing: Importing, name: str) -> Command:
     with importing():
         return load_command(name, job)
 

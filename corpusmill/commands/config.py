@@ -127,10 +127,10 @@ def _assign(option: Option, values: Mapping[str, Any], form: Form) -> str:
         is_list = any(get_origin(kind) is tuple for kind in option.kinds)
         value = [option.name.upper()] if is_list else option.name.upper()
     sign = ": " if form == "yaml" else " = "
-    return f"{'' if is_set else '#'}{option.name}{sign}{_write(value, form)}"
+    return f"{'' if is_set else '#'}{option.name}{sign}{_write_value(value, form)}"
 
 
-def _write(value: Any, form: Form) -> str:
+def _write_value(value: Any, form: Form) -> str:
     # TOML has no null. Texts, numbers and lists of JSON are those of YAML and TOML, too.
     return '"None"' if value is None and form == "toml" else json.dumps(value, ensure_ascii=False)
 

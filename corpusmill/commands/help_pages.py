@@ -100,7 +100,7 @@ def _add_command(subparsers: Any, name: str, command: Command) -> None:
 
 def _make_parser(name: str, command: Command) -> ArgumentParser:
     options = command.list_options()
-    places = "".join(f" {_metavar(one)}" for one in options if one.is_positional)
+    places = "".join(f" {_metavar(declared)}" for declared in options if declared.is_positional)
     words = f" [{'|'.join(command.variants)}]" if command.variants else ""
     parser = ArgumentParser(
         prog=f"{PROGRAM} {name}", usage=f"%(prog)s{places}{words} [OPTIONS]", add_help=False,
@@ -112,22 +112,22 @@ def _make_parser(name: str, command: Command) -> ArgumentParser:
 
 
 def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
-    """Add options to a parser, which only shows them: `corpusmill.settings.values` reads them."""
+    """Add options to a parser, which only shows them: `corpusmill.settings.filling` reads them."""
     groups: dict[str, list[Option]] = {}
     for declared in options:
         groups.setdefault(declared.title, []).append(declared)
     for title, members in groups.items():
         text = _wrap(members[0].group, 4) if title != "options" else None
         group = parser.add_argument_group(title, text)
-        for one in members:
-            shown = f"{one.text} {_describe_default(one)}".strip().replace("%", "%%")
+        for member in members:
+            shown = f"{member.text} {_describe_default(member)}".strip().replace("%", "%%")
             given: dict[str, Any] = {"help": shown}
-            if one.is_switch:
+            if member.is_switch:
                 given |= {"action": BooleanOptionalAction, "default": None}
             else:
-                given |= {"metavar": _metavar(one), "choices": _choices(one)}
-                given |= {"nargs": "*"} if one.is_list else {}
-            group.add_argument(one.name if one.is_positional else one.flag, **given)
+                given |= {"metavar": _metavar(member), "choices": _choices(member)}
+                given |= {"nargs": "*"} if member.is_list else {}
+            group.add_argument(member.name if member.is_positional else member.flag, **given)
 
 
 def _choices(declared: Option) -> list[str] | None:

@@ -6,9 +6,8 @@ from corpusmill.commands.build_command import commands_of
 from corpusmill.commands.command import Call
 from corpusmill.commands.inspect import Inspect
 from corpusmill.console.html_report import PAGE_BEGIN, render_page
-from corpusmill.console.origin import Origin
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.console.terminal_report import print_inspection
+from corpusmill.console.terminal_report import Origin, print_inspection
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, option

@@ -2,7 +2,7 @@
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.push import Push
-from corpusmill.publishing.push import push as push_data_set
+from corpusmill.publishing import push as push_data_set
 
 
 def push(command: Push, call: Call) -> int:

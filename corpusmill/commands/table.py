@@ -1,8 +1,7 @@
 """The table of commands, and where each one is; nothing that is slow is imported for it.
 
-What an objective's command builds, read from the source of its options without running it.
-
-To import all objectives takes a second; the list of all commands is there at once.
+To import all objectives takes a second, and the list of all commands is there at once: what an
+objective's command builds is read from the source of its options, which is not run.
 """
 
 import ast

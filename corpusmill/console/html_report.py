@@ -8,12 +8,11 @@ from html import escape
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
-from corpusmill.console.origin import Origin
 from corpusmill.console.plots import FRAME, Plot, plot_corpus, plot_report
+from corpusmill.console.terminal_report import Origin
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import printable
-from corpusmill.inspection.corpus_figures import source_figures
 from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -22,7 +21,7 @@ from corpusmill.inspection.decoded_examples import (
     Segment,
     name_segments,
 )
-from corpusmill.inspection.figures import Report, SplitReport
+from corpusmill.inspection.figures import Report, SplitReport, source_figures
 
 # How every page begins, by which it is known as ours.
 PAGE_BEGIN = (

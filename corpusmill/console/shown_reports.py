@@ -14,9 +14,8 @@ from corpusmill.console.html_report import (
     summarize_corpus,
     summarize_data_set,
 )
-from corpusmill.console.origin import Origin
 from corpusmill.console.terminal import Terminal
-from corpusmill.console.terminal_report import print_corpus, print_inspection
+from corpusmill.console.terminal_report import Origin, print_corpus, print_inspection
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.errors import UserError

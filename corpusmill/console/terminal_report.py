@@ -1,16 +1,19 @@
-"""`inspect` in the terminal: the report and some examples, in colour if the terminal has any."""
+"""Reports in the terminal, of a data set or a corpus, in colour if the terminal has any.
+
+A report begins with its origin: where the data set is, when it was written, and by which commands.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corpusmill.console.origin import Origin
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import printable
-from corpusmill.inspection.corpus_figures import Figure, source_figures
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -19,8 +22,34 @@ from corpusmill.inspection.decoded_examples import (
     name_segments,
     write_plainly,
 )
-from corpusmill.inspection.figures import Report, SplitReport
+from corpusmill.inspection.figures import Figure, Report, SplitReport, source_figures
 from corpusmill.inspection.findings import Finding
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a manifest does not hold, because it belongs to a place and a run.
+
+    Attributes:
+        path: the folder of a data set; empty for a corpus.
+        seconds: when it was written, or the report was made, in seconds since 1970; None where
+            that is not known.
+        commands: those that build the data set, one for each part that was built at a time, or
+            the one that made the report; empty where they are not known.
+    """
+
+    path: str = ""
+    seconds: float | None = None
+    commands: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The path and the time, as far as they are known."""
+        parts = [self.path] if self.path else []
+        if self.seconds is not None:
+            parts.append(datetime.fromtimestamp(self.seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+        return ", ".join(parts)
+
 
 # How a prediction looks: the original in its kind's colour, after the token that replaced it.
 _STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}

@@ -62,14 +62,14 @@ def print_rows(console: Console, rows: Iterable[TracedRow]) -> None:
             f"{passes}"
         )
         for document in row.documents:
-            console.print(f"  {_describe(document)}")
+            console.print(f"  {_describe_document(document)}")
         for span in row.spans:
             console.print(f"    {_describe_span(span)}")
         if row.missing:
             console.print(f"    no text: {row.missing}")
 
 
-def _describe(document: TracedDocument) -> str:
+def _describe_document(document: TracedDocument) -> str:
     record = document.record
     length = f" + {record.length:,}" if record.length else ""
     source = f" ({document.source})" if document.source else ""
@@ -111,7 +111,7 @@ def print_documents(
     """
     limit = limit or len(documents)
     for document in documents[:limit]:
-        console.print(_describe(document))
+        console.print(_describe_document(document))
     if len(documents) > limit:
         console.print(f"... and {len(documents) - limit:,} more documents")
     console.print(f"{total:,} rows hold text of {len(documents):,} documents:")

@@ -1,8 +1,7 @@
 """Members of archives as documents: tar archives and WET files.
 
-WET files, which hold the text of web pages as Common Crawl extracts it: a page is a document.
-
-Other WARC files hold pages as they were served, whose text has to be extracted first.
+WET files hold the text of web pages as Common Crawl extracts it: a page is a document. Other WARC
+files hold pages as they were served, whose text has to be extracted first.
 """
 
 import io

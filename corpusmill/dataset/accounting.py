@@ -148,8 +148,8 @@ def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[s
         tokens = count_copied_tokens(counts) * repeats
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
     if "write.segment_tokens" in counts and "build.trimmed_tokens" in counts:
-        own = counts["write.segment_tokens"] - counts.get("build.random_tokens", 0)
-        held = own + counts["build.trimmed_tokens"]
+        segment_tokens = counts["write.segment_tokens"] - counts.get("build.random_tokens", 0)
+        held = segment_tokens + counts["build.trimmed_tokens"]
         tokens = count_copied_tokens(counts) * repeats
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
 
@@ -157,8 +157,8 @@ def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[s
 def _compare_pool(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
     """Compare the documents that may enter the pool with those that came, where known."""
     if "pool.candidates" in counts:
-        kept = counts.get("candidates.documents", 0)
-        yield "candidates of the pool", counts["pool.candidates"], "candidates kept", kept
+        candidates = counts.get("candidates.documents", 0)
+        yield "candidates of the pool", counts["pool.candidates"], "candidates kept", candidates
 
 
 def _compare_sources(
@@ -167,13 +167,13 @@ def _compare_sources(
     """Compare the counts of each source, and their sums with those of all text."""
     _, sources = split_sources(counts)
     sums = Counter[str]()
-    for source, own in sources.items():
-        sums.update(own)
-        passes = own.get("tokenize.copies", 0) * repeats
-        yield f"passes over documents of {source}", own.get("build.passes", 0), "planned", passes
-        used = own.get("tokenize.documents", 0) + own.get("filter.dropped", 0)
-        used += own.get("tokenize.empty_documents", 0)
-        yield f"documents of {source} used or dropped", used, "read", own.get("read.documents", 0)
+    for source, each in sources.items():
+        sums.update(each)
+        passes = each.get("tokenize.copies", 0) * repeats
+        yield f"passes over documents of {source}", each.get("build.passes", 0), "planned", passes
+        used = each.get("tokenize.documents", 0) + each.get("filter.dropped", 0)
+        used += each.get("tokenize.empty_documents", 0)
+        yield f"documents of {source} used or dropped", used, "read", each.get("read.documents", 0)
     for name, number in sums.items():
         yield f"{name} of all sources", number, name, counts.get(name, 0)
 
@@ -210,8 +210,8 @@ def split_sources(
     sources: dict[str, dict[str, int]] = {}
     for name, number in counts.items():
         if name.startswith(_SOURCE):
-            source, _, own = name.removeprefix(_SOURCE).partition(".")
-            sources.setdefault(source, {})[own] = number
+            source, _, count = name.removeprefix(_SOURCE).partition(".")
+            sources.setdefault(source, {})[count] = number
         else:
             common[name] = number
     return common, sources
@@ -230,18 +230,18 @@ def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, st
     if "duplicates.documents" in counts:
         yield from _compare_duplicates(counts)
     if "known.documents" in counts:
-        known = count_dropped(counts).get("in-data-set", 0)
-        yield "known documents found", counts["known.documents"], "known documents dropped", known
+        number = count_dropped(counts).get("in-data-set", 0)
+        yield "known documents found", counts["known.documents"], "known documents dropped", number
 
 
 def _compare_duplicates(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
     """Compare the documents that were hashed with those that were read again."""
     reasons = Counter(count_dropped(counts))
     filtered = reasons.total() - sum(reasons[name] for name in _AFTER_HASHING)
-    kept = counts.get("read.documents", 0) - filtered
-    hashed, found = counts["duplicates.documents"], counts.get("duplicates.found", 0)
-    yield "documents hashed", hashed, "documents read that no filter drops", kept
-    yield "duplicates found", found, "duplicates dropped", reasons["duplicate"]
+    unfiltered = counts.get("read.documents", 0) - filtered
+    hashed, duplicates = counts["duplicates.documents"], counts.get("duplicates.found", 0)
+    yield "documents hashed", hashed, "documents read that no filter drops", unfiltered
+    yield "duplicates found", duplicates, "duplicates dropped", reasons["duplicate"]
 
 
 def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:

@@ -18,11 +18,11 @@ from corpusmill.dataset.file_checks import (
     count_bytes,
     list_tasks,
 )
-from corpusmill.dataset.generations import GENERATION, current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.ownership import OwnFiles
+from corpusmill.dataset.shards import GENERATION, current_folder, refer_to
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
 
@@ -138,8 +138,8 @@ def compare_list(folder: Location) -> Listed | list[Problem]:
         if not name.startswith(_FILES_OF_THE_HUB) and not _FILES_OF_A_RUN.fullmatch(name)
     ]
     present = entries.keys() & files.keys()
-    sizes = tuple(one for name in present for one in check_size(entries[name], files[name]))
-    unread = frozenset(missing.union(one.file for one in sizes))
+    sizes = tuple(problem for name in present for problem in check_size(entries[name], files[name]))
+    unread = frozenset(missing.union(problem.file for problem in sizes))
     return Listed(folder, manifest, tuple(problems), sizes, unread)
 
 
@@ -152,8 +152,8 @@ def conclude(listed: Listed, totals: Totals) -> list[Problem]:
     """
     manifest = listed.manifest
     problems = [*listed.problems]
-    problems += sorted((*listed.sizes, *totals.differences), key=lambda one: one.file)
-    problems += (fault for _, fault in sorted(totals.faults, key=lambda one: one[0]))
+    problems += sorted((*listed.sizes, *totals.differences), key=lambda problem: problem.file)
+    problems += (fault for _, fault in sorted(totals.faults, key=lambda problem: problem[0]))
     for name, split in manifest.splits.items():
         if name not in totals.uncounted:
             problems += _check_distributions(name, split, totals.counts.get(name, {}))

@@ -1,19 +1,42 @@
-"""The manifest of a data set from which rows are removed, and the units of that work."""
+"""How a data set is edited: its manifest, its shards, and the units of that work.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+Rows are removed from a data set, and the generations of another one are added to it. Either gives a
+new manifest. A shard that loses rows is written again; all others stay as they are.
+"""
 
-from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import tokens_of
+from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_entries import (
     Counts,
     Generation,
     Provenance,
     Removal,
+    Source,
+    add_all,
     as_mapping,
     from_mapping,
     list_provenance,
+    recount,
+    removal_name,
 )
+from corpusmill.dataset.shards import open_groups, read_shard
+from corpusmill.formats import shard_names
+from corpusmill.formats.shard_formats import Group, ShardWriter, Sinks
+from corpusmill.layout.placement import SPLIT_NAMES
+from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.location import Location
 
 _KEPT_FOLDERS = ("rejects/", "provenance/")
 
@@ -44,12 +67,12 @@ def list_units(manifest: Manifest) -> list[Unit]:
     if manifest.provenance is None:
         raise ValueError("there is no provenance")
     units = list(_list_units(manifest, manifest.provenance))
-    known = {name for unit in units for name in unit.files}
+    unit_files = {name for unit in units for name in unit.files}
     first = manifest.provenance.generations[0]
     # The files that describe the data set are written anew.
-    others = (entry.file for entry in manifest.files if entry.file not in known)
-    kept = [name for name in others if name.startswith(_KEPT_FOLDERS)]
-    return [*units, *(Unit("", first, None, (name,)) for name in kept)]
+    others = (entry.file for entry in manifest.files if entry.file not in unit_files)
+    further_files = [name for name in others if name.startswith(_KEPT_FOLDERS)]
+    return [*units, *(Unit("", first, None, (name,)) for name in further_files)]
 
 
 def _list_units(manifest: Manifest, provenance: Provenance) -> Iterator[Unit]:
@@ -82,8 +105,8 @@ def remove_rows(
         for name, split in manifest.splits.items()
     }
     files = [written.get(entry.file, entry) for entry in manifest.files]
-    known = manifest.entries
-    files += [entry for name, entry in written.items() if name not in known]
+    earlier_files = manifest.entries
+    files += [entry for name, entry in written.items() if name not in earlier_files]
     removals = (*manifest.removals, removal)
     return replace(manifest, splits=splits, files=tuple(files), removals=removals)
 
@@ -94,16 +117,16 @@ def _remove_from(
     removed: Mapping[str, Mapping[int, int]],
 ) -> Split:
     shards = [written.get(shard.file, shard) for shard in split.shards]
-    kept = [shard for shard in shards if isinstance(shard, Shard)]
+    remaining = [shard for shard in shards if isinstance(shard, Shard)]
     if not removed:
-        return Split.from_shards(kept, split.distributions)
+        return Split.from_shards(remaining, split.distributions)
     # Those that cannot be counted again from the columns of a shard are not known any more.
     left = {
         name: as_mapping(_subtract(from_mapping(numbers), from_mapping(removed[name])))
         for name, numbers in split.distributions.items()
         if name in removed
     }
-    return Split.from_shards(kept, left)
+    return Split.from_shards(remaining, left)
 
 
 def _subtract(all_counts: Counts, removed: Counts) -> Counts:
@@ -111,3 +134,319 @@ def _subtract(all_counts: Counts, removed: Counts) -> Counts:
     left = all_counts.copy()
     left[: len(removed)] -= removed
     return left
+
+
+Entry = TypeVar("Entry", bound=FileEntry)
+
+_KINDS = ("provenance/spans-", "provenance/documents-")
+# Counts that exist only where something was done, and the count of all to which it was done.
+_OF_ALL = {
+    "filter.documents": "read.documents",
+    "tokenize.copies": "tokenize.documents",
+    "tokenize.copied_tokens": "tokenize.tokens",
+}
+
+
+def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
+    """Return the manifest of a data set with a generation more.
+
+    Args:
+        earlier: of the data set, with provenance.
+        added: of the new generations alone, with provenance.
+
+    Raises:
+        ValueError: one of them has no provenance, or only one has sources with names.
+    """
+    if bool(earlier.corpus.sources) != bool(added.corpus.sources):
+        raise ValueError("manifests with and without sources cannot be joined")
+    if earlier.provenance is None or added.provenance is None:
+        raise ValueError("manifests without provenance cannot be joined")
+    corpus = replace(
+        earlier.corpus,
+        bytes=earlier.corpus.bytes + added.corpus.bytes,
+        files=(*earlier.corpus.files, *added.corpus.files),
+        sources=_join_sources(earlier.corpus.sources, added.corpus.sources),
+    )
+    names = {entry.file for entry in added.files}
+    return replace(
+        earlier,
+        corpusmill_version=added.corpusmill_version,
+        corpus=corpus,
+        counts=_add_counts(earlier.counts, added.counts),
+        splits=dict(_join_splits(earlier, added)),
+        files=(*(entry for entry in earlier.files if entry.file not in names), *added.files),
+        removals=(*earlier.removals, *added.removals),
+        provenance=Provenance(
+            earlier.provenance.version,
+            (*_count_shards(earlier), *_count_shards(added)),
+            earlier.provenance.has_spans,
+        ),
+    )
+
+
+def rejects_name(tag: str) -> str:
+    """Return the name of the file of rejects of a generation, by its tag."""
+    begin, end = REJECTS.rsplit(".", maxsplit=1)
+    return f"{begin}-{tag}.{end}" if tag else REJECTS
+
+
+def follow(manifest: Manifest, earlier: Manifest) -> tuple[Manifest, dict[str, str]]:
+    """Rename the files of a data set so that its generations can follow those of another one.
+
+    Args:
+        manifest: of the data set, with provenance.
+        earlier: of the other one, with provenance.
+
+    Returns:
+        The manifest with the new names, for `join_manifests`, and {old name: new name} of the
+        shards, their companions, provenance and rejects. The files that describe a data set are
+        left out.
+
+    Raises:
+        ValueError: one of them has no provenance.
+    """
+    if earlier.provenance is None or manifest.provenance is None:
+        raise ValueError("manifests without provenance cannot be joined")
+    files_before, parts_before = len(earlier.corpus.files), len(earlier.provenance.generations)
+    generations = [
+        replace(
+            generation,
+            first_file=generation.first_file + files_before,
+            moved_by=(generation.moved_by or 0) + files_before,
+            tag=f"more{parts_before + number}",
+        )
+        for number, generation in enumerate(_count_shards(manifest))
+    ]
+    tags = {
+        old.tag: new.tag
+        for old, new in zip(manifest.provenance.generations, generations, strict=True)
+    }
+    names = dict(_rename(manifest, tags, len(earlier.removals)))
+    splits = {
+        name: replace(split, shards=tuple(_with_name(shard, names) for shard in split.shards))
+        for name, split in manifest.splits.items()
+    }
+    files = tuple(_with_name(entry, names) for entry in manifest.files if entry.file in names)
+    provenance = replace(manifest.provenance, generations=tuple(generations))
+    return replace(manifest, splits=splits, files=files, provenance=provenance), names
+
+
+def _with_name(entry: Entry, names: Mapping[str, str]) -> Entry:
+    return msgspec.structs.replace(entry, file=names[entry.file])
+
+
+def _rename(
+    manifest: Manifest, tags: Mapping[str, str], removals_before: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of each file that is part of a generation, or lists a removal.
+
+    Args:
+        manifest: of the data set.
+        tags: {old tag: new tag} of its generations.
+        removals_before: number of the removals of the data set before.
+    """
+    pattern = manifest.output.options.shard_name or shard_names.DEFAULT
+    has_source = bool(manifest.corpus.sources)
+    for unit in list_units(manifest):
+        tag = unit.generation.tag
+        for name in unit.files if unit.split else ():
+            kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
+            names = f"{kind}{{split}}" if kind else pattern
+            yield name, shard_names.retag(name, names, tag, tags[tag], has_source)
+    for old, new in tags.items():
+        yield rejects_name(old), rejects_name(new)
+    for number in range(len(manifest.removals)):
+        yield removal_name(number), removal_name(number + removals_before)
+
+
+def _count_shards(manifest: Manifest) -> Iterator[Generation]:
+    """Yield the generations of a data set, each with its number of shards."""
+    generations = manifest.provenance.generations if manifest.provenance else ()
+    if len(generations) > 1:
+        yield from generations
+        return
+    counts = {name: len(split.shards) for name, split in manifest.splits.items()}
+    yield from (replace(generation, shards=counts) for generation in generations)
+
+
+def _join_sources(earlier: Sequence[Source], added: Sequence[Source]) -> tuple[Source, ...]:
+    """Join the sources of two manifests, those with one name to one."""
+    joined = {source.name: source for source in earlier}
+    for source in added:
+        before = joined.get(source.name)
+        joined[source.name] = source if before is None else _join_source(before, source)
+    return tuple(joined[name] for name in sorted(joined))
+
+
+def _join_source(earlier: Source, added: Source) -> Source:
+    repeat, size = earlier.repeat, earlier.bytes + added.bytes
+    if added.repeat != repeat and size:
+        repeat += (added.repeat - repeat) * added.bytes / size
+    counts = _add_counts(earlier.counts, added.counts)
+    return Source(earlier.name, repeat, earlier.files + added.files, size, counts)
+
+
+def _add_counts(earlier: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
+    """Add counts, those of what was not done included: then it was done to nothing."""
+    complete = [
+        {
+            **counts,
+            **{
+                name: counts.get(of_all, 0)
+                for name, of_all in _OF_ALL.items()
+                if name not in counts and (name in earlier or name in added)
+            },
+        }
+        for counts in (earlier, added)
+    ]
+    total = Counter(complete[0])
+    total.update(complete[1])
+    return dict(sorted(total.items()))
+
+
+def _join_splits(earlier: Manifest, added: Manifest) -> Iterator[tuple[str, Split]]:
+    for name in SPLIT_NAMES:
+        splits = [manifest.splits[name] for manifest in (earlier, added) if name in manifest.splits]
+        if not splits:
+            continue
+        distributions: dict[str, Counter[int]] = {}
+        for split in splits:
+            for kind, counts in split.distributions.items():
+                distributions.setdefault(kind, Counter()).update(counts)
+        shards = [shard for split in splits for shard in split.shards]
+        ordered = {kind: dict(sorted(counts.items())) for kind, counts in distributions.items()}
+        yield name, Split.from_shards(shards, ordered)
+
+
+_BATCH_ROWS = 8192
+
+
+def rewrite_shard(
+    folder: Location,
+    manifest: Manifest,
+    shard: str,
+    kept: npt.NDArray[np.bool_],
+    sinks: Sinks,
+) -> dict[str, Counts]:
+    """Write the rows of a shard that are kept, in their order.
+
+    Where the format allows it, groups that lose nothing are copied as they stand, and only those
+    between them are decoded and encoded, in groups as a build would have written them.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        shard: file name of the shard.
+        kept: bool[rows], which rows are kept.
+        sinks: one per suffix of the format.
+
+    Returns:
+        The distributions of the rows that are not kept, as `recount` returns them.
+
+    Raises:
+        ValueError: the shard is damaged.
+        OSError: likewise.
+    """
+    options, shard_format = manifest.output.options, manifest.output.shard_format
+    removed: dict[str, Counts] = {}
+    writer = shard_format.open_writer(sinks, manifest.columns, options)
+    with open_groups(folder, manifest, shard) as groups:
+        places = _place(groups or [_AllRows(folder, manifest, shard, len(kept))], kept)
+        for is_copied, run in groupby(places, lambda place: place.is_copied(writer)):
+            if is_copied:
+                for place in run:
+                    place.group.copy_to(writer)
+                continue
+            rows = _choose(run, manifest, removed)
+            for batch in _cut(rows, manifest, shard_format.group_rows):
+                writer.write(batch)
+    writer.close()
+    return removed
+
+
+class _Place(NamedTuple):
+    """A group of a shard.
+
+    Attributes:
+        group: the rows.
+        kept: bool[rows], which of them are kept.
+    """
+
+    group: Group
+    kept: npt.NDArray[np.bool_]
+
+    def is_copied(self, writer: ShardWriter) -> bool:
+        """Whether a writer takes it as it stands."""
+        return bool(self.kept.all()) and self.group.fits(writer)
+
+
+def _place(groups: Sequence[Group], kept: npt.NDArray[np.bool_]) -> list[_Place]:
+    """Return the groups with the flags of their rows."""
+    ends = list(accumulate(group.rows for group in groups))
+    return [
+        _Place(group, kept[end - group.rows : end]) for group, end in zip(groups, ends, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _AllRows:
+    """The rows of a shard whose format has no groups that can be copied."""
+
+    folder: Location
+    manifest: Manifest
+    shard: str
+    rows: int
+
+    def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        return read_shard(self.folder, self.manifest, self.shard, batch_rows)
+
+    def fits(self, _: ShardWriter) -> bool:
+        return False
+
+    def copy_to(self, _: ShardWriter) -> None:
+        raise TypeError("the rows are not encoded in groups")
+
+
+def _choose(
+    places: Iterable[_Place],
+    manifest: Manifest,
+    removed: dict[str, Counts],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are kept, and add the distributions of the others to `removed`."""
+    for group, kept in places:
+        begin = 0
+        for batch in group.read(_BATCH_ROWS):
+            is_kept = kept[begin : begin + batch.num_rows]
+            begin += batch.num_rows
+            add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, manifest.longest))
+            yield _filter(batch, is_kept)
+
+
+def _filter(batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    if kept.all():
+        return batch
+    if any(pa.types.is_fixed_size_list(column.type) for column in batch.columns):
+        return batch.filter(pa.array(kept))
+    return ragged.take_rows(batch, np.flatnonzero(kept))
+
+
+def _cut(
+    batches: Iterator[pa.RecordBatch], manifest: Manifest, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Cut rows into the groups in which they are encoded."""
+    filled = (batch for batch in batches if batch.num_rows)
+    if not manifest.output.options.is_padded:
+        return cut_into_groups(filled, tokens_of(manifest.columns).name, rows)
+    return _cut_padded(filled, rows)
+
+
+def _cut_padded(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(part.num_rows for part in waiting) >= rows:
+            joined = pa.concat_batches(waiting)
+            yield joined.slice(0, rows)
+            waiting = [joined.slice(rows)] if joined.num_rows > rows else []
+    if waiting:
+        yield pa.concat_batches(waiting)

@@ -27,8 +27,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest_entries import CorpusEntry, Number, Provenance, Removal, SourceName
 from corpusmill.formats import shard_names
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import ShardFormat
-from corpusmill.formats.shard_formats import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS, ShardFormat, part_names
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
     SpecialTokens,

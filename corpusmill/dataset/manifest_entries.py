@@ -3,12 +3,11 @@
     provenance/spans-train-00000-of-00032.parquet        of what the rows of a shard are made
     provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
 
-`corpusmill.provenance` writes and reads them.
+`corpusmill.provenance` writes and reads these files.
 
-The distributions of a data set's rows, counted again from its columns.
-
-An objective's `measure` counts them before the examples are written; here they come from what was
-written, ragged or padded, so that the two can be compared.
+An objective's `measure` counts the distributions of rows before the examples are written. `recount`
+counts them again from the columns that were written, ragged or padded, so that the two can be
+compared.
 """
 
 import re

@@ -1,9 +1,8 @@
 """The manifest's bytes, and back: the JSON of `dataset.json`, with every entry checked.
 
-The checks of a manifest's entries beside one another; their types are checked when it is read.
-
-A data set may come from anywhere, and its readers trust its manifest: ids are places in arrays,
-types and widths are sizes in memory, names are files.
+The types of entries are checked when they are read, and then the entries beside one another. A data
+set may come from anywhere, and its readers trust its manifest: ids are places in arrays, types and
+widths are sizes in memory, names are files.
 """
 
 import hashlib

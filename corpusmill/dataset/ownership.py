@@ -20,9 +20,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusmill.dataset.generations import generation_of, is_generation
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.shards import generation_of, is_generation
 from corpusmill.errors import UserError
 from corpusmill.location import Location
 

@@ -1,5 +1,13 @@
-"""The rows of a data set, shard by shard, from any folder and in any file format."""
+"""The rows of a data set, shard by shard, from any folder and in any file format.
 
+A data set that replaces another one is first complete in a *generation*, a folder below the data
+set's own, so that it takes the other's place at one moment. `_SUCCESS` holds the SHA-256 of the
+manifest, and while the files are being replaced also the generation's name. Readers take the
+manifest with this digest, and the files beside it. What is added to a data set is moved beside its
+files before; its generation holds small files alone.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,17 +21,67 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import Hashes, hash_rows
-from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Group, Sinks
-from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.formats.shard_formats import FORMATS, Group, Sinks
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
-from corpusmill.location import Location
+from corpusmill.location import Layers, Location
 from corpusmill.objectives.objective import Objective
+
+# A regular expression of the names of generations.
+GENERATION = r"_generation-[0-9a-f]{32}"
+
+
+def is_generation(name: str) -> bool:
+    """Whether a folder has the name of a generation."""
+    return re.fullmatch(GENERATION, name) is not None
+
+
+def generation_of(seal: bytes) -> str:
+    """The name of the generation of a data set.
+
+    Args:
+        seal: the content of its `_SUCCESS`.
+
+    Example:
+        b"6b86b273ff34fce1..." gives "_generation-6b86b273ff34fce1...", with 32 digits.
+    """
+    return f"_generation-{seal[:32].decode()}"
+
+
+def refer_to(seal: bytes) -> bytes:
+    """The content of `_SUCCESS` that passes readers on to a data set's generation."""
+    return f"{seal.decode().strip()} {generation_of(seal)}\n".encode()
+
+
+def current_folder(folder: Location) -> Location:
+    """The folder that holds the current data set: the given one, or a generation below it.
+
+    On the hub, it is the folder at the current commit.
+
+    Raises:
+        UserError: the hub lacks the data set, or cannot be reached.
+    """
+    folder = folder.pin()
+    digest, _, name = (
+        (_read_if_there(folder, SUCCESS) or b"").decode(errors="replace").strip().partition(" ")
+    )
+    if not is_generation(name):
+        return folder
+    manifest = _read_if_there(folder, MANIFEST)
+    is_whole = manifest is not None and sha256(manifest).hexdigest() == digest
+    return folder if is_whole else Layers(folder / name, folder)
+
+
+def _read_if_there(folder: Location, name: str) -> bytes | None:
+    try:
+        return folder.read(name)
+    except Exception:  # each filesystem has errors of its own, which `read_manifest` explains
+        return None
+
 
 # The file that a run keeps in the folder into which it writes.
 _RUNNING = "_RUNNING"
@@ -56,7 +114,7 @@ def read_manifest(folder: Location) -> Manifest:
     Raises:
         UserError: there is no data set, it is not complete, or its manifest is damaged.
     """
-    digest, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
+    digest, content = _read_file(folder, SUCCESS), _read_file(folder, MANIFEST)
     if digest is None or content is None:
         cause, cure = _why_none(folder, digest is not None, content is not None)
         raise UserError(str(folder), cause, cure)
@@ -90,7 +148,7 @@ def damaged_file(folder: Location, name: str, cause: str) -> UserError:
     return UserError(f"{folder}/{name}", cause, cure)
 
 
-def _read(folder: Location, name: str) -> bytes | None:
+def _read_file(folder: Location, name: str) -> bytes | None:
     """The bytes of a small file; None if it does not exist."""
     try:
         return folder.read(name)
@@ -127,7 +185,7 @@ def _why_none(folder: Location, has_seal: bool, has_manifest: bool) -> tuple[str
         return "it is a file", "Give the folder that a build wrote"
     if local is not None and not local.exists():
         return "there is no such folder", "Give the folder that a build wrote"
-    if _read(folder, _RUNNING) is not None:
+    if _read_file(folder, _RUNNING) is not None:
         cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
         return cause, f"Wait until it has finished, or run it again with {option('resume', True)}"
     if has_seal or has_manifest:

@@ -5,15 +5,11 @@ header. Rows are encoded and decoded by compiled kernels, because fastavro makes
 each number. The sync marker between blocks is a digest of schema and codec, so that the same rows
 give the same bytes.
 
-Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
-
-Compiled decoding of the rows of an Avro block: numbers and arrays of numbers, field by field.
-
 An array is a sequence of blocks, each of which begins with its number of items, and ends with a
 block of 0 items. If the number is negative, the size of the block in bytes follows it. The arrays
 that are written here have one block.
 
-Source: https://avro.apache.org/docs/1.12.0/specification/#arrays-1
+Source: https://avro.apache.org/docs/1.12.0/specification/, "Object Container Files" and "Arrays".
 """
 
 import hashlib
@@ -33,11 +29,10 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
-from corpusmill.corpus.tables.numbers import write_long
-from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream
+from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream, write_long
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
 from corpusmill.layout.sorting import GROUP_TOKENS

@@ -2,14 +2,11 @@
 
     token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label
 
+A space separates the numbers of a field. Compiled loops convert between numbers and lines.
+
 Source: README and reader/pretraining.py of PaddlePaddle/ERNIE. In the text the label is 1 if the
 second segment follows the first; in the column it is 1 if that segment is from a random document.
 So each is 1 minus the other. The bytes contain neither a time nor a name.
-
-Compiled conversion between numbers and the lines of ERNIE's text.
-
-A line is `token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label`; a space
-separates the numbers of a field.
 """
 
 import gzip
@@ -27,7 +24,7 @@ from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 _SPACE, _SEMICOLON, _NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57

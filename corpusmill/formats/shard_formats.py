@@ -1,8 +1,285 @@
-"""The table of all file formats of shards, each imported when it is needed."""
+"""The file formats of shards: the abstract class of all of them, and their table.
 
-from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat
+Each format is imported when it is needed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, BinaryIO, ClassVar, Protocol
+
+import pyarrow as pa
+
+from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
+from corpusmill.errors import UserError, option
+from corpusmill.formats.output_options import Compression, OutputOptions, Padding
 from corpusmill.plugins import Plugins
+
+Columns = tuple[Column, ...]
+
+# The codecs that have levels: default and highest level.
+_LEVELS = {"zstd": (1, 22), "gzip": (6, 9), "deflate": (6, 9)}
+
+
+class Sink(Protocol):
+    """A stream that is only written to, never read or sought."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is closed; Arrow asks."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write bytes after those written before."""
+
+
+Sinks = Sequence[Sink]
+Sources = Sequence[BinaryIO]
+
+
+class ShardWriter(Protocol):
+    """Writes the rows of one shard to its sinks."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows whose schema is `corpusmill.arrays.columns.arrow_schema` of the columns."""
+
+    def close(self) -> None:
+        """Write what follows the last row; the sinks stay open."""
+
+
+class Group(Protocol):
+    """Rows of a shard that were encoded together."""
+
+    @property
+    def rows(self) -> int:
+        """Their number."""
+
+    def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read them, as `ShardFormat.read` reads all rows of the shard."""
+
+    def fits(self, writer: ShardWriter) -> bool:
+        """Whether a writer takes them as they stand."""
+
+    def copy_to(self, writer: ShardWriter) -> None:
+        """Write them as they stand, to a writer that they fit.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+
+
+class ShardFormat(ABC):
+    """A file format: examples to bytes, and back.
+
+    Attributes:
+        name: value of `--output-format`.
+        file_suffixes: of a shard's files; see `suffixes`.
+        compressions: its codecs, the default first.
+        padding: of rows, by default.
+        joined: name without suffix of each split's one file, by split, if the format has one file
+            per split. The concatenation of the shards' files must then be the split's file.
+        free_names: whether readers of the format accept names without its suffix.
+        hub: whether the hub's `load_dataset` reads the format.
+        level: default level of the codec, if it differs from the codec's own.
+        group_rows: the most rows that are written at once. Where they are encoded together, this
+            decides the file's bytes.
+        has_groups: whether `list_groups` lists groups, each of which is read without the others.
+        companion_names: names of all files that `companion_files` and `blend_files` may return.
+    """
+
+    name: ClassVar[str]
+    file_suffixes: ClassVar[tuple[str, ...]]
+    compressions: ClassVar[tuple[Compression, ...]] = ("none",)
+    padding: ClassVar[Padding] = "do_not_pad"
+    joined: ClassVar[Mapping[str, str]] = {}
+    free_names: ClassVar[bool] = False
+    hub: ClassVar[bool] = False
+    level: ClassVar[int | None] = None
+    group_rows: ClassVar[int] = 8192
+    has_groups: ClassVar[bool] = False
+    companion_names: ClassVar[tuple[str, ...]] = ()
+
+    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
+        """Return the suffixes of a shard's files; the first is that of the shard's own name."""
+        return self.file_suffixes
+
+    @abstractmethod
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
+        """Open a writer of one shard.
+
+        Args:
+            sinks: one per suffix.
+            columns: of the data set.
+            options: as `resolve` returns them.
+        """
+
+    @abstractmethod
+    def read(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a shard, in the schema of the columns.
+
+        A few bytes of a compressed file may claim any number of values. What cannot be such rows is
+        refused before it is decoded.
+
+        Args:
+            sources: seekable streams, one per suffix.
+            columns: of the data set.
+            options: as `resolve` returned them to the writer.
+            batch_rows: the most rows of a batch.
+            longest: the most tokens of a row. Shorter rows may be read though they have a few more.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+
+    def list_groups(
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        longest: int = LONGEST_ROW,
+    ) -> Sequence[Group]:
+        """List the groups of a shard's rows, in order; none where rows cannot be copied in groups.
+
+        Args:
+            sources: as `read` takes them, as long as the groups are in use.
+            columns: likewise.
+            options: likewise.
+            longest: likewise.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+        return ()
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:  # noqa: B027 - most hold all
+        """Refuse columns and options that the format does not support.
+
+        Raises:
+            UserError: it does not support them.
+        """
+
+    def explain_loading(
+        self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
+    ) -> Iterator[str]:
+        """Yield lines of Markdown that tell how to load a data set with a common library.
+
+        Args:
+            columns: of the data set.
+            options: as `resolve` returned them to the writer.
+            split: name of the first split.
+            files: names of that split's shards.
+        """
+        yield from ()
+
+    def companion_files(
+        self,
+        files: Mapping[str, Sequence[str]],
+        tokenizer_json: str,
+        objective_options: Mapping[str, Any],
+    ) -> dict[str, bytes]:
+        """Return names and contents of the files that a data set of this format needs besides.
+
+        Args:
+            files: names of the shards, by split.
+            tokenizer_json: content of the tokenizer's file.
+            objective_options: by name.
+        """
+        return {}
+
+    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+        """Return names and contents of files that tell a trainer how sources are blended.
+
+        They are written for data sets of several sources, each of which has shards of its own.
+
+        Args:
+            tokens: of each shard that has any, by split and name of the shard.
+        """
+        return {}
+
+    def resolve(self, options: OutputOptions, columns: Columns) -> OutputOptions:
+        """Replace each None among the options by the format's default.
+
+        Args:
+            options: from the user.
+            columns: of the data set.
+
+        Raises:
+            UserError: the format does not support the codec, the level, the columns or the names.
+        """
+        compression = options.compression or self.compressions[0]
+        if compression not in self.compressions:
+            raise UserError(
+                option("compression", compression),
+                f"{self.name} files cannot be compressed with this codec",
+                f"Give one of {', '.join(self.compressions)}",
+            )
+        resolved = replace(
+            options,
+            compression=compression,
+            compression_level=self._choose_level(compression, options.compression_level),
+            padding=options.padding or self.padding,
+        )
+        self._check_names(resolved)
+        if resolved.is_padded:
+            _check_padding(columns)
+        self.check(columns, resolved)
+        return resolved
+
+    def _choose_level(self, compression: Compression, level: int | None) -> int | None:
+        if compression not in _LEVELS:
+            return None
+        default, highest = _LEVELS[compression]
+        level = level or self.level or default
+        if level > highest:
+            raise UserError(
+                option("compression_level", level),
+                f"the highest level of {compression} is {highest}",
+                f"Give 1 to {highest}",
+            )
+        return level
+
+    def _check_names(self, options: OutputOptions) -> None:
+        """Refuse a pattern that the format's readers do not accept, or that bins would share."""
+        pattern, suffix = options.shard_name, self.suffixes(options)[0]
+        if pattern is None:
+            return
+        if self.joined:
+            cause = (
+                f"readers of {self.name} expect files of fixed names "
+                f"({', '.join(name + suffix for name in self.joined.values())})"
+            )
+            raise UserError(option("shard_name", pattern), cause, "Leave it out")
+        if not self.free_names and not pattern.endswith(suffix):
+            cause = f"readers of {self.name} expect names that end with {suffix}"
+            raise UserError(option("shard_name", pattern), cause, f"Append {suffix}")
+        if options.bin_size and "{split" not in pattern:
+            raise UserError(
+                option("shard_name", pattern),
+                "the shards of all length bins would have the same names",
+                f"Add {{split}}, which names the bin, too, or leave {option('bin_size')} out",
+            )
+
+
+def _check_padding(columns: Columns) -> None:
+    for column in columns:
+        if column.width == ANY_LENGTH:
+            cause = f"rows of {column.name} have no maximum length"
+        elif column.width and column.pad == NO_PAD:
+            cause = f"the tokenizer has no padding token to fill {column.name} with"
+        else:
+            continue
+        raise UserError(
+            option("padding", "max_length"), cause, "Leave it out; readers pad their batches"
+        )
 
 
 def _adapt(value: object) -> ShardFormat | None:
@@ -15,8 +292,8 @@ FORMATS: Plugins[ShardFormat] = Plugins(
     "corpusmill.output_formats",
     "output_format",
     {
-        "parquet": "corpusmill.formats.parquet.parquet_format:ParquetFormat",
-        "tfrecord": "corpusmill.formats.tfrecord.tfrecord_format:TFRecordFormat",
+        "parquet": "corpusmill.formats.parquet:ParquetFormat",
+        "tfrecord": "corpusmill.formats.tfrecord:TFRecordFormat",
         "avro": "corpusmill.formats.avro:AvroFormat",
         "megatron": "corpusmill.formats.token_files:MegatronFormat",
         "nanogpt": "corpusmill.formats.token_files:NanogptFormat",

@@ -1,9 +1,7 @@
 r"""Files of token ids without separators, as Megatron-LM and nanoGPT map them into memory.
 
-Megatron-LM's indexed data sets: all tokens in .bin, and where documents begin in .idx.
-
-Source: megatron/core/datasets/indexed_dataset.py of NVIDIA/Megatron-LM. All numbers are
-little-endian:
+An indexed data set of Megatron-LM has all tokens in .bin, and where documents begin in .idx
+(megatron/core/datasets/indexed_dataset.py of NVIDIA/Megatron-LM). All numbers are little-endian:
 
     .bin   the tokens of all sequences, without separators
     .idx   "MMIDIDX\0\0", uint64 version 1, uint8 code of the tokens' type, uint64 sequences,
@@ -13,10 +11,9 @@ little-endian:
 A row is a document, and a document is one sequence, as tools/preprocess_data.py writes it with
 --append-eod. The flag --data-path takes the file's name without its suffix.
 
-nanoGPT's token files: train.bin and val.bin, uint16 tokens without separators.
-
-Source: data/openwebtext/prepare.py of karpathy/nanoGPT, which maps the file into memory and cuts
-examples at random places. The file does not say where documents end, and a text may contain the
+nanoGPT has train.bin and val.bin, uint16 tokens without separators (data/openwebtext/prepare.py of
+karpathy/nanoGPT). It maps the file into memory and cuts examples at random places. The file does
+not say where documents end, and a text may contain the
 end-of-text token. So a companion file says it: .lengths, the number of tokens of each document,
 int32. All numbers are little-endian. The concatenation of two files of a kind is a file of that
 kind.
@@ -36,7 +33,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 # The most tokens of a batch that is read, unless a single row has more.
 _BATCH_TOKENS = 2**22

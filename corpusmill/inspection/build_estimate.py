@@ -108,11 +108,11 @@ def build_sample(
         examples: list[pa.RecordBatch] = []
         for home, batch in batches:
             if layout.split_of(home) == layout.split_of(shard):
-                for built_rows in _build(objective, batch, shard, home, pool, layout):
+                for built_rows in _build_examples(objective, batch, shard, home, pool, layout):
                     split.counts.update(objective.count(batch, built_rows))
                     examples.append(add_keys(built_rows, layout.seed))
-        _count(objective, split, examples, pool)
-        _write(objective, examples, options, split)
+        _count_examples(objective, split, examples, pool)
+        _write_examples(objective, examples, options, split)
     return built
 
 
@@ -124,7 +124,7 @@ def _to_batch(pool: Pool) -> pa.RecordBatch:
     return ragged.to_batch([pool.documents, sentences], schema)
 
 
-def _build(
+def _build_examples(
     objective: Objective,
     documents: pa.RecordBatch,
     shard: int,
@@ -137,7 +137,7 @@ def _build(
         yield objective.build(documents, Repeat(repeat, pool, splits, layout.seed))
 
 
-def _count(
+def _count_examples(
     objective: Objective, split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool
 ) -> None:
     order, tokens = np.argsort(pool.documents), tokens_of(objective.columns).name
@@ -150,7 +150,7 @@ def _count(
         split.built_bytes += examples.nbytes
 
 
-def _write(
+def _write_examples(
     objective: Objective, batches: list[pa.RecordBatch], options: OutputOptions, split: SplitBuild
 ) -> None:
     bins = cut_lengths(objective.columns, options.bin_size)

@@ -44,13 +44,15 @@ from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import CorpusEntry
-from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (
+    Figure,
     Report,
     SplitReport,
+    corpus_figures,
     figures_of,
     name_distributions,
+    name_rules,
 )
 from corpusmill.inspection.findings import Finding, find
 

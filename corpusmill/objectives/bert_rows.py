@@ -24,13 +24,12 @@ from corpusmill.objectives.columns import (
 )
 from corpusmill.objectives.examples import sentence_pairs as pairing
 from corpusmill.objectives.examples.packing import mark_pieces
-from corpusmill.objectives.examples.pair_rows import (
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
+from corpusmill.objectives.examples.sentence_pairs import (
     NUM_SPECIAL,
     assemble_pairs,
     locate_segments,
 )
-from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
-from corpusmill.objectives.examples.sentence_pairs import draw_google_pairs, draw_ordered_pairs
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, continues_of, ids_of, mark
@@ -164,20 +163,20 @@ class SentenceObjective(Objective):
         if not has_pairs(self.segments):
             return self._make_pieces(index, token_ids)
         options = self.options
-        rule = pairing.PairRule(options.max_seq_length - NUM_SPECIAL, options.short_seq_prob)
-        draws = (np.uint64(repeat.seed), repeat.number, rule)
-        is_ordered = self.segments == "sentence-order"
-        if is_ordered and self.pairs == "article":
-            pairs = draw_ordered_pairs(index, *draws)
-            return self._make_pairs((index, token_ids), pairs, (index, token_ids))
-        if (pool := repeat.pool) is None:
-            raise ValueError("these pairs need a pool of random documents")
-        sources = (index, pool.index, pool.candidates(repeat.splits))
-        if self.pairs == "google":
-            pairs = draw_google_pairs(*sources, *draws, is_ordered)
-        else:
-            pairs = pairing.draw_pairs(*sources, *draws)
-        return self._make_pairs((index, token_ids), pairs, (pool.index, pool.token_ids))
+        rule = pairing.PairRule(
+            options.max_seq_length - NUM_SPECIAL,
+            options.short_seq_prob,
+            is_google=self.pairs == "google",
+            is_ordered=self.segments == "sentence-order",
+        )
+        random, candidates = (index, token_ids), np.zeros((len(index.ids), 2), np.int64)
+        if rule.is_google or not rule.is_ordered:
+            if (pool := repeat.pool) is None:
+                raise ValueError("these pairs need a pool of random documents")
+            random, candidates = (pool.index, pool.token_ids), pool.candidates(repeat.splits)
+        seed = np.uint64(repeat.seed)
+        pairs = pairing.draw_pairs(index, random[0], candidates, seed, repeat.number, rule)
+        return self._make_pairs((index, token_ids), pairs, random)
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens cut off pairs that were too long, and sentences longer than a pair.
@@ -221,7 +220,7 @@ class SentenceObjective(Objective):
         spans = span_lists(parts, 2 * np.arange(len(pairs) + 1))
         owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
-        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.IS_RANDOM]]
+        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.LABEL]]
         if _counted_columns(self.segments, self.pairs):
             further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
         return UnmaskedRows(owners, indices, rows, offsets, further, spans)

@@ -13,16 +13,11 @@ article's figure, the program writes no last sentinel before the end of the targ
 A prefix language model (`random_prefix_noise_mask`) is given the beginning of a row, of random
 length, and its targets are the rest; both are without sentinels.
 
-How much of a row becomes noise, and how many tokens a row needs to fill its input.
+How much of a row becomes noise, and how many tokens fill its input, is as in `random_spans_helper`.
 
-Source: Raffel et al. 2020 (T5), section 3.1.4, and the program that they published
-(`random_spans_noise_mask`, `random_prefix_noise_mask` and `random_spans_helper` in
-t5/data/preprocessors.py).
-
-The mixtures of denoisers that rows are drawn from.
-
-Source: Tay et al. 2022, "UL2: Unifying Language Learning Paradigms", section 3.1.2 and table 1, and
-the program in the article's appendix. UL2 mixes seven denoisers, of which all take part equally:
+Rows may be drawn from a mixture of denoisers. UL2 (Tay et al. 2022, "UL2: Unifying Language
+Learning Paradigms", section 3.1.2 and table 1, and the program in the article's appendix) mixes
+seven of them, of which all take part equally:
 
     R   spans of 3 or 8 tokens, 15 %           regular, as T5
     S   one span at the end, 25 % on average   sequential, a prefix language model

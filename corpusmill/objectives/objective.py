@@ -21,7 +21,7 @@ from corpusmill.arrays.columns import (
     pad_rows,
     tokens_of,
 )
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, fill_token_types
+from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL, fill_token_types
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.text_cuts import TextCuts

@@ -33,7 +33,7 @@ class ObjectiveOptions(ABC):
         summary: what its command builds, for the help of the command line.
         presets: sets of options by name.
         collator: what makes its models' arguments of rows, "package.module:function"
-            (`corpusmill.reading.collate.padding.MakeCollator`); readers import it.
+            (`corpusmill.reading.collate.collators.MakeCollator`); readers import it.
     """
 
     summary: ClassVar[str]

@@ -35,8 +35,8 @@ _TYPES = {
 SCHEMA = pa.schema(
     [pa.field(name, pa.from_numpy_dtype(kind), nullable=False) for name, kind in _TYPES.items()]
 )
-# A row is looked up in two milliseconds: smaller groups take more bytes for the documents in each.
-GROUP_LINES = 2**16
+# A row is looked up in four milliseconds: smaller groups take more bytes for the documents in each.
+GROUP_LINES = 2**17
 _NUMBERS = 3
 # Where a document has so many lines of a group, a list of them takes less than their differences.
 _LINES_A_DOCUMENT = 3

@@ -19,8 +19,8 @@ from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.location import Location, locate, refuse_special
 from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
-from corpusmill.reading.cache.room import Leftovers
 from corpusmill.reading.cache.shard_cache import (
+    Leftovers,
     ShardCache,
     Stored,
     default_cache_folder,

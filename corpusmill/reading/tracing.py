@@ -73,10 +73,10 @@ def stored_rows(samples: Samples, numbers: Integers) -> list[list[StoredRow]]:
 
 def _rows_of_joined(samples: JoinedSamples, numbers: Integers) -> list[list[StoredRow]]:
     starts = np.cumsum([0, *map(len, samples.sources)])
-    found: dict[int, list[StoredRow]] = {}
-    for source, own, places in group(numbers, starts):
-        found |= zip(places.tolist(), stored_rows(samples.sources[source], own), strict=True)
-    return [found[place] for place in range(len(numbers))]
+    rows: dict[int, list[StoredRow]] = {}
+    for source, inner, places in group(numbers, starts):
+        rows |= zip(places.tolist(), stored_rows(samples.sources[source], inner), strict=True)
+    return [rows[place] for place in range(len(numbers))]
 
 
 def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[StoredRow]]:
@@ -85,7 +85,7 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
     firsts = np.cumsum([0, *data_set.shard_sizes], dtype=np.int64)
     begins = samples.find_begins(numbers)
     stops = begins + samples.context_len + 1
-    found: list[list[StoredRow]] = [[] for _ in numbers]
+    rows_of_windows: list[list[StoredRow]] = [[] for _ in numbers]
     for shard in _list_shards(starts, begins, stops):
         rows = np.arange(firsts[shard], firsts[shard + 1])
         ends = starts[shard] + np.cumsum([0, *data_set.lengths(rows)], dtype=np.int64)
@@ -93,8 +93,8 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
         for window in np.flatnonzero((begins < ends[-1]) & (stops > ends[0])).tolist():
             begin, stop = max(begins[window], ends[0]), min(stops[window], ends[-1])
             for row, first, tokens in _cut(ends, int(begin), int(stop)):
-                found[window].append(StoredRow(data_set, first_row + row, first, tokens))
-    return found
+                rows_of_windows[window].append(StoredRow(data_set, first_row + row, first, tokens))
+    return rows_of_windows
 
 
 def _list_shards(starts: Integers, begins: Integers, stops: Integers) -> list[int]:
@@ -257,11 +257,11 @@ class Run:
         size = len(self.order)
         if isinstance(self.order, Order):
             return np.sort(epoch * size + self.order.find(samples, epoch))
-        found = []
+        parts = []
         for begin in range(epoch * size, (epoch + 1) * size, _BLOCK):
             numbers = np.arange(begin, min(begin + _BLOCK, (epoch + 1) * size))
-            found.append(numbers[np.isin(self.order.locate(numbers), samples)])
-        return np.concatenate(found)
+            parts.append(numbers[np.isin(self.order.locate(numbers), samples)])
+        return np.concatenate(parts)
 
     def _pools(self, epoch: int) -> Iterator[Pool]:
         size = len(self.order)

@@ -2,7 +2,6 @@
 
 - `options`: the options of a dataclass one by one, with their types, defaults and texts.
 - `words`: what the words of a command line give.
-- `values`: the value of an option from an object of a file or a program.
 - `files`: what a file of YAML or TOML gives.
-- `filling`: from values by name to the dataclass.
+- `filling`: the value of an option from an object, and from values by name to the dataclass.
 """

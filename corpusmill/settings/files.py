@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from corpusmill.errors import Mention, UserError, as_flag, first_line
+from corpusmill.settings.filling import read_value
 from corpusmill.settings.options import Option
-from corpusmill.settings.values import read_value
 from corpusmill.settings.words import refuse_unknown
 
 # The key of the options that follow after -- on the command line.

@@ -1,11 +1,57 @@
-"""From values by name to the dataclass that declares the options."""
+"""From values by name, of a file or a program, to the dataclass that declares the options."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, TypeVar, get_type_hints, is_typeddict
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+
+import msgspec
 
 from corpusmill.errors import UserError
-from corpusmill.settings.options import groups_of, options_of
+from corpusmill.settings.options import Option, groups_of, options_of
+
+
+def read_value(declared: Option, value: Any) -> Any:
+    """Return the value of an option that an object gives: paths as strings, lists as tuples.
+
+    Args:
+        declared: the option.
+        value: as a file or a program has it. A single value stands for a list of one, a mapping for
+            a list of NAME=VALUE.
+
+    Raises:
+        UserError: it is empty, or not of its type.
+    """
+    plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    plain = os.fspath(plain) if isinstance(plain, os.PathLike) else plain
+    if plain == "None" and NoneType in declared.kinds:  # TOML has no null
+        plain = None
+    if declared.is_list and plain is not None:
+        plain = tuple(_list_values(plain))
+    if plain == "" or (isinstance(plain, tuple) and "" in plain):
+        cause = "its value is empty"
+        raise UserError(declared.mention(value), cause, "Give a value, or leave it out")
+    hint = get_args(declared.hint)[0] if get_origin(declared.hint) is Annotated else declared.hint
+    try:
+        return msgspec.convert(plain, hint)
+    except msgspec.ValidationError:
+        raise declared.refuse(value) from None
+    except TypeError:  # a type that only the package of an objective knows
+        return value
+
+
+def _list_values(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for name, given in value.items():
+            yield from (
+                f"{name}={each}" for each in (given if isinstance(given, list) else [given])
+            )
+        return
+    listed = value.tolist() if hasattr(value, "tolist") else value
+    for each in listed if isinstance(listed, list | tuple) else (listed,):
+        yield os.fspath(each) if isinstance(each, os.PathLike) else each
+
 
 Options = TypeVar("Options")
 
@@ -24,15 +70,15 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
         UserError: an option is missing, or a value is not valid.
     """
     whole = {
-        one.name
+        declared.name
         for name, group in groups_of(kind).items()
         if _whole(group, values.get(name)) is not None
-        for one in options_of(group)
+        for declared in options_of(group)
     }
     missing = [
-        one.mention()
-        for one in options_of(kind)
-        if one.is_required and one.name not in whole | values.keys()
+        declared.mention()
+        for declared in options_of(kind)
+        if declared.is_required and declared.name not in whole | values.keys()
     ]
     if missing:
         are, them = ("it is", "it") if len(missing) == 1 else ("they are", "them")
@@ -64,5 +110,5 @@ def _fill_group(kind: Any, whole: Any, values: Mapping[str, Any]) -> Any:
     if is_typeddict(kind):
         return {**whole, **_fill(kind, values)}
     return replace(
-        whole, **{one.name: values[one.name] for one in fields(kind) if one.name in values}
+        whole, **{field.name: values[field.name] for field in fields(kind) if field.name in values}
     )

@@ -1,9 +1,8 @@
 """What authors of objectives and formats test theirs with."""
 
-from corpusmill.testing.datasets import SmallBuild, write_dataset
+from corpusmill.testing.datasets import SmallBuild, small_text, small_tokenizer, write_dataset
 from corpusmill.testing.formats import check_input_format, check_output_format
 from corpusmill.testing.objectives import check_objective
-from corpusmill.testing.samples import small_text, small_tokenizer
 
 __all__ = [
     "SmallBuild",

@@ -1,8 +1,12 @@
-"""Small data sets in a plain loop: what the job builds, without Beam, for tests of few seconds."""
+"""A small corpus, a tokenizer for it, and small data sets, for tests of few seconds without files.
+
+The data sets are what the job builds, made in a plain loop without Beam.
+"""
 
 import io
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -11,6 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import Whitespace
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject
@@ -40,8 +48,110 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
+from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile, marked_dtype
+
+_WORDS = [
+    "the",
+    "a",
+    "of",
+    "and",
+    "to",
+    "in",
+    "was",
+    "is",
+    "for",
+    "on",
+    "with",
+    "as",
+    "by",
+    "at",
+    "from",
+    "that",
+    "his",
+    "her",
+    "had",
+    "were",
+    "be",
+    "which",
+    "this",
+    "an",
+    "or",
+    "river",
+    "town",
+    "keeper",
+    "lamp",
+    "storm",
+    "harbour",
+    "winter",
+    "letter",
+    "captain",
+    "island",
+    "bread",
+    "window",
+    "garden",
+    "road",
+    "walked",
+    "carried",
+    "remembered",
+    "opened",
+    "answered",
+    "lighted",
+    "waited",
+    "counted",
+    "crossed",
+    "mended",
+]
+# As in a language, a few words are frequent.
+_SHARES = 1 / np.arange(1, len(_WORDS) + 1) / np.sum(1 / np.arange(1, len(_WORDS) + 1))
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>")
+# Words that the vocabulary spells in two tokens.
+_CUT = {word: (word[:4], f"##{word[4:]}") for word in _WORDS if len(word) > 6}
+
+
+def small_text(documents: int = 60, seed: int = 0) -> bytes:
+    r"""Return a corpus of random words, which every rule of documents and sentences can read.
+
+    Args:
+        documents: how many there are: a title of the first level, then one to twelve lines.
+        seed: of the words.
+
+    Example:
+        b" = river = \n\nthe lamp was waited .\nkeeper of winter .\n\n = town = ...".
+    """
+    generator = np.random.default_rng(seed)
+    return "".join(_write_document(number, generator) for number in range(documents)).encode()
+
+
+def _write_document(number: int, generator: np.random.Generator) -> str:
+    lengths = generator.integers(2, 20, generator.integers(1, 13))
+    lines = [" ".join([*generator.choice(_WORDS, length, p=_SHARES), "."]) for length in lengths]
+    return "\n".join([f" = {_WORDS[number % len(_WORDS)]} = ", "", *lines, "", ""])
+
+
+def small_tokenizer(*special_tokens: str) -> TokenizerFile:
+    """Return a WordPiece tokenizer for `small_text`, with BERT's special tokens and GPT's.
+
+    Args:
+        special_tokens: further special tokens, such as "<|fim_prefix|>".
+    """
+    special = [*_SPECIAL_TOKENS, *special_tokens]
+    vocabulary = {piece: number for number, piece in enumerate([*special, *_pieces()])}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=_SPECIAL_TOKENS[1]))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.decoder = WordPieceDecoder()
+    tokenizer.add_special_tokens(special)
+    content = json.dumps(json.loads(tokenizer.to_str())).encode()
+    return read_tokenizer(TOKENIZER_JSON, {TOKENIZER_JSON: content}.get)
+
+
+def _pieces() -> Iterator[str]:
+    pieces = dict.fromkeys([".", "="])
+    for word in _WORDS:
+        pieces |= dict.fromkeys(_CUT.get(word, (word,)))
+    yield from pieces
+
 
 # Several groups of rows for each shard, as large shards have.
 _GROUP_ROWS = 200

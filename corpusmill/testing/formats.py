@@ -17,15 +17,13 @@ from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import Columns, resolve
 from corpusmill.layout.sorting import sort_rows
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
-from corpusmill.testing.datasets import SmallBuild, keyed_rows, write_dataset
-from corpusmill.testing.samples import small_text
+from corpusmill.testing.datasets import SmallBuild, keyed_rows, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 _MANY = 10**9
@@ -56,23 +54,23 @@ def check_input_format(
     for suffix in known.suffixes:
         assert guess_format(f"a{suffix}") == name, f"files that end with {suffix} have another"
     rules = replace(options or DocumentOptions(), input_format=name).or_else("wikitext", "line")
-    whole = _read(content, FileRange("a", 0, rules))
+    whole = _read_batches(content, FileRange("a", 0, rules))
     assert sum(batch.documents.num_rows for batch in whole) >= documents, "documents are missing"
     for size in (1, 100):
-        again = _read(content, FileRange("a", 0, rules, batch_bytes=size))
+        again = _read_batches(content, FileRange("a", 0, rules, batch_bytes=size))
         assert _rows(again) == _rows(whole), "other documents where batches are small"
     if known.in_ranges:
         middle = len(content) // 3
         parts = [
-            *_read(content, FileRange("a", 0, rules, 0, middle)),
-            *_read(content, FileRange("a", 0, rules, middle, len(content))),
+            *_read_batches(content, FileRange("a", 0, rules, 0, middle)),
+            *_read_batches(content, FileRange("a", 0, rules, middle, len(content))),
         ]
         assert _rows(parts) == _rows(whole), "other documents where the file is read in two ranges"
     for damaged in (content[: len(content) // 2], content + b"\xff", b""):
-        _read(damaged, FileRange("a", 0, rules))
+        _read_batches(damaged, FileRange("a", 0, rules))
 
 
-def _read(content: bytes, part: FileRange) -> list[DocumentBatch]:
+def _read_batches(content: bytes, part: FileRange) -> list[DocumentBatch]:
     """Read a range, and check what it counts."""
     batches = list(read_corpus(io.BytesIO(content), part))
     assert batches, "it yields no batch"
@@ -132,7 +130,7 @@ def _check_shards(build: SmallBuild) -> None:
     columns, options = objective.columns, resolve(build.output, objective.columns)
     built = pa.concat_batches(objective.pack(sort_rows(keyed_rows(build), _MANY)))
     rows = objective.finish(built, options.is_padded)
-    files = _write([rows], columns, options)
+    files = _write_shard([rows], columns, options)
     pieces = [rows.slice(place, 3) for place in range(0, rows.num_rows, 3)]
     for size in (1, 7, rows.num_rows):
         read = list(_read_back(files, columns, options, size))
@@ -140,12 +138,12 @@ def _check_shards(build: SmallBuild) -> None:
         assert pa.Table.from_batches(read, rows.schema) == pa.Table.from_batches([rows]), (
             "the rows that are read are not those that were written"
         )
-    assert _write([rows], columns, options) == files, "the bytes differ from time to time"
+    assert _write_shard([rows], columns, options) == files, "the bytes differ from time to time"
     parts = pa.Table.from_batches(
-        _read_back(_write(pieces, columns, options), columns, options, 10), rows.schema
+        _read_back(_write_shard(pieces, columns, options), columns, options, 10), rows.schema
     )
     assert parts == pa.Table.from_batches([rows]), "rows that arrive in pieces are not read back"
-    assert not list(_read_back(_write([], columns, options), columns, options, 10)), (
+    assert not list(_read_back(_write_shard([], columns, options), columns, options, 10)), (
         "an empty shard has rows"
     )
     _check_cut(files, rows, columns, options)
@@ -167,7 +165,9 @@ def _check_cut(
         assert read == whole, "a file that was cut off has other rows than were written"
 
 
-def _write(batches: list[pa.RecordBatch], columns: Columns, options: OutputOptions) -> list[bytes]:
+def _write_shard(
+    batches: list[pa.RecordBatch], columns: Columns, options: OutputOptions
+) -> list[bytes]:
     shard_format = OUTPUT_FORMATS[options.output_format]
     sinks = [io.BytesIO() for _ in shard_format.suffixes(options)]
     writer = shard_format.open_writer(sinks, columns, options)

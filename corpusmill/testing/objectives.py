@@ -38,11 +38,9 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.cache.unpacking import check_rows, unpack_batch
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.rows import Lists
-from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
-from corpusmill.testing.samples import small_text
+from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, ids_of
 
 
@@ -172,10 +170,12 @@ def _check_building(objective: Objective, build: SmallBuild) -> None:
     """Rows depend on their own document alone, not on the others of a batch."""
     documents = build.tokenize().documents
     for number in range(min(objective.repeats, 2)):
-        whole = _by_identity(_build(objective, documents, number, build.seed, documents.num_rows))
+        whole = _by_identity(
+            _build_rows(objective, documents, number, build.seed, documents.num_rows)
+        )
         assert len(whole), "it builds no rows"
         for size in (1, 7):
-            parts = _by_identity(_build(objective, documents, number, build.seed, size))
+            parts = _by_identity(_build_rows(objective, documents, number, build.seed, size))
             assert parts.keys() == whole.keys(), "other rows for other batches of documents"
             for identity, row in whole.items():
                 assert parts[identity] == row, f"the row {identity} differs in another batch"
@@ -183,7 +183,7 @@ def _check_building(objective: Objective, build: SmallBuild) -> None:
     assert list(next(iter(whole.values()))) == names, "it does not build its built_columns"
 
 
-def _build(
+def _build_rows(
     objective: Objective, documents: pa.RecordBatch, number: int, seed: int, size: int
 ) -> Iterator[pa.RecordBatch]:
     pool = pool_of(documents, np.zeros(documents.num_rows, np.uint8))

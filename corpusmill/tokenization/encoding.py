@@ -63,7 +63,7 @@ def drop_empty(
     Returns:
         sentence_offsets: int64[remaining sentences + 1].
         document_offsets: int64[remaining documents + 1].
-        kept: bool[documents].
+        is_kept: bool[documents].
 
     Example:
         sentence_offsets [0, 2, 2, 3], document_offsets [0, 1, 2, 3] give [0, 2, 3], [0, 1, 2] and
@@ -71,7 +71,7 @@ def drop_empty(
     """
     sentences = np.empty(len(sentence_offsets), np.int64)
     documents = np.empty(len(document_offsets), np.int64)
-    kept = np.zeros(len(document_offsets) - 1, np.bool_)
+    is_kept = np.zeros(len(document_offsets) - 1, np.bool_)
     sentences[0] = sentence_offsets[document_offsets[0]]
     documents[0] = 0
     num_sentences = num_documents = 0
@@ -82,10 +82,10 @@ def drop_empty(
                 num_sentences += 1
                 sentences[num_sentences] = sentence_offsets[sentence + 1]
         if num_sentences > before:
-            kept[document] = True
+            is_kept[document] = True
             num_documents += 1
             documents[num_documents] = num_sentences
-    return sentences[: num_sentences + 1], documents[: num_documents + 1], kept
+    return sentences[: num_sentences + 1], documents[: num_documents + 1], is_kept
 
 
 def drop_empty_texts(
@@ -104,11 +104,11 @@ def drop_empty_texts(
         piece_offsets [0, 2, 2, 2], document_offsets [0, 2, 3] give [0, 2, 2], [0, 2] and
         [True, False].
     """
-    kept = np.diff(piece_offsets[document_offsets]) > 0
+    is_kept = np.diff(piece_offsets[document_offsets]) > 0
     pieces = np.diff(document_offsets)
-    lengths = np.diff(piece_offsets)[np.repeat(kept, pieces)]
-    offsets = (np.concatenate([[0], np.cumsum(counts)]) for counts in (lengths, pieces[kept]))
-    return next(offsets), next(offsets), kept
+    lengths = np.diff(piece_offsets)[np.repeat(is_kept, pieces)]
+    offsets = (np.concatenate([[0], np.cumsum(counts)]) for counts in (lengths, pieces[is_kept]))
+    return next(offsets), next(offsets), is_kept
 
 
 def encode_documents(
@@ -146,12 +146,12 @@ def encode_documents(
         text_offsets, document_offsets = cuts(ids, text, text_offsets)
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)
     drop = drop_empty_texts if cuts else drop_empty
-    sentence_offsets, kept_offsets, kept = drop(token_offsets, document_offsets)
+    sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
-    encoded = ragged.to_batch([ids[kept], sentences], tokenized_schema(token_ids.dtype.name))
+    encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
     if facts:
-        encoded = _add_facts(encoded, documents, kept, keep_fields)
-    empty_documents = int(np.count_nonzero(~kept))
+        encoded = _add_facts(encoded, documents, is_kept, keep_fields)
+    empty_documents = int(np.count_nonzero(~is_kept))
     empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
     return EncodedDocuments(
         documents=encoded,

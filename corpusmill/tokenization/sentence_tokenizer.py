@@ -22,8 +22,13 @@ from corpusmill.tokenization.gigatoken_engine import (
 )
 from corpusmill.tokenization.tokenizer_file import ids_of, mark
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
-from corpusmill.tokenization.words.phrases import join_marks
-from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode, load_words
+from corpusmill.tokenization.words.words import (
+    FindJoins,
+    WordRule,
+    cut_unicode,
+    join_marks,
+    load_words,
+)
 
 _LIBRARY = "the tokenizers library"
 # Characters of a text in a message.

@@ -2,11 +2,9 @@
 
 Only types live here, so that code that names them need not load the tokenizers library.
 
-Token ids marked by whether they continue a word.
-
-Between tokenizing and building, the boundaries of words (`corpusmill.tokenization.words.words`)
-travel in the ids themselves, as 2 * id + continues, so that all stages in between handle one list
-of integers, with boundaries as without.
+Token ids may be marked by whether they continue a word. Between tokenizing and building, the
+boundaries of words (`corpusmill.tokenization.words.words`) travel in the ids themselves, as 2 * id
++ continues, so that all stages in between handle one list of integers, with boundaries as without.
 """
 
 import json

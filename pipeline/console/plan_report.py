@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from corpusmill.console.terminal_report import count_things, print_figures, print_line
-from corpusmill.inspection.corpus_figures import Figure
+from corpusmill.inspection.figures import Figure
 
 _PREFIXES = "kMGTP"
 

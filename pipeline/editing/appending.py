@@ -17,8 +17,7 @@ from corpusmill.provenance.documents_table import Ids
 from corpusmill.provenance.store import OriginStore
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.run_folder import RunFolder
-from pipeline.recipe.header import describe
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe_data_set
 from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
@@ -79,9 +78,11 @@ class Appended:
             )
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         first, tag = len(self.manifest.corpus.files), f"more{len(generations)}"
-        sources = [replace(one, first_file=first + one.first_file) for one in recipe.sources]
+        sources = [
+            replace(source, first_file=first + source.first_file) for source in recipe.sources
+        ]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
-        if changes := compare(self.manifest, describe(recipe)):
+        if changes := compare(self.manifest, describe_data_set(recipe)):
             cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
@@ -118,8 +119,8 @@ class Appended:
         generations = self.manifest.provenance.generations if self.manifest.provenance else ()
         if self._is_resumed or len(generations) < 2:
             return False
-        own = self.manifest.corpus.files[generations[-1].first_file :]
-        last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=own))
+        files = self.manifest.corpus.files[generations[-1].first_file :]
+        last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=files))
         if [*compare_files(last, recipe.files, self._place.written_at(SUCCESS))]:
             return False
         repeats = [source.repeat for source in generations[-1].layout.sources]
@@ -249,17 +250,17 @@ def find_known(opened: Sequence[Opened]) -> list[Ids]:
     ]
 
 
-def refuse_known(opened: Sequence[Opened], found: Sequence[Ids]) -> None:
+def refuse_known(opened: Sequence[Opened], known_documents: Sequence[Ids]) -> None:
     """Refuse data sets that hold the same text.
 
     Args:
         opened: the data sets.
-        found: what `find_known` has found.
+        known_documents: what `find_known` has found.
 
     Raises:
         UserError: they do.
     """
-    for (name, _, _), documents in zip(opened, found, strict=True):
+    for (name, _, _), documents in zip(opened, known_documents, strict=True):
         if len(documents):
             cause = f"the text of {len(documents):,} of its documents is in an earlier data set"
             cure = (

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.editing import list_units
+from corpusmill.dataset.editing import follow, join_manifests, list_units
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.joining import follow, join_manifests
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.location import Location
@@ -18,7 +17,7 @@ from corpusmill.provenance.documents_table import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
 from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork
-from transforms.editing.edit import EditDecision, Edited, EditPlan, StoredSelection
+from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
 from transforms.elements import WrittenFile
 from transforms.shuffle import trees
 from transforms.storage.checksums import StoredFile
@@ -94,26 +93,24 @@ class Part(NamedTuple):
     left_out: Ids
 
 
-def plan_removal(source: Source, folder: str) -> Edit:
-    """Return what removes the chosen documents from a data set.
+def plan_choice(source: Source, folder: str, keeps: bool, stale: Sequence[str] = ()) -> Edit:
+    """Return what removes the chosen documents from a data set, or makes one of them alone.
 
     Args:
         source: the data set.
         folder: of the run.
-    """
-    listed = _store_list(source.choice.table, folder)
-    return _plan(source, folder, source.choice.reason, listed)
-
-
-def plan_subset(source: Source, folder: str, stale: Sequence[str]) -> Edit:
-    """Return what makes a data set of the chosen documents.
-
-    Args:
-        source: the data set.
-        folder: of the run.
+        keeps: whether they are kept and all others left out; otherwise they are removed.
         stale: names of the files of an earlier data set, which is replaced.
     """
-    return _plan(source, folder, f"NOT ({source.choice.reason})", stale=stale)
+    manifest, choice = source.manifest, source.choice
+    reason = f"NOT ({choice.reason})" if keeps else choice.reason
+    listed = None if keeps else _store_list(choice.table, folder)
+    part = Part(source.folder, manifest, choice.ids)
+    files = [unit.files for unit in list_units(manifest)]
+    edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)
+    tokenizer = _store_tokenizer(source.folder, manifest, folder)
+    plan = EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale)
+    return Edit([edited], plan, _sum_bytes(manifest))
 
 
 def plan_merge(parts: Sequence[Part], folder: str, stale: Sequence[str]) -> Edit:
@@ -145,22 +142,6 @@ def plan_merge(parts: Sequence[Part], folder: str, stale: Sequence[str]) -> Edit
         stale=stale,
     )
     return Edit(edited, plan, sum(_sum_bytes(part.manifest) for part in parts))
-
-
-def _plan(
-    source: Source,
-    folder: str,
-    reason: str,
-    listed: WrittenFile | None = None,
-    stale: Sequence[str] = (),
-) -> Edit:
-    manifest, keeps = source.manifest, listed is None
-    part = Part(source.folder, manifest, source.choice.ids)
-    files = [unit.files for unit in list_units(manifest)]
-    edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)
-    tokenizer = _store_tokenizer(source.folder, manifest, folder)
-    plan = EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale)
-    return Edit([edited], plan, _sum_bytes(manifest))
 
 
 def _store_source(part: Part, number: int, units: int, folder: str, keeps: bool = False) -> Edited:

@@ -11,9 +11,8 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
-from pipeline.recipe.header import describe
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.recipe import Recipe, describe_data_set
 
 # What a manifest has beside the description of its data set.
 _RESULTS = ("counts", "splits", "files")
@@ -110,7 +109,9 @@ def compare_files(
 def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     """Describe where a data set was not made as a recipe would make it, its input aside."""
     # Comparisons are with what JSON makes of the entries.
-    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, describe(recipe)))
+    earlier, now = (
+        json.loads(json.dumps(to_json(each))) for each in (manifest, describe_data_set(recipe))
+    )
     for each in (earlier, now):
         for name in _RESULTS:
             del each[name]

@@ -17,9 +17,15 @@ from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.output import new_claim, refuse_alive
 from pipeline.folders.run_folder import describe_finished
 from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
-from transforms.recovery.claim import CLAIM, FAILED, end_claim, read_claim, take_claim
-from transforms.recovery.journal import count_finished
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import (
+    CLAIM,
+    FAILED,
+    Workplace,
+    count_finished,
+    end_claim,
+    read_claim,
+    take_claim,
+)
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import psutil
 
-from corpusmill.dataset.generations import is_generation
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.ownership import MARK, OwnFiles, OwnFolder
+from corpusmill.dataset.shards import is_generation
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
 from pipeline.folders.temporary_folder import (
@@ -24,9 +24,16 @@ from pipeline.folders.temporary_folder import (
     is_folder_of_run,
     name_of_folder,
 )
-from transforms.recovery.claim import CLAIM, COMMITTED, Claim, is_copy, is_torn, read_claim
-from transforms.recovery.journal import count_finished
-from transforms.recovery.workplace import last_sign
+from transforms.recovery import (
+    CLAIM,
+    COMMITTED,
+    Claim,
+    count_finished,
+    is_copy,
+    is_torn,
+    last_sign,
+    read_claim,
+)
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import last_written
 

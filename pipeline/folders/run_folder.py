@@ -33,17 +33,17 @@ from pipeline.folders.output import (
 from pipeline.folders.temporary_folder import folder_of_run, make_temporary_folder, new_folder
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
-from transforms.recovery.claim import (
+from transforms.recovery import (
     COMMITTED,
     Claim,
+    Workplace,
     check_claim,
+    count_finished,
     drop_claim,
     read_claim,
     return_claim,
     take_claim,
 )
-from transforms.recovery.journal import count_finished
-from transforms.recovery.workplace import Workplace
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate, write_file

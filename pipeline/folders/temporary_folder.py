@@ -8,7 +8,7 @@ from uuid import uuid4
 from corpusmill.dataset.ownership import OwnFolder, read_mark
 from corpusmill.errors import UserError, option
 from corpusmill.location import TEMPORARY, Location
-from transforms.recovery.claim import Claim
+from transforms.recovery import Claim
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate
 

@@ -26,7 +26,7 @@ from pipeline.recipe.inputs import sum_costs
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
-from transforms.recovery.journal import count_finished
+from transforms.recovery import count_finished
 from transforms.storage.files import locate
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from corpusmill.commands.command import Call
 from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
-from corpusmill.console.origin import Origin
-from corpusmill.console.terminal_report import print_corpus
+from corpusmill.console.terminal_report import Origin, print_corpus
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import (

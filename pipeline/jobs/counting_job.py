@@ -22,7 +22,7 @@ from transforms.corpus.count_words import (
 )
 from transforms.corpus.plan import Plan, PlanTasks, write_plan
 from transforms.elements import FILE_BYTES, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult, has_collected
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.file_systems import join_path
@@ -52,7 +52,7 @@ class CountingJob:
 
 
 def plan_counting(
-    corpus: SampledCorpus, model: str, options: TrainingOptions, engine: Engine, temp_folder: str
+    corpus: SampledCorpus, options: TrainingOptions, engine: Engine, temp_folder: str
 ) -> CountingJob:
     """Plan how the words of a corpus are counted, and write the plan where workers find it.
 
@@ -60,8 +60,7 @@ def plan_counting(
 
     Args:
         corpus: the corpus.
-        model: the model that is trained.
-        options: its options.
+        options: of the model that is trained.
         engine: where the job runs.
         temp_folder: the folder of temporary files.
     """
@@ -75,7 +74,6 @@ def plan_counting(
     path = join_path(temp_folder, "plan.jsonl")
     plan = write_plan(path, tasks, [file.path for file in files])
     counting = Counting(
-        model,
         options,
         corpus.documents,
         Workplace(temp_folder),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corpusmill.commands.command import Call
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
@@ -17,6 +18,7 @@ from pipeline.commands.subset import Subset
 from pipeline.console.progress import Work
 from pipeline.editing.appending import Opened, check_mergeable, find_known, refuse_known
 from pipeline.editing.edits import (
+    Choice,
     check_editable,
     choose_documents,
     describe_choice,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from pipeline.editing.edit_files import Edit
-    from transforms.editing.edit import EditDecision
+    from transforms.editing import EditDecision
 
 # Returns what is edited, from the folder of the run.
 Plan = Callable[[str], "Edit"]
@@ -56,6 +58,11 @@ class Target:
     def output(self) -> Location:
         """The folder."""
         return self.standing.output
+
+    @property
+    def stale(self) -> Sequence[str]:
+        """Names of the files of an earlier data set, which is replaced."""
+        return () if self.intent.changes else list_stale(self.standing)
 
 
 def drop(command: Drop, call: Call) -> int:
@@ -92,13 +99,7 @@ def run_drop(command: Drop, call: Call) -> bool:
         return True
     target = Target(standing, intent, f"drop {output}")
 
-    def plan(run_folder: str) -> "Edit":
-        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
-
-        source = edit_files.Source(folder, manifest, choice, target.value)
-        return edit_files.plan_removal(source, run_folder)
-
-    is_done = run_edit(launch, call, target, plan)
+    is_done = run_edit(launch, call, target, _choose((folder, manifest, choice), target, False))
     if is_done:
         removal = read_manifest(output).removals[-1]
         call.console.print(
@@ -131,13 +132,7 @@ def run_subset(command: Subset, call: Call) -> bool:
     if not choice.table.num_rows:
         raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
 
-    def plan(run_folder: str) -> "Edit":
-        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
-
-        source = edit_files.Source(folder, manifest, choice, target.value)
-        return edit_files.plan_subset(source, run_folder, list_stale(target.standing))
-
-    is_there = run_edit(launch, call, target, plan)
+    is_there = run_edit(launch, call, target, _choose((folder, manifest, choice), target, True))
     if is_there:
         made = read_manifest(target.output)
         call.console.print(
@@ -145,6 +140,17 @@ def run_subset(command: Subset, call: Call) -> bool:
             f"hold text of the {choice.table.num_rows:,} chosen documents alone"
         )
     return is_there
+
+
+def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
+    """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
+
+    def plan(run_folder: str) -> "Edit":
+        from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
+
+        return plan_choice(Source(*chosen, target.value), run_folder, keeps, target.stale)
+
+    return plan
 
 
 def open_sources(
@@ -161,9 +167,9 @@ def open_sources(
         cause = "it is the folder of a data set that is read, or one in or around it"
         cure = "Give another folder; `corpusmill drop` changes a data set where it is"
         raise UserError(option("output", output), cause, cure)
-    places = [*(("data_set", one) for one in data_sets), ("output", output)]
+    places = [*(("data_set", data_set) for data_set in data_sets), ("output", output)]
     launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
-    return launch, [(str(one), *open_data_set(one)) for one in folders]
+    return launch, [(str(folder), *open_data_set(folder)) for folder in folders]
 
 
 def check_new(command: Subset | Merge, launch: Launch, value: str) -> Target:
@@ -220,7 +226,7 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
     import apache_beam as beam  # noqa: PLC0415  Beam takes a second
 
     from transforms.commit.commit import CommitDataset  # noqa: PLC0415
-    from transforms.editing.edit import FILES, EditShards  # noqa: PLC0415
+    from transforms.editing import FILES, EditShards  # noqa: PLC0415
     from transforms.elements import LinesFile, ReadRange  # noqa: PLC0415
     from transforms.tally import COUNTS  # noqa: PLC0415
 
@@ -254,25 +260,25 @@ def run_merge(command: Merge, call: Call) -> bool:
     launch, opened = open_sources(command, call, command.data_sets)
     check_mergeable(opened)
     target = check_new(command, launch, f"merge {' '.join(command.data_sets)}")
-    known = [np.zeros(0, np.uint64)] * len(opened)
+    known_documents = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
-        known = find_known(opened)
+        known_documents = find_known(opened)
     if command.existing == "refuse":
-        refuse_known(opened, known)
+        refuse_known(opened, known_documents)
 
     def plan(run_folder: str) -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
             edit_files.Part(folder, manifest, left_out)
-            for (_, folder, manifest), left_out in zip(opened, known, strict=True)
+            for (_, folder, manifest), left_out in zip(opened, known_documents, strict=True)
         ]
-        return edit_files.plan_merge(parts, run_folder, list_stale(target.standing))
+        return edit_files.plan_merge(parts, run_folder, target.stale)
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:
         manifest = read_manifest(target.output)
-        skipped = sum(map(len, known))
+        skipped = sum(map(len, known_documents))
         left_out = f"; {skipped:,} documents were left out" if skipped else ""
         call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
     return is_there

@@ -13,7 +13,7 @@ from corpusmill.commands.build_command import folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer

@@ -53,12 +53,12 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     Returns:
         What was trained and where it is, in words.
     """
-    model, options = MODELS[command.model], model_options(command.model, command.training)
+    options = model_options(command.model, command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
     launch = _prepare_launch(command, call)
     run = FileRun(output, launch.temp_location)
-    _check_outputs(command, run, saved, model.files)
+    _check_outputs(command, run, saved, options.files)
     with run.open(command.resume, command.replace):
         files, documents = find_documents(
             command.input, command.documents, run.path, call.console, records
@@ -76,7 +76,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         run.put({**parts, output: content.encode()})
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
-    return [*remarks, *_describe(command, size, options.vocab_size)]
+    return [*remarks, *_describe_trained(command, size, options.vocab_size)]
 
 
 def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> None:
@@ -121,7 +121,7 @@ def _count_by_job(
         [(file.name, file.bytes, file.modified) for file in corpus.files],
     ]
     run.identify(identity, command.resume)
-    job = plan_counting(corpus, command.model, options, launch.engine, run.path)
+    job = plan_counting(corpus, options, launch.engine, run.path)
     return run_counting(job, launch)
 
 
@@ -147,12 +147,12 @@ def _train(
     with show_reading(corpus.read_bytes, command.run.progress) as line:
 
         def train() -> str:
-            done = counted or count_here(corpus, command.model, options, line)
+            done = counted or count_here(corpus, options, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.model}")
-            return MODELS[command.model].train_on_words(done.words, options)
+            return options.train(done.words)
 
         return _run_apart(train), remarks
 
@@ -232,7 +232,7 @@ def _list_model(tokenizer: Tokenizer, folder: Location) -> dict[Location, bytes]
         return {folder / path.name: path.read_bytes() for path in paths}
 
 
-def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
+def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (

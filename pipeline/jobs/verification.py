@@ -46,10 +46,10 @@ def _find_problems(launch: Launch, folder: Location) -> list[Problem]:
     if not isinstance(listed, Listed):
         return listed
     with temporary_folder(folder, launch.temp_location) as temp_folder:
-        return _check(listed, launch, temp_folder)
+        return _check_by_job(listed, launch, temp_folder)
 
 
-def _check(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
+def _check_by_job(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:
     from transforms.shuffle.trees import has_collected  # noqa: PLC0415  Beam takes a second
     from transforms.verify import Checking, read_totals  # noqa: PLC0415  likewise
 

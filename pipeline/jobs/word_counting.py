@@ -2,10 +2,6 @@
 
 A corpus that is too small for worker processes is counted here, because Beam takes a second to
 import; `counting_job` counts all others.
-
-Words counted for `train-tokenizer` by a job: planned, run by an engine, and checked.
-
-plan tasks ─ count words ─ collect
 """
 
 import sys
@@ -29,7 +25,6 @@ from corpusmill.tokenization.training.counted_words import (
     draw_pieces,
     read_words,
 )
-from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import ReadingLine
@@ -133,18 +128,15 @@ class Counted(NamedTuple):
     words: CountedWords
 
 
-def count_here(
-    corpus: SampledCorpus, model: str, options: TrainingOptions, line: ReadingLine
-) -> Counted:
+def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLine) -> Counted:
     """Count the words of a corpus in this process.
 
     Args:
         corpus: the corpus.
-        model: the model that is trained.
-        options: its options.
+        options: of the model that is trained.
         line: shows the bytes that are read.
     """
-    counter, counts = MODELS[model].make_counter(options), Counter[str]()
+    counter, counts = options.make_counter(), Counter[str]()
     ranges, share = corpus.draw()
     for path, name, index, start, end in ranges:
         with open_file(path) as raw:

@@ -21,11 +21,10 @@ tokens, rows and the bytes of shards are exact, too. "longest_seconds" are those
 task, and of a shard, which are one worker's; "seconds" is what all workers take if they are busy
 while there is a task or a shard for them.
 
-English text for the sample of a plan that has no input.
-
-It is Python's own documentation, which every installation of Python has, without its code. That is
-less text than a sample needs, so that further copies have the same words in another order: a copy
-of the text itself would compress far better than a corpus does.
+The sample of a plan that has no input is English text: Python's own documentation, which every
+installation of Python has, without its code. That is less text than a sample needs, so that further
+copies have the same words in another order: a copy of the text itself would compress far better
+than a corpus does.
 """
 
 import json
@@ -61,11 +60,11 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach
 from pipeline.runners.launch import make_engine
-from pipeline.runners.local.workers import most_workers
+from pipeline.runners.local.engine import most_workers
 from pipeline.runners.proto_checks import (
     LARGEST_PIPELINE,
     WHOLE,
-    describe,
+    describe_pipeline,
     find_faults,
     without_folder,
 )
@@ -156,7 +155,7 @@ def _bounds_of_graph(job: Job, engine: Engine) -> Iterator[Bound]:
     pipeline = beam.Pipeline()
     with without_folder(pipeline):
         build_dataset(pipeline, job)
-        proto = describe(pipeline)
+        proto = describe_pipeline(pipeline)
     cure = "Give fewer --num-shards or sources, or split the corpus into builds"
     yield Bound("graph of the job", proto.ByteSize(), LARGEST_PIPELINE, cure, unit="bytes")
     for fault in find_faults(proto):
@@ -257,7 +256,10 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[s
         job = _plan_job(job, recipe, counted, engine)
         workers = engine.count_workers(job.corpus_bytes)
         workers = max(1, min(workers, engine.parallelism or workers))
-        numbers = _describe(recipe, dataset, sample) | {"runner": engine.name, "workers": workers}
+        numbers = _describe_plan(recipe, dataset, sample) | {
+            "runner": engine.name,
+            "workers": workers,
+        }
         numbers |= _list_work(job, counted, workers, *_estimate(job, recipe, sample, workers))
         bounds = list_bounds(numbers, job, engine, (run.temp_location or "", dataset.output))
     return numbers | {
@@ -265,7 +267,7 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[s
     }
 
 
-def _describe(recipe: Recipe, dataset: PlannedCorpus, sample: Sample) -> dict[str, Any]:
+def _describe_plan(recipe: Recipe, dataset: PlannedCorpus, sample: Sample) -> dict[str, Any]:
     """Return the entries that say what would be built, and of what text the sample is."""
     objective, text = recipe.objective, "English text (Python's documentation)"
     if (expansion := _expansion_of(recipe)) > 1:

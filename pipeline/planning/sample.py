@@ -29,7 +29,7 @@ from pipeline.recipe.inputs import InputFile
 from transforms.build import SORT_BYTES
 from transforms.corpus.prepare import TaskDoFn
 from transforms.elements import PlannedRange, Task
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.segments import BUFFER_BYTES
 from transforms.shuffle.spill import Spill
 from transforms.storage.files import open_file

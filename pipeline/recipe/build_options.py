@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions

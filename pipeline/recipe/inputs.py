@@ -1,4 +1,7 @@
-"""The input: a sorted list of files from what the user names, checked before any work."""
+"""The input, checked before any work: a sorted list of files from what the user names.
+
+The parts of a corpus may have names: which files are theirs, and how their examples are spread.
+"""
 
 import glob
 import json
@@ -7,7 +10,8 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +19,7 @@ from typing import Any
 
 from rich.console import Console
 
+from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
@@ -25,7 +30,15 @@ from corpusmill.corpus.input_formats import (
     take_suffixes,
 )
 from corpusmill.errors import UserError, option
+from corpusmill.layout.placement import (
+    Layout,
+    SourceLayout,
+    apportion,
+    count_validation_shards,
+    divide_files,
+)
 from corpusmill.location import scheme_of
+from pipeline.job_options import parse_source
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, find_files, locate, locate_any, open_file
@@ -52,7 +65,7 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     folder = _common_folder(files)
     splits = f"{folder}/{_SPLITS}"
     if splits in files:
-        names = _read(path, splits).get("splits", [])
+        names = _read_json(path, splits).get("splits", [])
         if len(names) != 1:
             cause = f"it is a data set with {len(names)} splits: {', '.join(names) or 'none'}"
             name = "train" if "train" in names else [*names, "split"][0]
@@ -62,7 +75,7 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     state = f"{folder}/{_STATE}"
     if state not in files or f"{folder}/{_INFO}" not in files:
         return dict(files)
-    content = _read(path, state)
+    content = _read_json(path, state)
     if content.get("_indices_data_files"):
         cause = f"{state} refers to a selection of rows in a file of its own, as old releases of "
         cause += "datasets saved it"
@@ -80,7 +93,7 @@ def _common_folder(files: Iterable[str]) -> str:
     return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
 
 
-def _read(path: str, file: str) -> Any:
+def _read_json(path: str, file: str) -> Any:
     try:
         return json.loads(read_bytes(file) or b"")
     except (ValueError, RecursionError) as error:
@@ -319,3 +332,131 @@ def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, Listed
     if files and is_folder:
         return {name: files[name] for name in take_suffixes(path, list(files), suffixes)}
     return files
+
+
+@dataclass(frozen=True)
+class NamedSource:
+    """A source.
+
+    Attributes:
+        name: as the user named it.
+        paths: its input.
+        repeat: how often each of its documents is taken.
+        files: its files, whose names begin with its own.
+        first_file: number of the files of all sources before it.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    repeat: float
+    files: tuple[InputFile, ...] = ()
+    first_file: int = 0
+
+
+def _mention_path(source: str, path: str) -> str:
+    return option("source", f"{source}={path}" if path else source)
+
+
+def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
+    """Gather the paths of each source, sorted by name.
+
+    Args:
+        texts: values of --source; those of one name are one source.
+
+    Raises:
+        UserError: one is not valid, or a source is to be taken twice as often as itself.
+    """
+    paths: dict[str, list[str]] = {}
+    repeats: dict[str, float] = {}
+    for text in texts:
+        name, path, repeat = parse_source(text)
+        paths.setdefault(name, []).append(path)
+        if repeat is not None and repeats.setdefault(name, repeat) != repeat:
+            cause = f"the same source is taken {repeats[name]:g} times elsewhere"
+            raise UserError(option("source", text), cause, "Give one number, or another name")
+    return [NamedSource(name, tuple(paths[name]), repeats.get(name, 1.0)) for name in sorted(paths)]
+
+
+def list_sources(
+    sources: Sequence[NamedSource], temp_folder: str, suffixes: Sequence[str]
+) -> list[NamedSource]:
+    """List the files of sources, numbered in the order of the sources.
+
+    Raises:
+        UserError: a source has no files, or they cannot be read.
+    """
+    listed: list[NamedSource] = []
+    for source in sources:
+        try:
+            found = list_inputs(source.paths, temp_folder, suffixes)
+        except UserError as error:
+            raise error.renamed("input", partial(_mention_path, source.name)) from None
+        files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
+        first = listed[-1].first_file + len(listed[-1].files) if listed else 0
+        listed.append(replace(source, files=files, first_file=first))
+    return listed
+
+
+def spread_sources(
+    sources: Sequence[NamedSource], sizes: Sequence[float], layout: Layout, share: float
+) -> Layout:
+    """Give each source shards of its own, in proportion to the text that is built from it.
+
+    Args:
+        sources: with their files.
+        sizes: the size of the text of each that is built, every repeat counted.
+        layout: of all text; its number of shards is kept where there are not more sources.
+        share: share of the documents in the validation split.
+    """
+    spread = tuple(
+        SourceLayout(
+            document_id(source.first_file, 0),
+            source.repeat,
+            shards,
+            count_validation_shards(shards, share),
+        )
+        for source, shards in zip(sources, apportion(layout.train_shards, sizes), strict=True)
+    )
+    return replace(
+        layout,
+        train_shards=sum(source.train_shards for source in spread),
+        validation_shards=sum(source.validation_shards for source in spread),
+        sources=spread,
+    )
+
+
+def keep_order(
+    layout: Layout,
+    files: Sequence[InputFile],
+    sources: Sequence[NamedSource],
+    repeats: int,
+    first_file: int = 0,
+) -> Layout:
+    """Give each shard a contiguous part of the input, of about equal size.
+
+    A file that is not read in ranges may be one shard's whole, whatever its size.
+
+    Args:
+        layout: of the data set.
+        files: the input.
+        sources: with their files; empty where there is but one.
+        repeats: how many times the objective builds each document.
+        first_file: the number of the first file.
+
+    Raises:
+        UserError: documents are taken several times.
+    """
+    most = max([repeats, *(source.repeat for source in sources)])
+    if most > 1:
+        cause = f"a document is built {most:g} times here, and has but one place in the corpus"
+        cure = "Leave it out, or build each document once"
+        raise UserError(f"{option('order')} corpus", cause, cure)
+    parts: list[tuple[int, Sequence[InputFile]]] = [(first_file, files)]
+    if sources:
+        parts = [(source.first_file, source.files) for source in sources]
+    firsts = [
+        document_id(first + file, min(byte, 2**OFFSET_BITS - 1))
+        for (first, of_part), (_, shards) in zip(parts * 2, layout.ranges(), strict=True)
+        for file, byte in divide_files([each.cost for each in of_part], shards)
+    ]
+    return replace(layout, firsts=tuple(firsts))

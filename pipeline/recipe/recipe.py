@@ -1,26 +1,44 @@
-"""What a data set is made of, and how: a build's options with nothing left to be chosen."""
+"""What a data set is made of, and how: a build's options with nothing left to be chosen.
+
+A recipe also gives the description of the data set: all of its manifest but the results.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from importlib.metadata import version
 
 from rich.console import Console
 
-from corpusmill.arrays.columns import tokens_of
+from corpusmill.arrays.columns import Role, column_of, tokens_of
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
-from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, load_filters
 from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.corpus.registry import FORMATS
-from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
+from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
+from corpusmill.corpus.sentence_splitting import splitter_of
+from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, OutputEntry, TokenizerEntry
+from corpusmill.dataset.manifest_entries import (
+    VERSION,
+    CorpusEntry,
+    Evaluation,
+    EvaluationFile,
+    Filtering,
+    Generation,
+    NamedFilter,
+    Provenance,
+    Source,
+    SourceFile,
+)
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
@@ -30,26 +48,24 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline.job_options import MAX_SHARDS, CorpusOptions
+from pipeline.job_options import MAX_SHARDS, CorpusOptions, DatasetOptions
 from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import (
     EXPANSION,
     InputFile,
+    NamedSource,
     choose_format,
+    keep_order,
     list_inputs,
+    list_sources,
+    parse_sources,
     print_hub_files,
     read_bytes,
+    spread_sources,
     sum_costs,
 )
 from pipeline.recipe.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
 from pipeline.recipe.records import Records
-from pipeline.recipe.sources import (
-    NamedSource,
-    keep_order,
-    list_sources,
-    parse_sources,
-    spread_sources,
-)
 from transforms.storage.files import open_file
 
 _OPTION = "drop_overlap_with"
@@ -384,3 +400,71 @@ def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) 
     """
     compresses = FORMATS[documents.input_format].compresses
     return sum_costs(files) * (EXPANSION if compresses else 1)
+
+
+def describe_data_set(recipe: Recipe) -> Manifest:
+    """Return the manifest of a recipe's data set, without its results."""
+    words, files = load_words(recipe.objective.words), recipe.files
+    objective, output, documents = recipe.objective, recipe.output, recipe.documents
+    return Manifest(
+        corpusmill_version=version("corpusmill"),
+        objective=ObjectiveEntry(
+            name=objective.name,
+            options=asdict(recipe.objective_options),
+            repeats=objective.repeats,
+            package=OBJECTIVES.package_of(objective.name),
+            facts=objective.facts,
+            preset=recipe.preset,
+        ),
+        seed=recipe.dataset.seed,
+        tokenizer=TokenizerEntry.from_tokenizer(recipe.tokenizer, str(words) if words else None),
+        output=OutputEntry(
+            format=output.output_format,
+            options=output,
+            validation_share=recipe.dataset.validation_share,
+            package=OUTPUT_FORMATS.package_of(output.output_format),
+            num_shards=recipe.layout.train_shards,
+            order="corpus" if recipe.dataset.order == "corpus" else None,
+        ),
+        columns=objective.columns,
+        corpus=CorpusEntry(
+            options=documents.recorded(),
+            sentence_splitter=splitter_of(documents.language),
+            bytes=sum(file.bytes for file in files),
+            files=tuple(SourceFile(file.name, file.bytes) for file in files),
+            package=INPUT_FORMATS.package_of(documents.input_format),
+            filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
+            sources=_describe_sources(recipe),
+        ),
+        provenance=_describe_provenance(recipe),
+    )
+
+
+def _describe_provenance(recipe: Recipe) -> Provenance | None:
+    dataset = recipe.dataset
+    if not isinstance(dataset, DatasetOptions) or not dataset.provenance:
+        return None
+    has_spans = column_of(recipe.objective.built_columns, Role.SPANS) is not None
+    generation = Generation(recipe.first_file, recipe.layout, recipe.tag)
+    return Provenance(VERSION, (generation,), has_spans)
+
+
+def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:
+    return tuple(
+        Source(
+            source.name,
+            source.repeat,
+            len(source.files),
+            sum(file.bytes for file in source.files),
+        )
+        for source in recipe.sources
+    )
+
+
+def _describe_filters(recipe: Recipe) -> Filtering:
+    filters = recipe.filters
+    return Filtering(
+        tuple(NamedFilter(name, FILTERS.package_of(name)) for name in filters.filter),
+        filters.drop_duplicates,
+        recipe.evaluation[1] if recipe.evaluation else None,
+    )

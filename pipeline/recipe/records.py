@@ -59,7 +59,7 @@ class Records:
         with create_file(path) as stream:
             sink = HashingWriter(stream)
             lines = bytearray()
-            for record in _read(self.given, text_field):
+            for record in _read_records(self.given, text_field):
                 lines += _encode(record, text_field)
                 if len(lines) >= _BYTES_AT_ONCE:
                     sink.write(bytes(lines))
@@ -70,7 +70,7 @@ class Records:
         return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
 
 
-def _read(given: Any, text_field: str) -> Iterator[Any]:
+def _read_records(given: Any, text_field: str) -> Iterator[Any]:
     """Yield the records: texts and dicts, or whatever stands in their place."""
     if isinstance(given, str | bytes | Mapping) or not _is_iterable(given):
         splits = [str(name) for name in given] if isinstance(given, Mapping) else []
@@ -176,7 +176,7 @@ def _encode(record: Any, text_field: str) -> bytes:
     except (ValueError, TypeError, RecursionError):  # such as NaN, or a dict that holds itself
         text = row.get(text_field)
         if text_field in row and not isinstance(text, str):
-            text = None if _is_missing(text) else _describe(text)
+            text = None if _is_missing(text) else _describe_value(text)
         return f"{_ENCODER.encode({text_field: text} if text_field in row else {})}\n".encode()
 
 
@@ -184,9 +184,9 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _describe(value: Any) -> dict[str, str]:
+def _describe_value(value: Any) -> dict[str, str]:
     """Return an object in place of what JSON cannot hold, which is rejected as a text."""
     return {"type": type(value).__name__}
 
 
-_ENCODER = json.JSONEncoder(allow_nan=False, default=_describe)
+_ENCODER = json.JSONEncoder(allow_nan=False, default=_describe_value)

@@ -24,7 +24,7 @@ from pipeline.runners.failures import (
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from pipeline.runners.local.workers import Worker
+    from pipeline.runners.local.engine import Worker
 
 _SECONDS_TO_ANSWER = 10.0
 

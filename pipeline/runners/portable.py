@@ -20,12 +20,12 @@ from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
 from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
+from pipeline.runners.beam_servers import follow_jobs_to_their_end
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.failures import JobCancelledError
-from pipeline.runners.job_server import follow_jobs_to_their_end
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker_watch import hide_broken_connections
-from pipeline.runners.proto_checks import describe, find_faults, without_folder
+from pipeline.runners.proto_checks import describe_pipeline, find_faults, without_folder
 from transforms.tally import NAMESPACE
 
 
@@ -291,7 +291,7 @@ class PortableEngine(Engine):
             follow_jobs_to_their_end(pipeline.runner)
         with without_folder(pipeline):
             run.build(pipeline)
-            if faults := find_faults(describe(pipeline)):
+            if faults := find_faults(describe_pipeline(pipeline)):
                 listed = "; ".join(f"{fault.place}: {fault.what}" for fault in faults)
                 raise RuntimeError(f"the job is not fit for an engine: {listed}")
             return pipeline.run()

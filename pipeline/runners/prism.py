@@ -15,10 +15,9 @@ from apache_beam.runners.runner import PipelineRunner
 
 from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
+from pipeline.runners.beam_servers import StoppableRunner, serve_worker, stopping
 from pipeline.runners.engine import Reach, Run, Submitted
-from pipeline.runners.job_server import StoppableRunner, stopping
 from pipeline.runners.portable import PortableEngine
-from pipeline.runners.worker_pool import serve_worker
 
 # Names the program, as --prism_location does.
 LOCATION = "PRISM_LOCATION"

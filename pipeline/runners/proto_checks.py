@@ -87,7 +87,7 @@ class ProtoFault:
     what: str
 
 
-def describe(pipeline: beam.Pipeline) -> beam_runner_api_pb2.Pipeline:
+def describe_pipeline(pipeline: beam.Pipeline) -> beam_runner_api_pb2.Pipeline:
     """Return the proto of a pipeline, as far as it is the same for all engines."""
     # The environment does not matter here; the runner's own would stage files.
     return pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())

@@ -8,7 +8,7 @@ from pathlib import Path
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 
-from pipeline.runners.flink.server import JAR_VARIABLE
+from pipeline.runners.flink.job import JAR_VARIABLE
 
 # The version of the distribution that pip installs, as Beam counts Flink's versions.
 FLINK_VERSION = "1.19"

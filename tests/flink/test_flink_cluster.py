@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runners.flink.rest import CANCELED, FINISHED, FlinkRest
+from pipeline.runners.flink.job import CANCELED, FINISHED, FlinkRest
 from tests.flink.cluster import Cluster
 from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, on_cluster, run, start
 

@@ -15,8 +15,7 @@ from corpusmill.dataset.shards import open_data_set, read_shard
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.origins import check_provenance, list_documents, list_origins

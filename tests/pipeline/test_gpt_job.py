@@ -14,9 +14,9 @@ from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
-from corpusmill.objectives.examples.windows import count_examples, locate_in_stream
+from corpusmill.objectives.examples.windows import count_examples
 from tests.corpusmill.formats.test_token_files import open_as_megatron
-from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
+from tests.corpusmill.objectives.reference_gpt import MemoryDataset, locate_in_stream, windows
 from tests.tools import jobs
 from tests.tools.jobs import digests
 from tests.tools.tokenizer_samples import byte_level

@@ -12,7 +12,7 @@ from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from pipeline.runners.flink.job import FlinkJobError
 from tests.tools.jobs import PAIRS, SPREAD, assert_same_bytes, build, digests, run_here
-from transforms.recovery.claim import CLAIM
+from transforms.recovery import CLAIM
 
 EMBEDDED = (
     "--runner", "PortableRunner", "--", "--job_endpoint=embed", "--environment_type=LOOPBACK",

@@ -9,8 +9,7 @@ import pytest
 from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from tests.pipeline.test_edit_jobs import WAYS, drop, read_rows, subset
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here

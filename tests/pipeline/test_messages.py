@@ -166,7 +166,7 @@ def test_ctrl_c_is_heard_while_a_library_trains(
         finished.set()
         return ""
 
-    monkeypatch.setitem(MODELS, "wordpiece", MODELS["wordpiece"]._replace(train_on_words=train))
+    monkeypatch.setattr(MODELS["wordpiece"], "train", train)
     arguments = ("--input", sample, "--output", tmp_path / "t.json")
     outcome = run_here("train-tokenizer", *arguments, status=INTERRUPTED)
     assert not finished.is_set()

@@ -11,7 +11,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
-import pipeline.runners.local.workers as local_workers
+import pipeline.runners.local.engine as local_workers
 import transforms.build
 import transforms.shuffle.segments
 import transforms.shuffle.trees
@@ -153,7 +153,7 @@ def test_the_format_is_as_it_was(
     sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Versions come from tags, and the manifest holds that of the job.
-    monkeypatch.setattr("pipeline.recipe.header.version", lambda _: "0.1.0")
+    monkeypatch.setattr("pipeline.recipe.recipe.version", lambda _: "0.1.0")
     monkeypatch.chdir(CHECKOUT)
     inputs, tokenizer = [sample.relative_to(CHECKOUT)], tokenizer_path.relative_to(CHECKOUT)
     build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")

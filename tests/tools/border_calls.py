@@ -22,8 +22,8 @@ from numba.core.errors import NumbaError
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
+from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.examples.packing import order_by_length, pack_best_fit
-from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
 from corpusmill.reading.collate.causal_collators import (
@@ -31,8 +31,13 @@ from corpusmill.reading.collate.causal_collators import (
     PackedCollator,
     WindowCollator,
 )
-from corpusmill.reading.collate.collators import collator_for
-from corpusmill.reading.collate.padding import Padding, attention_mask, pad, scatter_labels
+from corpusmill.reading.collate.collators import (
+    Padding,
+    attention_mask,
+    collator_for,
+    pad,
+    scatter_labels,
+)
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Rows
 from corpusmill.reading.token_windows import TOKENS

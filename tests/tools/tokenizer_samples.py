@@ -19,8 +19,9 @@ from tokenizers import (
 
 from corpusmill.tokenization.compiled import byte_level_pieces
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from tests.tools.lazily import Lazily
+from tests.tools.training import train
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -44,7 +45,7 @@ def without_padding(tokenizer_json: str) -> str:
 
 def wordpiece(*, lowercase: bool) -> str:
     options = WordPieceOptions(vocab_size=300, min_frequency=1, lowercase=lowercase)
-    return without_padding(train_wordpiece([TEXT], options))
+    return without_padding(train([TEXT], options))
 
 
 def trained(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.reading.collate.padding import pad
+from corpusmill.reading.collate.collators import pad
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.order import Order

@@ -24,7 +24,7 @@ from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, sp
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.corpus.pool import files_of_pool, write_checksums
 from transforms.elements import Segment, WrittenFile
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.spill import Spill
 from transforms.storage.checksums import ChecksumWriter
 from transforms.tally import COUNTS

@@ -22,8 +22,7 @@ from transforms.commit.commit import CommitDataset
 from transforms.commit.contents import CommitOptions, Decision
 from transforms.commit.rename import Move, publish
 from transforms.elements import LinesFile, ReadRange, WrittenFile
-from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import CLAIM, COMMITTED, FAILED, Claim, Workplace, read_claim, take_claim
 from transforms.storage.checksums import compute_checksum, seal
 from transforms.testing import local_pipeline
 

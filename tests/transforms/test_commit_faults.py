@@ -23,7 +23,7 @@ from transforms.commit.commit import _Commit, _Decide, _End, _Finish
 from transforms.commit.contents import Decision
 from transforms.commit.groups import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.elements import LinesFile
-from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.recovery import CLAIM, Claim, take_claim
 from transforms.shuffle.trees import _ListBlock
 
 # The name of a case; whether an earlier data set is replaced or added to; whether the shards of a

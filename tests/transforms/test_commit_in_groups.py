@@ -8,7 +8,7 @@ import pytest
 from corpusmill.layout.placement import Layout
 from tests.transforms.test_commit import Folders, check_entries, commit, refused
 from transforms.commit.groups import PlannedReveal
-from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.recovery import CLAIM, Claim, take_claim
 
 LAYOUT = Layout(0, 8, 1)
 SHARDS = {

@@ -7,11 +7,11 @@ import pytest
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.tokenization.training import word_counters
-from corpusmill.tokenization.training.counted_words import WordLimits, count_text
+from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
-    make_byte_level_counter,
 )
+from tests.tools.training import count_text
 from transforms.corpus.count_words import (
     WORDS,
     Counting,
@@ -22,7 +22,7 @@ from transforms.corpus.count_words import (
 )
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.elements import cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
 from transforms.testing import local_pipeline
@@ -40,7 +40,7 @@ def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
     plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
     documents = DocumentOptions(input_format="lines")
     place = Workplace(str(folder))
-    counting = Counting("bpe", ByteLevelBpeOptions(), documents, place, partitions)
+    counting = Counting(ByteLevelBpeOptions(), documents, place, partitions)
     result = str(folder / "words.json")
     with local_pipeline() as pipeline:
         counted = pipeline | PlanTasks(plan, Workplace("")) | CountWords(counting)
@@ -60,7 +60,7 @@ def test_words_are_those_of_one_counter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     expected = {
-        limits: count_text([LINES], make_byte_level_counter(ByteLevelBpeOptions()), limits)
+        limits: count_text([LINES], ByteLevelBpeOptions().make_counter(), limits)
         for limits in (
             WordLimits(10**6, 10**6),
             WordLimits(60, 10**6),

@@ -10,7 +10,7 @@ from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
 

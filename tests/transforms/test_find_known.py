@@ -8,7 +8,7 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
@@ -19,7 +19,7 @@ from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_k
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import Task, cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
 

@@ -7,7 +7,7 @@ from apache_beam.metrics.metric import Lineage
 
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.elements import cut_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.reports import roll_up
 from transforms.testing import local_pipeline
 

@@ -14,11 +14,10 @@ from tests.tools.plain_corpus import measure_corpus, read_documents
 from transforms.corpus.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES
-from transforms.corpus.prepare import Preparation
+from transforms.corpus.prepare import Preparation, Tokenizing
 from transforms.corpus.read import REJECTS
-from transforms.corpus.tokenize import Tokenizing
 from transforms.elements import LinesFile, cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.segments import Routes
 from transforms.tally import COUNTS
 from transforms.testing import collect, local_pipeline, sums

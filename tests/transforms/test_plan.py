@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
 from transforms.elements import FILE_BYTES, PlannedRange, cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.testing import collect, local_pipeline
 
 

@@ -11,7 +11,7 @@ from tests.tools.plain_corpus import read_documents
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import cut_ranges, group_ranges
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.trees import join_rejects
 from transforms.tally import Tally
 from transforms.testing import collect, local_pipeline

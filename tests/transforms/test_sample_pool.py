@@ -14,7 +14,7 @@ from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
 from transforms.corpus.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
 from transforms.elements import Candidates
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
 

@@ -15,7 +15,7 @@ from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from transforms.elements import Segment
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.shuffle.segments import (
     GatherShards,
     KeyedSegment,

@@ -7,7 +7,7 @@ from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
 from tests.tools.plain_corpus import encode
-from transforms.corpus.tokenize import Tokenizing, tokenize_batch
+from transforms.corpus.prepare import Tokenizing, tokenize_batch
 from transforms.tally import Tally
 
 

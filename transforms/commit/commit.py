@@ -24,8 +24,7 @@ from transforms.commit.groups import (
 )
 from transforms.commit.replace import reveal
 from transforms.elements import LinesFile, ReadRange, WrittenFile
-from transforms.recovery.claim import COMMITTED, check_claim, end_claim
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import COMMITTED, Workplace, check_claim, end_claim
 from transforms.reports import report_data_set
 from transforms.shuffle.trees import (
     JoinInTree,

@@ -21,7 +21,7 @@ from corpusmill.dataset.accounting import (
     split_sources,
 )
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.joining import join_manifests, rejects_name
+from corpusmill.dataset.editing import join_manifests, rejects_name
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.dataset.manifest_entries import Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
@@ -29,8 +29,7 @@ from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.commit.rename import Move
 from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
-from transforms.recovery.claim import check_claim
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace, check_claim
 from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
 from transforms.shuffle.trees import FAN_IN, concatenate, join_rejects
 from transforms.storage.checksums import join_checksums, read_blocks, unseal
@@ -159,7 +158,7 @@ def add_results(
     return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
 
 
-def describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
+def render_descriptions(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     """The files that describe the data set; the last one declares it complete."""
     shards = {
         name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
@@ -385,7 +384,10 @@ class Decision:
             manifest = join_manifests(manifest_json.from_json(earlier), manifest)
         if self._options.strict:
             refuse_findings(manifest)
-        contents = {manifests.TOKENIZER: tokenizer_json, **describe(manifest, tokenizer_json)}
+        contents = {
+            manifests.TOKENIZER: tokenizer_json,
+            **render_descriptions(manifest, tokenizer_json),
+        }
         # Joining may have taken a while.
         check_claim(place.output, place.token)
         return Decided(moves, contents, record["stale"], earlier is not None)

@@ -5,11 +5,10 @@
 All that the steps must know is in files: `PlannedReveal` lists the groups, and `_Group` the files
 of one. The steps themselves are those of `transforms.commit.replace`, whose promises hold.
 
-Remove the temporary files of a large run: many tasks delete those whose names begin alike.
-
-An object store lists a thousand files with a request, one request after the other, so that one
-task would take an hour for some millions. Only files of a store are removed in this way; a folder
-of this machine is listed as a whole, and removed with one call.
+Many tasks also remove the temporary files of a large run, each those whose names begin alike. An
+object store lists a thousand files with a request, one request after the other, so that one task
+would take an hour for some millions. Only files of a store are removed in this way; a folder of
+this machine is listed as a whole, and removed with one call.
 """
 
 import json
@@ -25,13 +24,12 @@ from corpusmill.dataset.ownership import delete_temporary
 from transforms.commit.contents import Decided
 from transforms.commit.rename import Move
 from transforms.commit.replace import Reveal
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.storage.checksums import seal as seal_content
 from transforms.storage.checksums import unseal
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import locate, new_path, read_file, write_file
+from transforms.storage.files import locate, map_ahead, new_path, read_file, write_file
 from transforms.storage.objects import find_object, is_object_path
-from transforms.storage.parallel import map_ahead
 
 # Names of which a run has one or more for each task or merge, before a random number in
 # hexadecimal; and those before the number of a task or a shard.
@@ -147,12 +145,12 @@ class PlannedReveal:
     def write(self, folder: str) -> str:
         """Write it to a file of a folder, and return its path."""
         contents = [(name, b64encode(content).decode()) for name, content in self.contents.items()]
-        return _write(folder, [contents, self.groups, self.appends])
+        return _write_sealed(folder, [contents, self.groups, self.appends])
 
     @classmethod
     def read(cls, path: str) -> "PlannedReveal":
         """Read what `write` wrote."""
-        contents, groups, appends = _read(path)
+        contents, groups, appends = _read_sealed(path)
         decoded = {name: b64decode(text) for name, text in contents}
         return cls(decoded, groups, appends)
 
@@ -182,22 +180,22 @@ def plan_reveal(
         for begin in range(0, max(len(moves), len(removed)), group_files)
         for end in (begin + group_files,)
     ]
-    paths = list(map_ahead(lambda group: _write(folder, asdict(group)), groups))
+    paths = list(map_ahead(lambda group: _write_sealed(folder, asdict(group)), groups))
     return PlannedReveal(contents, paths, appends).write(folder)
 
 
-def _write(folder: str, content: Any) -> str:
+def _write_sealed(folder: str, content: Any) -> str:
     path = new_path(folder, "reveal", ".json")
     write_file(path, seal_content(json.dumps(content).encode()))
     return path
 
 
-def _read(path: str) -> Any:
+def _read_sealed(path: str) -> Any:
     return json.loads(unseal(read_file(path), path))
 
 
 def _read_group(path: str) -> _Group:
-    content = _read(path)
+    content = _read_sealed(path)
     moves = [Move(*move) for move in content["moves"]]
     return _Group(content["seal"], moves, content["removed"], content["appends"])
 

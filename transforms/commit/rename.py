@@ -14,9 +14,8 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.location import scheme_of
-from transforms.storage.files import create_file, file_exists, file_size, open_file
+from transforms.storage.files import create_file, file_exists, file_size, map_ahead, open_file
 from transforms.storage.objects import find_object, is_object_path
-from transforms.storage.parallel import map_ahead
 
 # Number of copies at once; a store takes 50 to 100 ms for each, whatever their number.
 _COPIERS = 16

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.ownership import delete_own, names_in, remove_generation, remove_named
+from corpusmill.dataset.shards import generation_of, refer_to
 from corpusmill.errors import UserError, option
 from transforms.commit.rename import Move, duplicate, publish
 from transforms.storage.file_systems import join_path, split_path

@@ -31,7 +31,6 @@ from corpusmill.tokenization.training.counted_words import (
     choose_words,
     draw_documents,
 )
-from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
@@ -39,13 +38,12 @@ from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import Segment, Task
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import log_begin, run_once
 from transforms.shuffle.segments import KeyedSegment
 from transforms.shuffle.spill import load_segment, write_segments
 from transforms.shuffle.trees import read_collected
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 SCHEMA = pa.schema([("word", pa.large_binary()), ("count", pa.int64())])
@@ -104,16 +102,18 @@ def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
     """
     choice = _choose_words(segments, limits)
     least_class = classify_counts(np.array([choice.least_count]))[0]
-    kept = [
-        _load(segment).keep(choice) for segment in sorted(segments) if segment.bucket >= least_class
+    parts = [
+        _load_segment(segment).keep(choice)
+        for segment in sorted(segments)
+        if segment.bucket >= least_class
     ]
-    if not kept:
+    if not parts:
         return CountedWords(pa.array([], pa.large_binary()), np.zeros(0, np.int64))
-    words = pa.concat_arrays([part.words for part in kept])
-    return CountedWords(words, np.concatenate([part.counts for part in kept]))
+    words = pa.concat_arrays([part.words for part in parts])
+    return CountedWords(words, np.concatenate([part.counts for part in parts]))
 
 
-def _load(segment: Segment) -> CountedWords:
+def _load_segment(segment: Segment) -> CountedWords:
     rows = load_segment(segment, SCHEMA)
     return CountedWords(rows.column("word"), rows.column("count").to_numpy())
 
@@ -130,13 +130,13 @@ def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice
     descending = sorted(segments, key=attrgetter("bucket"), reverse=True)
     for _, same_class in groupby(descending, key=attrgetter("bucket")):
         for segment in same_class:
-            totals = _load(segment).totals()
+            totals = _load_segment(segment).totals()
             words.update(dict(zip(totals.counts.tolist(), totals.words.tolist(), strict=True)))
             sizes.update(dict(zip(totals.counts.tolist(), totals.bytes.tolist(), strict=True)))
         if words.total() > limits.words or sizes.total() > limits.bytes:
             break
     counts = sorted(words)
-    columns = (counts, [words[one] for one in counts], [sizes[one] for one in counts])
+    columns = (counts, [words[count] for count in counts], [sizes[count] for count in counts])
     return choose_words(WordTotals(*(np.array(column, np.int64) for column in columns)), limits)
 
 
@@ -155,8 +155,7 @@ class Counting:
     """How words are counted.
 
     Attributes:
-        model: the model that is trained, a key of `MODELS`.
-        options: its options.
+        options: of the model that is trained.
         documents: how the corpus is read.
         place: where the run works.
         partitions: number of partitions.
@@ -164,7 +163,6 @@ class Counting:
         seed: decides which.
     """
 
-    model: str
     options: TrainingOptions
     documents: DocumentOptions
     place: Workplace
@@ -188,7 +186,7 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
     ranges, folder, tally = read_task(task), counting.place.temp_folder, Tally()
     log_begin(f"task-{task.number}", ranges)
     reader = TaskReader(counting.documents, folder, tally, keeps_rejects=False)
-    counter = MODELS[counting.model].make_counter(counting.options)
+    counter = counting.options.make_counter()
     for documents in reader.read(ranges):
         sampled = documents
         if counting.share < 1:
@@ -224,9 +222,9 @@ def _order_by(
     sorted_ = buckets[order]
     starts = np.flatnonzero(np.diff(sorted_, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
-        own = numbers[order[start:stop]]
-        counts = pa.array(table.counts(own))
-        yield int(sorted_[start]), pa.record_batch([table.words(own), counts], schema=SCHEMA)
+        part = numbers[order[start:stop]]
+        counts = pa.array(table.counts(part))
+        yield int(sorted_[start]), pa.record_batch([table.words(part), counts], schema=SCHEMA)
 
 
 def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[Output]:
@@ -326,4 +324,7 @@ class CountWords(beam.PTransform):
 
     def display_data(self) -> dict[str, str | int]:
         """Show what is counted, and in how many partitions."""
-        return {"model": self._counting.model, "partitions": self._counting.partitions}
+        return {
+            "model": type(self._counting.options).__name__,
+            "partitions": self._counting.partitions,
+        }

@@ -140,7 +140,7 @@ class ReadDocuments(beam.PTransform):
     ) -> None:
         super().__init__()
         paths = [patterns] if isinstance(patterns, str) else list(patterns)
-        sizes = {file.path: file.bytes for path in paths for file in _find(path)}
+        sizes = {file.path: file.bytes for path in paths for file in _find_files(path)}
         names = sorted(sizes)
         self._options = resolve_format(options or DocumentOptions(), names)
         in_ranges = reads_in_ranges(self._options)
@@ -160,7 +160,7 @@ class ReadDocuments(beam.PTransform):
         )
 
 
-def _find(pattern: str) -> Iterable[Any]:
+def _find_files(pattern: str) -> Iterable[Any]:
     files = find_files(pattern)
     if not files:
         raise UserError(pattern, "no such file", "Give files, or a glob that matches some")
@@ -202,7 +202,7 @@ class TokenizeDocuments(beam.PTransform):
     def __init__(self, tokenizer: str | TokenizerFile) -> None:
         super().__init__()
         if isinstance(tokenizer, str):
-            tokenizer = read_tokenizer(tokenizer, _read)
+            tokenizer = read_tokenizer(tokenizer, _read_existing)
         self._tokenizer = tokenizer
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.PCollection:
@@ -211,7 +211,7 @@ class TokenizeDocuments(beam.PTransform):
         return documents | "Tokenize" >> tokenize.with_output_types(pa.RecordBatch)
 
 
-def _read(path: str) -> bytes | None:
+def _read_existing(path: str) -> bytes | None:
     files = find_files(path)
     if not files:
         return None

@@ -8,9 +8,8 @@ are kept, and a second reading costs a small part of what tokenizing all duplica
 and ids go through files, like documents on their way to shards; a task gets references to the ids
 that it must drop.
 
-The steps in which the documents of a task are dropped before they are compared with known ones.
-
-Both readings of a task, the one that lists its digests and the one that tokenizes it, take them.
+The documents of a task are dropped in the same steps by both of its readings, the one that lists
+its digests and the one that tokenizes it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,16 +32,14 @@ from corpusmill.corpus.filters.duplicates import (
     hash_documents,
     split_repeats,
 )
-from corpusmill.corpus.filters.filter_options import FilterOptions
-from corpusmill.corpus.filters.functions import Step, load_filters
+from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filters
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.layout.placement import Layout
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import Segment, Task
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
     BUFFER_BYTES,
@@ -56,7 +53,7 @@ from transforms.shuffle.segments import (
 )
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import StoredFile
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 
@@ -232,11 +229,11 @@ class _FindRepeats(beam.DoFn):
         full = sorted(segment for segment in segments if segment.path)
         parts = count_parts(full)
         for part in range(parts):
-            kept = HASH_SCHEMA.empty_table().to_batches()
+            seen = HASH_SCHEMA.empty_table().to_batches()
             load = partial(_load_part, part=part, parts=parts)
             for rows in _join(map_ahead(load, full), _ROWS):
-                firsts, repeats = split_repeats(pa.concat_batches([*kept, rows]))
-                kept = [firsts]
+                firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
+                seen = [firsts]
                 tally.add("duplicates.found", repeats.num_rows)
                 if repeats.num_rows:
                     spill.add(repeats, self._options.task_routes.buckets(repeats))

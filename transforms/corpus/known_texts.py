@@ -51,7 +51,7 @@ from transforms.corpus.duplicates import (
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import LinesFile, Segment, Task
-from transforms.recovery.journal import Journal, Output
+from transforms.recovery import Journal, Output
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
@@ -62,8 +62,7 @@ from transforms.shuffle.segments import (
 )
 from transforms.shuffle.spill import Spill, load_segment
 from transforms.storage.checksums import seal, unseal
-from transforms.storage.files import new_path, read_file, write_file
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead, new_path, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally, add_up
 
 TASKS = "tasks"
@@ -214,16 +213,16 @@ class _FindKnown(beam.DoFn):
         comparison = self._search.comparison
         work = partial(self._find, [segment for segment in segments if segment.path])
         outputs = run_once(Journal(comparison.place), f"known-{bucket}", work)
-        known = [segment for tag, segment in outputs if tag == REPEATS]
-        yield from comparison.task_routes.route(bucket, known)
+        repeats = [segment for tag, segment in outputs if tag == REPEATS]
+        yield from comparison.task_routes.route(bucket, repeats)
         yield from (TaggedOutput(COUNTS, value) for tag, value in outputs if tag == COUNTS)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         tally, parts = Tally(), count_parts(segments)
-        found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
-        for rows in found:
+        parts_found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
+        for rows in parts_found:
             tally.add("known.documents", int(rows.column("documents").to_numpy().sum()))
-        yield from self._search.write((rows, REPEATS) for rows in found)
+        yield from self._search.write((rows, REPEATS) for rows in parts_found)
         yield from tally.outputs()
 
 

@@ -12,7 +12,7 @@ import apache_beam as beam
 
 import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.elements import PlannedRange, Task
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.reports import report_sources, roll_up
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import create_file, open_file, read_part

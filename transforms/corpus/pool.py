@@ -25,8 +25,7 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, Part
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.shuffle.trees import FAN_IN, JoinInTree, Tree
 from transforms.storage.checksums import (
     ChecksumWriter,
@@ -41,12 +40,12 @@ from transforms.storage.file_systems import join_path
 from transforms.storage.files import (
     create_file,
     make_folder,
+    map_ahead,
     new_path,
     open_file,
     read_file,
     write_file,
 )
-from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 CANDIDATES = "candidates"
@@ -149,7 +148,7 @@ def order_candidates(candidates: Sequence[Candidates]) -> list[Candidates]:
 
     Batches never overlap, so that the order of their first ids is the order of all ids.
     """
-    return sorted(candidates, key=lambda one: int(one.first_document))
+    return sorted(candidates, key=lambda candidate: int(candidate.first_document))
 
 
 def join_candidates(
@@ -241,7 +240,7 @@ class PoolDoFn(beam.DoFn):
     def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
         path = new_path(self._options.place.temp_folder, "pool")
         make_folder(path)
-        candidates = order_candidates([one for one in references if one.path])
+        candidates = order_candidates([reference for reference in references if reference.path])
         shape, limit, number = self._measure(candidates)
         splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
         batches = (
@@ -265,12 +264,12 @@ class PoolDoFn(beam.DoFn):
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
-        kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
-        train = options.assign_splits(ids[kept]) == TRAIN
+        is_drawn = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
+        train = options.assign_splits(ids[is_drawn]) == TRAIN
         shape = pools.PoolShape(
-            int(kept.sum()),
-            int(sentences[kept].sum()),
-            int(tokens[kept].sum()),
+            int(is_drawn.sum()),
+            int(sentences[is_drawn].sum()),
+            int(tokens[is_drawn].sum()),
             int(train.sum()),
             np.dtype(options.token_dtype),
         )
@@ -279,9 +278,9 @@ class PoolDoFn(beam.DoFn):
     def _choose(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
         """Return the documents of a batch that are in the pool's part of a split."""
         seed, ids = self._options.seed, batch.column("document").to_numpy()
-        kept = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
-        kept &= (self._options.assign_splits(ids) == split) & (limit >= 0)
-        return batch if kept.all() else batch.filter(pa.array(kept))
+        is_drawn = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
+        is_drawn &= (self._options.assign_splits(ids) == split) & (limit >= 0)
+        return batch if is_drawn.all() else batch.filter(pa.array(is_drawn))
 
 
 def files_of_pool(path: str) -> list[str]:

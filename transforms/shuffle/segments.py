@@ -23,11 +23,9 @@ import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import JOINED_BYTES, join_small
 from transforms.elements import Segment
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace
 from transforms.shuffle.spill import Spill, join_files, load_segment, write_segments
-from transforms.storage.files import scratch_folder
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import map_ahead, scratch_folder
 
 KeyedSegment = tuple[int, Segment]
 

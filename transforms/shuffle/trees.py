@@ -18,10 +18,16 @@ from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.dataset.file_checks import HashingWriter
 from transforms.elements import LinesFile, WrittenFile
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Workplace
 from transforms.storage.checksums import is_sealed, read_blocks, seal, unseal
-from transforms.storage.files import create_file, file_exists, new_path, read_file, write_file
-from transforms.storage.parallel import map_ahead
+from transforms.storage.files import (
+    create_file,
+    file_exists,
+    map_ahead,
+    new_path,
+    read_file,
+    write_file,
+)
 from transforms.tally import Count, add_up
 
 
@@ -179,7 +185,7 @@ def join_rejects(number: int, files: Sequence[LinesFile], folder: str) -> Iterat
     with create_file(path) as stream:
         sink = HashingWriter(stream)
         writer = RejectWriter(sink)
-        for blocks in map_ahead(_open, sorted(files)):
+        for blocks in map_ahead(_open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):
                 if isinstance(reject, Reject):
                     writer.add([reject])
@@ -206,13 +212,13 @@ def concatenate(files: Iterable[WrittenFile | LinesFile], path: str) -> tuple[in
     """
     with create_file(path) as stream:
         target = HashingWriter(stream)
-        for blocks in map_ahead(_open, files):
+        for blocks in map_ahead(_open_blocks, files):
             for block in blocks:
                 target.write(block)
     return target.bytes, target.sha256
 
 
-def _open(file: WrittenFile | LinesFile) -> Iterable[bytes]:
+def _open_blocks(file: WrittenFile | LinesFile) -> Iterable[bytes]:
     blocks = read_blocks(file.path, file.sha256)
     return list(blocks) if file.bytes <= _SMALL_BYTES else blocks
 
@@ -262,6 +268,6 @@ def _key_by_list(file: WrittenFile, shards: int) -> tuple[int, WrittenFile]:
 
 def read_lists(lists: Iterable[LinesFile]) -> Iterator[WrittenFile]:
     """Read the files that lists name."""
-    for blocks in map_ahead(_open, sorted(lists)):
+    for blocks in map_ahead(_open_blocks, sorted(lists)):
         for line in b"".join(blocks).splitlines():
             yield WrittenFile(*json.loads(line))

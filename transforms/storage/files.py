@@ -1,20 +1,23 @@
 """Files of this machine, object stores, the Hugging Face hub, and all of Beam's filesystems.
 
 `locate` parses what the user wrote. Elements and records name files by their URLs, or by absolute
-paths, which the functions take.
+paths, which the functions take. Each call to an object store takes long and costs little, so that
+`map_ahead` makes several at a time.
 """
 
 import glob
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, Self, TypeVar, cast
 from uuid import uuid4
 
 from corpusmill import location
@@ -29,8 +32,40 @@ from transforms.storage.objects import (
     is_object_path,
     open_object,
 )
-from transforms.storage.parallel import map_ahead
 from transforms.storage.store import ListedFile, Store
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CALLS_AT_ONCE = 16
+
+
+def map_ahead(
+    call: Callable[[Item], Result], items: Iterable[Item], ahead: int = CALLS_AT_ONCE
+) -> Iterator[Result]:
+    """Yield the results of a call in the order of its items; threads work a few items ahead.
+
+    Args:
+        call: a function that several threads may call at once.
+        items: the arguments of the calls.
+        ahead: largest number of results that wait, which bounds the memory.
+
+    Raises:
+        Exception: the error of the first call that failed; no further call begins then.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(ahead) as threads:
+        try:
+            for item in items:
+                if len(waiting) >= ahead:
+                    yield waiting.popleft().result()
+                waiting.append(threads.submit(call, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
 
 _LOGGER = logging.getLogger(__name__)
 _MAGIC = re.compile(r"[*?[]")

@@ -1,10 +1,9 @@
 """Exact duplicates among documents: all but the first one with a text, by id, are dropped.
 
-Documents whose text a data set holds already, found by the digests that it keeps.
-
-New documents are most often few beside those that the data set holds. So the digests of the new
-ones are put into a `DigestFilter`, which is small, and only digests of the data set that pass it
-are compared with them. Both sides are rows of `DIGEST_SCHEMA`:
+Documents whose text a data set holds already are found by the digests that it keeps. New ones are
+most often few beside those that it holds. So the digests of the new ones are put into a
+`DigestFilter`, which is small, and only digests of the data set that pass it are compared with
+them. Both sides are rows of `DIGEST_SCHEMA`:
 
     digest     uint64, as the fact of that name (`corpusmill.arrays.text_hashes`)
     documents  uint32, how many documents of a task have it
@@ -188,8 +187,8 @@ def select_known(new: pa.RecordBatch, held: Iterable[Digests]) -> pa.RecordBatch
     distinct = sort_distinct(digests)
     is_held = np.zeros(len(distinct), np.bool_)
     for some in held:
-        found = some[are_among(some, distinct)]
-        is_held[np.searchsorted(distinct, found)] = True
+        matches = some[are_among(some, distinct)]
+        is_held[np.searchsorted(distinct, matches)] = True
     return new.filter(pa.array(is_held[np.searchsorted(distinct, digests)]))
 
 
@@ -203,13 +202,13 @@ def split_held(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Digests]:
     return rows.filter(pa.array(~is_held)), rows.column("digest").to_numpy()[is_held]
 
 
-def drop_known(known: Sequence[pa.RecordBatch]) -> Step:
+def drop_known(known_rows: Sequence[pa.RecordBatch]) -> Step:
     """Make the step that drops documents by their digests.
 
     Args:
-        known: the digests, as rows of DIGEST_SCHEMA.
+        known_rows: the digests, as rows of DIGEST_SCHEMA.
     """
-    arrays = [np.empty(0, np.uint64), *(rows.column("digest").to_numpy() for rows in known)]
+    arrays = [np.empty(0, np.uint64), *(rows.column("digest").to_numpy() for rows in known_rows)]
     listed = sort_distinct(np.concatenate(arrays))
 
     def drop(documents: pa.RecordBatch, _: str) -> list[str]:

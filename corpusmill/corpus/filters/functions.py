@@ -1,4 +1,4 @@
-"""Filters: functions that keep a document, or drop it with a reason.
+"""Which documents are left out of a data set: the options, and the functions that decide.
 
 A filter is a function of a document's text and of a mapping with these entries:
 
@@ -16,6 +16,7 @@ number of workers.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -25,6 +26,37 @@ import pyarrow as pa
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """Which documents are left out. Each is counted with its reason.
+
+    Raises:
+        UserError: a filter is named twice.
+    """
+
+    filter: tuple[str, ...] = ()
+    """Functions that see each document before it is tokenized, and keep it or give a reason to drop
+    it: entry points of the group `corpusmill.filters` of installed packages, or
+    package.module:function. They are asked in this order, until one drops the document."""
+
+    drop_duplicates: bool = False
+    """Keep only the first of the documents with the same text, in the order of the input's files
+    and of the documents in them, after the filters; also across the splits. The input is read
+    twice."""
+
+    drop_overlap_with: tuple[str, ...] = ()
+    """Files, globs or folders of an evaluation set: a document that shares a run of 13 words with
+    one of its passages is dropped, last of all. A passage is a line, or the text of a record in
+    formats that have records; one of 8 to 12 words is compared as a whole, a shorter one is not
+    compared. Case and punctuation do not count."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.filter)) < len(self.filter):
+            cause, cure = "a filter is named twice", "Name each filter once"
+            raise UserError(option("filter", self.filter), cause, cure)
+
 
 # Returns, for documents (rows of TEXT_SCHEMA) of a file with this name, the reason why each is
 # dropped; an empty one if it is kept.
@@ -118,14 +150,14 @@ def load_filters(names: Sequence[str]) -> tuple[Step, ...]:
         ids: list[int] = documents.column("document").to_pylist()
         texts: list[str] = join_sentences(documents).to_pylist()
         return [
-            _ask_all(functions, text, _describe(number, file))
+            _ask_all(functions, text, _describe_document(number, file))
             for number, text in zip(ids, texts, strict=True)
         ]
 
     return (ask,) if functions else ()
 
 
-def _describe(number: int, file: str) -> dict[str, Any]:
+def _describe_document(number: int, file: str) -> dict[str, Any]:
     return {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
 
 

@@ -3,10 +3,9 @@
 With the sentence rule "document", the text is one sentence, as it stands. The formats of records
 (JSON lines, tables, archives, ...) give texts and their places; they become documents here.
 
-The values of fields that are kept beside a text, as text.
-
-Strings stay as they are; numbers, truth values and nested values become JSON, dates and times what
-ISO 8601 writes, and a missing value is null.
+The values of fields that are kept beside a text become text, too. Strings stay as they are;
+numbers, truth values and nested values become JSON, dates and times what ISO 8601 writes, and a
+missing value is null.
 """
 
 import datetime as dt
@@ -21,8 +20,14 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, add_facts, text_batch
-from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.batches import (
+    Collector,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    add_facts,
+    text_batch,
+)
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
 

@@ -3,11 +3,10 @@
 Blocks are decompressed here, so that every codec of the specification works with the packages that
 are installed, and none can fill the memory. https://avro.apache.org/docs/1.12.0/specification/
 
-What a schema of Avro may cost: a few bytes must not claim any number of values.
-
-An item of an array may take no byte at all (null, a record without fields), so that its number is
-all that a file holds of it. A type that contains itself may be nested as deep as a file has bytes,
-which ends the process, as the decoder is compiled and calls itself.
+A few bytes must not claim any number of values, so that some schemas are refused. An item of an
+array may take no byte at all (null, a record without fields), so that its number is all that a file
+holds of it. A type that contains itself may be nested as deep as a file has bytes, which ends the
+process, as the decoder is compiled and calls itself.
 """
 
 import bz2
@@ -25,7 +24,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_text
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.numbers import read_long, write_long
+from corpusmill.corpus.tables.table import read_long, write_long
 
 # The values of an array or a map may be this many for each byte, and those of a row twice as many.
 _VALUES_PER_BYTE = 64
@@ -396,8 +395,8 @@ def open_avro(stream: table.TableStream, size: int, options: DocumentOptions) ->
     return AvroTable(stream, size, options.text_field, limit, options.keep_fields)
 
 
-def _to_rows(values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
-    fields = tuple(pa.array(field, pa.string()) for field in kept)
+def _to_rows(values: list[Any], field_values: list[list[str | None]]) -> table.TextRows:
+    fields = tuple(pa.array(field, pa.string()) for field in field_values)
     try:
         return table.TextRows(pa.array(values, pa.large_binary()), fields=fields)
     except (pa.ArrowException, TypeError, ValueError):

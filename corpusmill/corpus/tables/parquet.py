@@ -1,10 +1,9 @@
 """Parquet files: a row group is a block, and only the text column and kept columns are read.
 
-What the pages of a Parquet file say of themselves, read before Arrow decodes them.
-
-Arrow believes the header of a page, whatever the footer says of all pages together: 50 bytes may
-claim any number of equal values, and a few kilobytes any amount of text. A header is a structure of
-Thrift's compact protocol. Sources: parquet.thrift of https://github.com/apache/parquet-format and
+What the pages of a file say of themselves is read before Arrow decodes them. Arrow believes the
+header of a page, whatever the footer says of all pages together: 50 bytes may claim any number of
+equal values, and a few kilobytes any amount of text. A header is a structure of Thrift's compact
+protocol. Sources: parquet.thrift of https://github.com/apache/parquet-format and
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
@@ -19,8 +18,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.numbers import read_long
-from corpusmill.corpus.tables.table import TableStream
+from corpusmill.corpus.tables.table import TableStream, read_long
 
 # A header has some 30 bytes, but may hold the smallest and the largest text of its page.
 _HEADER_STEPS = (2**10, 2**24)

@@ -1,9 +1,12 @@
-"""Tables with one text in each row, read block by block: what each format implements."""
+"""Tables with one text in each row, read block by block: what each format implements.
+
+The headers of Avro and Parquet share one encoding of integers, which is here, too.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import SEEK_CUR, SEEK_SET
+from io import SEEK_CUR, SEEK_SET, BytesIO
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -15,6 +18,37 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_array
 from corpusmill.corpus.text.lines import are_utf_8
+
+
+def read_long(stream: BytesIO, zigzag: bool = True) -> int:
+    """Read a number: seven bits a byte, the lowest first, with zigzag the sign in the lowest bit.
+
+    Raises:
+        EOFError: the number has no end.
+    """
+    number = shift = 0
+    while True:
+        byte = stream.read(1)
+        if not byte or shift > 63:
+            raise EOFError("a number has no end")
+        number |= (byte[0] & 127) << shift
+        shift += 7
+        if byte[0] < 128:
+            return number >> 1 ^ -(number & 1) if zigzag else number
+
+
+def write_long(number: int) -> bytes:
+    """Encode a number that is not negative, with zigzag.
+
+    Example:
+        63 gives the byte 126, 64 the bytes 128 and 1.
+    """
+    number <<= 1
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*written, number])
 
 
 def column_to_text(column: pa.Array) -> pa.Array:
@@ -250,8 +284,8 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
         pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
             value is not UTF-8.
     """
-    column, lengths = _check(texts)
-    fields = [None if each is None else _check(each) for each in kept]
+    column, lengths = _check_texts(texts)
+    fields = [None if each is None else _check_texts(each) for each in kept]
     ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
     before = position = 0
     while position < len(ends):
@@ -268,7 +302,7 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
         before, position = ends[stop - 1], stop
 
 
-def _check(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
+def _check_texts(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
     """Check a column; return it, with text as pa.large_binary, and the bytes of each row.
 
     Raises:

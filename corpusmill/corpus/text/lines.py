@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, Reject
-from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.batches import Collector, DocumentBatch, FileRange, ReadCounts, Reject
 from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.text.line_kernels import (
     BLANK,

@@ -367,18 +367,18 @@ def _write_document(
         prefix, middle, suffix = roles
         place = _write_token(prefix, target, place)
         if form == PSM:
-            place = _write(source, begin, first, target, place)
+            place = _write_tokens(source, begin, first, target, place)
             begin = first
         place = _write_token(suffix, target, place)
-        place = _write(source, second, end, target, place)
+        place = _write_tokens(source, second, end, target, place)
         place = _write_token(middle, target, place)
         end = second
-    place = _write(source, begin, end, target, place)
+    place = _write_tokens(source, begin, end, target, place)
     return place  # noqa: RET504  a compiled kernel has no type for mypy
 
 
 @njit
-def _write(source: np.ndarray, begin: int, end: int, target: np.ndarray, place: int) -> int:
+def _write_tokens(source: np.ndarray, begin: int, end: int, target: np.ndarray, place: int) -> int:
     count: int = min(end - begin, len(target) - place)
     for i in range(count):
         target[place + i] = source[begin + i]

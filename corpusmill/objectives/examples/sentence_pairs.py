@@ -1,37 +1,28 @@
-"""Segment pairs for next-sentence prediction, as spans of token arrays.
+"""Pairs of segments, as spans of token arrays and as rows: [CLS] first [SEP] second [SEP].
 
-The algorithm is the article's ("Preparing Data for BERT Training", after Google's
-create_pretraining_data.py): scan sentences up to a target length, split them at random into two
-segments, replace the second by a stretch of a random document half of the time and put the unused
-sentences back, then cut the longer segment at a random end until the pair fits. Because the
-sentences of a document are contiguous, a segment is a span (start, length); nothing is copied here.
+Because the sentences of a document are contiguous, a segment is a span (start, length), and nothing
+is copied before the rows are written. All algorithms scan sentences up to a target length, split
+them at random into two segments, and cut the longer segment at a random end until the pair fits.
 
-Segment pairs for sentence-order prediction, as spans of token arrays.
+Article: next-sentence prediction as in "Preparing Data for BERT Training", after Google's
+create_pretraining_data.py. Half of the time a stretch of a random document replaces the second
+segment, and the unused sentences are put back.
 
-Source: ALBERT (Lan et al. 2019, section 3.1) and its create_pretraining_data.py without
-`random_next_sentence`: scan sentences until they reach a target length, split them at random into
-two segments, switch the two half of the time, then cut the longer one at a random end until the
-pair fits. Both segments are of one document, so that no pool of random documents is needed.
-
-One thing differs, on purpose. ALBERT gives a chunk of one sentence a random document as its second
-segment, and so asks its model to tell topics apart after all. Here such a sentence is itself cut in
-two, at a uniformly drawn token, and switched like any other pair. If it has one token only (it ends
-a document), its second segment is empty and it counts as in order.
-
-Segment pairs by Google's rule: those of BERT's and ALBERT's own programs.
-
-Source: create_pretraining_data.py of google-research/bert, and that of google-research/albert
-without `random_next_sentence`. The article's pairs differ in two things: its chunks include the
-sentence after the one that reaches the target, and its random segment is empty where the first
-segment reaches the target. Here a random segment always has a sentence at least, so that a second
-segment is empty only where there is no other document.
-
-ALBERT switches the segments half of the time, and draws a random document only for a chunk of one
-sentence; both have label 1. The pairs of `sentence-order` above cut such
-a sentence in two instead.
-
+Google: next-sentence prediction as in create_pretraining_data.py of google-research/bert, and of
+google-research/albert without `random_next_sentence`. The article's pairs differ in two things: its
+chunks include the sentence after the one that reaches the target, and its random segment is empty
+where the first segment reaches the target. Here a random segment always has a sentence at least, so
+that a second segment is empty only where there is no other document. ALBERT switches the segments
+half of the time, and draws a random document only for a chunk of one sentence; both have label 1.
 One thing differs, on purpose: a random segment never comes from the pair's own document. The
 originals draw up to ten times, and then take even that one.
+
+Sentence order: as in ALBERT (Lan et al. 2019, section 3.1). The two segments, always of one
+document, are switched half of the time, so that no pool of random documents is needed. One thing
+differs, on purpose. ALBERT gives a chunk of one sentence a random document as its second segment,
+and so asks its model to tell topics apart after all. Here such a sentence is itself cut in two, at
+a uniformly drawn token, and switched like any other pair. If it has one token only (it ends a
+document), its second segment is empty and it counts as in order.
 """
 
 from typing import NamedTuple
@@ -40,6 +31,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.objectives.examples import row_spans as spans
 from corpusmill.objectives.tokenized_documents import Documents
 
 # Columns of what `draw_pairs` returns.
@@ -51,7 +43,7 @@ from corpusmill.objectives.tokenized_documents import Documents
     SECOND_START,
     SECOND_LENGTH,
     SECOND_SOURCE,
-    IS_RANDOM,
+    LABEL,
     SECOND_DOCUMENT,
 ) = range(9)
 
@@ -59,15 +51,19 @@ _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class PairRule(NamedTuple):
-    """How long pairs are.
+    """Which pairs are made, and how long they are.
 
     Attributes:
         max_num_tokens: the most tokens of a pair, without special tokens.
         short_seq_prob: the probability of a shorter target, drawn once per pass over a document.
+        is_google: whether pairs are those of Google's programs instead of the article's.
+        is_ordered: whether segments are switched for sentence-order prediction.
     """
 
     max_num_tokens: int
     short_seq_prob: float
+    is_google: bool = False
+    is_ordered: bool = False
 
 
 @njit
@@ -145,20 +141,6 @@ def cut_pair(
 
 
 @njit
-def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
-    """Return how many sentences from `begin` on make up a pair.
-
-    As in the article, the sentence after the one that reaches `target_length` is included.
-    """
-    count = 1
-    running_length = 0
-    while begin + count < end and running_length < target_length:
-        running_length += sentence_offsets[begin + count] - sentence_offsets[begin + count - 1]
-        count += 1
-    return count
-
-
-@njit
 def draw_random_segment(
     key: np.uint64,
     counter: int,
@@ -229,6 +211,15 @@ def write_segments(
 
 
 @njit
+def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
+    """Return how many sentences from `begin` on reach `target_length`, or are left."""
+    stop = begin + 1
+    while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
+        stop += 1
+    return stop - begin
+
+
+@njit
 def draw_pairs(
     documents: Documents,
     pool: Documents,
@@ -245,210 +236,170 @@ def draw_pairs(
     Args:
         documents: the batch.
         pool: the random documents; the ids are sorted within each stretch.
-        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
+        candidates: int64[documents, 2], the stretch of the pool that each document may draw from;
+            empty ones where all segments are of the document itself.
         seed: the data set's seed.
         repeat: the number of the pass over the documents.
-        rule: how long pairs are.
+        rule: which pairs are made, and how long they are.
 
     Returns:
         int64[pairs, 9]: the columns DOCUMENT (place in the batch), INDEX (within the document's
         pass), FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE (0: the batch's
-        tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document),
-        SECOND_DOCUMENT (that document's place in the pool; -1 where there is none).
+        tokens, 1: the pool's), LABEL (1: the second segment is of a random document, or the first
+        comes after the second in the document), SECOND_DOCUMENT (that document's place in the pool;
+        -1 where there is none).
+
+    Example:
+        a document of the sentences [10, 11] and [12] gives one pair if segments are switched: FIRST
+        is the span (0, 2) and SECOND (2, 1), or the other way round with LABEL 1.
     """
     ids, offsets, sentence_offsets = documents
     pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
     written = 0
+    includes_next = not (rule.is_google or rule.is_ordered)
+    cuts_sentences = rule.is_ordered and not rule.is_google
     for place in range(len(ids)):
         key = derive_key(seed, ids[place], repeat, PAIRS)
         target_length = draw_target_length(key, rule)
         counter = 2
         pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
-        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
-        begin, end = offsets[place], offsets[place + 1]
-        index = 0
-        while begin < end:
-            count = scan_chunk(sentence_offsets, begin, end, target_length)
-            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
-            middle = sentence_offsets[begin + kept]
-            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
-            second = (middle, sentence_offsets[begin + count] - middle)
-            is_random = has_others and (count == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
-            counter += 2
-            random_document = -1
-            if is_random:
-                wanted = target_length - first[1]
-                random_document, start, length = draw_random_segment(
-                    key, counter, pool, pool_begin, pool_end, own, wanted
-                )
-                second = (start, length)
-                counter += 2
-            begin += kept if is_random else count
-            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second, random_document)
-            pairs[written, IS_RANDOM] = is_random
-            written += 1
-            index += 1
-    return pairs[:written]
-
-
-# The class of the pairs: 1 if the two segments are switched.
-IS_SWITCHED = IS_RANDOM
-
-
-@njit
-def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
-    """Return how many sentences from `begin` on reach `target_length`, or are left.
-
-    This is one fewer than `scan_chunk` takes:
-    ALBERT stops at the sentence that reaches the target, the article after the next one.
-    """
-    stop = begin + 1
-    while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
-        stop += 1
-    return stop - begin
-
-
-@njit
-def draw_split(
-    sentence_offsets: np.ndarray, begin: int, count: int, key: np.uint64, counter: int
-) -> int:
-    """Draw where the second segment of a chunk starts, in the batch's tokens.
-
-    Args:
-        sentence_offsets: int64[sentences + 1].
-        begin: the chunk's first sentence.
-        count: the number of its sentences.
-        key: the key of the stream.
-        counter: the number of the one draw used.
-
-    Returns:
-        The start of any sentence except the first. In a single sentence: the place of any token
-        except the first, or the sentence's end if it has one token.
-    """
-    bits = draw(key, counter)
-    if count > 1:
-        return int(sentence_offsets[begin + 1 + to_below(bits, count - 1)])
-    start, length = sentence_offsets[begin], sentence_offsets[begin + 1] - sentence_offsets[begin]
-    return int(start + 1 + (to_below(bits, length - 1) if length > 1 else 0))
-
-
-@njit
-def draw_ordered_pairs(documents: Documents, seed: int, repeat: int, rule: PairRule) -> np.ndarray:
-    """Draw the segment pairs of one pass over a batch of documents.
-
-    Args:
-        documents: the batch.
-        seed: the data set's seed.
-        repeat: the number of the pass over the documents.
-        rule: how long pairs are.
-
-    Returns:
-        int64[pairs, 9], the columns of `draw_pairs`: FIRST is the segment that an example
-        begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
-        in the document.
-
-    Example:
-        a document of the sentences [10, 11] and [12] gives one pair: FIRST is the span (0, 2) and
-        SECOND (2, 1), or the other way round with IS_SWITCHED 1.
-    """
-    ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
-    written = 0
-    for place in range(len(ids)):
-        key = derive_key(seed, ids[place], repeat, PAIRS)
-        target_length = draw_target_length(key, rule)
-        counter = 2
+        own_place, has_others = -1, False
+        if pool_end > pool_begin:
+            own_place = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
+            has_others = pool_end - pool_begin > (1 if own_place >= 0 else 0)
         begin, end = offsets[place], offsets[place + 1]
         index = 0
         while begin < end:
             count = scan_to_target(sentence_offsets, begin, end, target_length)
-            start = sentence_offsets[begin]
-            middle = draw_split(sentence_offsets, begin, count, key, counter)
-            begin += count
-            first, second = (start, middle - start), (middle, sentence_offsets[begin] - middle)
-            is_switched = second[1] > 0 and to_uniform(draw(key, counter + 1)) < 0.5
-            counter += 2
-            if is_switched:
-                first, second = second, first
-            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second, -1)
-            pairs[written, IS_SWITCHED] = is_switched
-            written += 1
-            index += 1
-    return pairs[:written]
-
-
-@njit
-def draw_google_pairs(
-    documents: Documents,
-    pool: Documents,
-    candidates: np.ndarray,
-    seed: int,
-    repeat: int,
-    rule: PairRule,
-    is_ordered: bool,
-) -> np.ndarray:
-    """Draw the segment pairs of one pass over a batch of documents.
-
-    If the pool holds no document but the pair's own, no pair is random; a chunk of one sentence
-    then has an empty second segment, and the label 0.
-
-    Args:
-        documents: the batch.
-        pool: the random documents; the ids are sorted within each stretch.
-        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
-        seed: the data set's seed.
-        repeat: the number of the pass over the documents.
-        rule: how long pairs are.
-        is_ordered: whether segments are switched as for ALBERT, instead of drawn at random.
-
-    Returns:
-        int64[pairs, 9], the columns of `draw_pairs`; IS_RANDOM is the label: 1
-        if the second segment is of a random document, or if FIRST comes after SECOND in the
-        document.
-
-    Example:
-        a document of the sentences [10, 11] and [12] gives one pair with `is_ordered`: FIRST is the
-        span (0, 2) and SECOND (2, 1), or the other way round with the label 1.
-    """
-    ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
-    written = 0
-    for place in range(len(ids)):
-        key = derive_key(seed, ids[place], repeat, PAIRS)
-        target_length = draw_target_length(key, rule)
-        counter = 2
-        pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
-        has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
-        begin, end = offsets[place], offsets[place + 1]
-        index = 0
-        while begin < end:
-            count = scan_to_target(sentence_offsets, begin, end, target_length)
-            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
+            # The article takes the sentence after the one that reaches the target, too.
+            if includes_next and begin + count < end:
+                count += 1
+            start, stop = sentence_offsets[begin], sentence_offsets[begin + count]
+            num_first, middle = 1, stop
+            if count > 1:
+                num_first += to_below(draw(key, counter), count - 1)
+                middle = sentence_offsets[begin + num_first]
+            elif cuts_sentences and stop - start > 1:
+                middle = start + 1 + to_below(draw(key, counter), stop - start - 1)
             is_half = to_uniform(draw(key, counter + 1)) < 0.5
             counter += 2
-            middle = sentence_offsets[begin + kept]
-            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
-            second = (middle, sentence_offsets[begin + count] - middle)
-            is_random = has_others and (count == 1 or (is_half and not is_ordered))
-            is_switched = is_ordered and is_half and count > 1
+            first, second = (start, middle - start), (middle, stop - middle)
+            is_random = has_others and (count == 1 or (is_half and not rule.is_ordered))
+            is_switched = rule.is_ordered and is_half and second[1] > 0
             random_document = -1
             if is_random:
-                wanted = max(1, target_length - first[1])
-                random_document, start, length = draw_random_segment(
-                    key, counter, pool, pool_begin, pool_end, own, wanted
+                wanted = max(1 if rule.is_google else 0, target_length - first[1])
+                random_document, middle, length = draw_random_segment(
+                    key, counter, pool, pool_begin, pool_end, own_place, wanted
                 )
-                second = (start, length)
+                second = (middle, length)
                 counter += 2
             elif is_switched:
                 first, second = second, first
-            begin += kept if is_random else count
+            begin += num_first if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
             write_segments(pairs[written], place, index, first, second, random_document)
-            pairs[written, IS_RANDOM] = is_random or is_switched
+            pairs[written, LABEL] = is_random or is_switched
             written += 1
             index += 1
     return pairs[:written]
+
+
+# The special tokens of a row.
+NUM_SPECIAL = 3
+
+
+@njit
+def assemble_pairs(
+    pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
+
+    Args:
+        pairs: int64[pairs, 9], from `draw_pairs`.
+        token_ids: integers[tokens], the batch's.
+        pool_token_ids: integers[tokens], the pool's, of the same type.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+
+    Returns:
+        input_ids: the type of token_ids[total].
+        offsets: int64[pairs + 1].
+
+    Example:
+        a pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
+        cls_id is 2 and sep_id is 3.
+    """
+    offsets = np.zeros(len(pairs) + 1, np.int64)
+    for i in range(len(pairs)):
+        length = pairs[i, FIRST_LENGTH] + pairs[i, SECOND_LENGTH] + NUM_SPECIAL
+        offsets[i + 1] = offsets[i] + length
+    input_ids = np.empty(offsets[-1], token_ids.dtype)
+    for i in range(len(pairs)):
+        place = offsets[i]
+        input_ids[place] = cls_id
+        place += 1
+        start, length = pairs[i, FIRST_START], pairs[i, FIRST_LENGTH]
+        input_ids[place : place + length] = token_ids[start : start + length]
+        place += length
+        input_ids[place] = sep_id
+        place += 1
+        start, length = pairs[i, SECOND_START], pairs[i, SECOND_LENGTH]
+        if pairs[i, SECOND_SOURCE]:
+            input_ids[place : place + length] = pool_token_ids[start : start + length]
+        else:
+            input_ids[place : place + length] = token_ids[start : start + length]
+        input_ids[place + length] = sep_id
+    return input_ids, offsets
+
+
+@njit
+def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
+    """Return 0 for [CLS], the first segment and its [SEP]; 1 for the second and its [SEP].
+
+    Args:
+        offsets: integers[rows + 1].
+        first_lengths: integers[rows], the tokens of the first segment, without special tokens.
+
+    Returns:
+        int8[total].
+
+    Example:
+        offsets [0, 6] and first_lengths [2] give [0, 0, 0, 0, 1, 1].
+    """
+    token_types = np.ones(offsets[-1] - offsets[0], np.int8)
+    for i in range(len(first_lengths)):
+        start = offsets[i] - offsets[0]
+        token_types[start : start + first_lengths[i] + 2] = 0
+    return token_types
+
+
+@njit
+def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) -> np.ndarray:
+    """Return where the segments of pairs stand in their documents.
+
+    Args:
+        pairs: int64[pairs, 9], from `draw_pairs`.
+        documents: the batch.
+        pool: the random documents; any where no second segment is random.
+
+    Returns:
+        uint64[2 * pairs, 3], the two parts of each pair (`row_spans`).
+
+    Example:
+        a pair of the spans (2, 1) and (3, 2) in the batch's tokens, whose document 7 begins with
+        token 2, gives [[7, 0, 1], [7, 1, 2]].
+    """
+    parts = np.empty((2 * len(pairs), 3), np.uint64)
+    for i in range(len(pairs)):
+        place, other = pairs[i, DOCUMENT], pairs[i, SECOND_DOCUMENT]
+        begin = second_begin = documents.sentence_offsets[documents.offsets[place]]
+        parts[2 * i, spans.DOCUMENT] = parts[2 * i + 1, spans.DOCUMENT] = documents.ids[place]
+        if other >= 0:
+            second_begin = pool.sentence_offsets[pool.offsets[other]]
+            parts[2 * i + 1, spans.DOCUMENT] = pool.ids[other]
+        parts[2 * i, spans.FIRST] = pairs[i, FIRST_START] - begin
+        parts[2 * i, spans.LENGTH] = pairs[i, FIRST_LENGTH]
+        parts[2 * i + 1, spans.FIRST] = pairs[i, SECOND_START] - second_begin
+        parts[2 * i + 1, spans.LENGTH] = pairs[i, SECOND_LENGTH]
+    return parts

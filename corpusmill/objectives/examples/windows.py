@@ -1,22 +1,20 @@
-"""Documents cut into overlapping windows of a maximum length.
+"""Documents and streams of tokens cut into pieces: overlapping windows, chunks, and examples.
 
-Source: "BPE vocabulary and data loading pipeline for training a large model from scratch"
-(`_tokenize_and_chunk_document_stream`): windows of chunk_size tokens begin every chunk_size -
-overlap tokens until the document is covered; the last one may be short. With a large length each
-document stays whole, and with an overlap of 0 it is cut into pieces.
+Windows: documents cut into windows of a maximum length. Source: "BPE vocabulary and data loading
+pipeline for training a large model from scratch" (`_tokenize_and_chunk_document_stream`): windows
+of chunk_size tokens begin every chunk_size - overlap tokens until the document is covered; the last
+one may be short. With a large length each document stays whole, and with an overlap of 0 it is cut
+into pieces.
 
-Chunks of joined documents: T5's way from documents of any length to rows of one length.
+Chunks: T5's way from documents of any length to rows of one length. Source: `select_random_chunk`,
+`reduce_concat_tokens` and `split_tokens` in t5/data/preprocessors.py of Raffel et al. 2020. Of a
+long document one piece is drawn; 128 pieces are joined, with nothing between them, and cut into
+chunks of equal length, of which only the last one of the 128 can be shorter.
 
-Source: `select_random_chunk`, `reduce_concat_tokens` and `split_tokens` in t5/data/preprocessors.py
-of Raffel et al. 2020. Of a long document one piece is drawn; 128 pieces are joined, with nothing
-between them, and cut into chunks of equal length, of which only the last one of the 128 can be
-shorter.
-
-Counting and locating the examples of a token stream without reading it.
-
-Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset):
-example i of a stream of tokens is `context_len` tokens from place i * stride, and its targets are
-the tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
+Streams: examples are counted and located without reading the tokens. Source: "Building the Dataset
+and DataLoader for training a large language model" (LLMDataset): example i of a stream of tokens is
+`context_len` tokens from place i * stride, and its targets are the tokens one place later; there
+are (tokens - context_len - 1) // stride + 1 examples.
 
 A data set of documents that end with the end-of-text token is such a stream: the `input_ids` of its
 shards in sequence. The manifest holds the number of tokens of each shard, so that nothing is read
@@ -221,20 +219,6 @@ def draw_pieces(owners: np.ndarray, indices: np.ndarray, keys: np.ndarray) -> np
     return drawn[:number]
 
 
-class Stretch(NamedTuple):
-    """Consecutive tokens in one shard.
-
-    Attributes:
-        shard: the shard's number.
-        begin: the first token.
-        end: the one after the last token.
-    """
-
-    shard: int
-    begin: int
-    end: int
-
-
 def count_examples(tokens: int, context_len: int, stride: int) -> int:
     """Return the number of examples in a stream of tokens.
 
@@ -248,42 +232,6 @@ def count_examples(tokens: int, context_len: int, stride: int) -> int:
         1 and 5.
     """
     return max(0, (tokens - context_len - 1) // stride + 1)
-
-
-def locate_in_stream(
-    example: int, shard_tokens: Sequence[int], context_len: int, stride: int
-) -> tuple[Stretch, ...]:
-    """Locate the context_len + 1 tokens of an example, if a split's shards are one stream.
-
-    The input is all of these tokens except the last one, the targets all except the first one.
-
-    Args:
-        example: 0 to `count_examples(sum(shard_tokens), context_len, stride)` - 1.
-        shard_tokens: the tokens of each shard.
-        context_len: as in `count_examples`.
-        stride: as in `count_examples`.
-
-    Raises:
-        IndexError: the example does not exist.
-
-    Example:
-        example 1 of shards with 6 and 9 tokens, context_len 4 and stride 4, is the tokens 4 and 5
-        of shard 0 and 0 to 2 of shard 1.
-    """
-    starts = np.cumsum([0, *shard_tokens], dtype=np.int64)
-    count = count_examples(int(starts[-1]), context_len, stride)
-    if not 0 <= example < count:
-        raise IndexError(f"example {example} does not exist: the stream has {count}")
-    begin = example * stride
-    end = begin + context_len + 1
-    first = int(np.searchsorted(starts, begin, side="right")) - 1
-    last = int(np.searchsorted(starts, end, side="left"))
-    stretches = []
-    for shard in range(first, last):
-        start, stop = int(starts[shard]), int(starts[shard + 1])
-        if start < stop:
-            stretches.append(Stretch(shard, max(begin, start) - start, min(end, stop) - start))
-    return tuple(stretches)
 
 
 def count_shard_examples(

@@ -7,11 +7,10 @@ whose rows follow one another without an index, and token streams, which are rea
 Tiny shards, of which a corpus of many small sources has thousands, stay in memory: a dozen files
 for each would take longer to write than the rows take to read again.
 
-Files whose bytes were compared with their checksums, so that it need not be done again.
-
-To compare all bytes takes as long as to read them. So files are compared once after each start of
-the machine, which may have lost bytes, and again if one has been written since: its time, size or
-inode is then not the one that was noted. An unpacked piece is compared when it is first mapped:
+The bytes of unpacked files are compared with their checksums. To compare all bytes takes as long as
+to read them. So files are compared once after each start of the machine, which may have lost bytes,
+and again if one has been written since: its time, size or inode is then not the one that was noted.
+An unpacked piece is compared when it is first mapped:
 
     checksums.json    {"input_ids.values": 3735928559, ...}, CRC-32C of each file
     compared.json     what `_describe` returned when the files were compared last
@@ -72,7 +71,7 @@ def were_compared(note: Path, folder: Path, names: Iterable[str]) -> bool:
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = json.loads(note.read_text())
-        return bool(noted["boot"]) and noted == _describe(folder, names)
+        return bool(noted["boot"]) and noted == _describe_files(folder, names)
     return False
 
 
@@ -80,7 +79,7 @@ def note_comparison(note: Path, folder: Path, names: Iterable[str]) -> None:
     """Note that some files have been compared; the rest is as of `were_compared`."""
     with suppress(OSError):  # the cache may be read-only
         new = note.with_name(f"{note.name}.{os.urandom(16).hex()}")
-        new.write_text(json.dumps(_describe(folder, names)))
+        new.write_text(json.dumps(_describe_files(folder, names)))
         new.replace(note)
 
 
@@ -92,7 +91,7 @@ def _checksum(path: Path) -> int:
     return checksum
 
 
-def _describe(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+def _describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return what changes when the machine starts or a file is written."""
     states = {name: (folder / name).stat() for name in names}
     files = {name: [at.st_size, at.st_mtime_ns, at.st_ino] for name, at in states.items()}

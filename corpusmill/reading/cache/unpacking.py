@@ -6,10 +6,9 @@ and one file per column of numbers, in the machine's own types and without heade
 
     input_ids.values    input_ids.offsets (int64[rows + 1])    next_sentence_label.values
 
-The checks without which a hostile row could make a kernel read or write outside its arrays.
-
-A correct digest only shows that a shard is what the author of the manifest wrote, whoever that was.
-Compiled loops trust positions and lengths, so these are checked once, when a shard is unpacked.
+A hostile row could make a kernel read or write outside its arrays. A correct digest only shows that
+a shard is what the author of the manifest wrote, whoever that was. Compiled loops trust positions
+and lengths, so these are checked once, when a shard is unpacked.
 """
 
 import errno
@@ -299,7 +298,7 @@ def read_piece(
     shard = piece.shard
     longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
     rows = tokens = 0
-    for batch in _read(folder, manifest, piece):
+    for batch in _read_rows(folder, manifest, piece):
         if not is_wanted():
             raise StoppedError
         unpacked = unpack_batch(batch, columns)
@@ -332,7 +331,7 @@ def batch_rows(shard: Shard) -> int:
     return max(_LEAST_BATCH_ROWS, min(fitting, _MOST_BATCH_ROWS))
 
 
-def _read(folder: Location, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
+def _read_rows(folder: Location, manifest: Manifest, piece: Piece) -> Iterator[pa.RecordBatch]:
     file, rows = piece.shard.file, batch_rows(piece.shard)
     try:
         if piece.is_whole:

@@ -13,7 +13,7 @@ import numpy as np
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
-from corpusmill.reading.collate.padding import (
+from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Layout,
     Padding,

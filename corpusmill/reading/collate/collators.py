@@ -1,4 +1,4 @@
-"""The collators of `corpusmill.reading.load.batches`: from rows to the arguments of a model.
+"""From rows to the arguments of a model: what all collators share, and which one is used.
 
     MaskedLmCollator          masked rows: BERT, ALBERT, RoBERTa, ERNIE, ELECTRA's generator
     PackedMaskedLmCollator    packed masked rows: ModernBERT
@@ -8,25 +8,466 @@
     Seq2SeqCollator           inputs and targets: T5
 
 `collator_for` makes the one that the objective of a data set names. Arrays are named after the
-arguments of Hugging Face models.
+arguments of Hugging Face models. They share the width of a batch and the layout of its rows.
+
+In packed rows positions restart at each piece, and `cu_seq_lens_q`, `cu_seq_lens_k`,
+`max_length_q` and `max_length_k` say where pieces begin, as FlashAttention's functions for
+sequences of different lengths take it: their kernels have no rows. The padding of a row is a
+separate piece.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TypeVar, Unpack
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
+from numba.core.errors import TypingError
 
-from corpusmill.arrays.columns import ANY_LENGTH, Role
+from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Role
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.ragged import are_integers, check_integers, longest_row
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import UserError, first_line, option
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES, read_options
-from corpusmill.reading.collate.padding import CollatorOptions, MakeCollator, Padding
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.order.mixture import JoinedSamples
-from corpusmill.reading.rows import Integers
+from corpusmill.reading.rows import Batch, Integers, Lists, Rows, check_minimum
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The width of a batch, in the terms of Hugging Face tokenizers.
+
+    Attributes:
+        pad_id: the token that fills the rows of input_ids.
+        padding: "longest" makes a batch as wide as its longest row, "max_length" as max_length.
+        pad_to_multiple_of: widens it to a multiple; tensor cores are fastest with multiples of 8
+            or 64.
+        max_length: the most tokens that the model takes; None means no limit.
+    """
+
+    pad_id: int = 0
+    padding: Literal["longest", "max_length"] = "longest"
+    pad_to_multiple_of: int | None = None
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value is out of range, or two contradict each other.
+        """
+        multiple, max_length = self.pad_to_multiple_of, self.max_length
+        if self.padding not in {"longest", "max_length"}:
+            cause = "padding is unknown"
+            raise UserError(f'padding="{self.padding}"', cause, 'Give "longest" or "max_length"')
+        check_minimum("pad_to_multiple_of", multiple, 1)
+        check_minimum("max_length", max_length, 1)
+        if self.padding == "max_length" and max_length is None:
+            raise UserError('padding="max_length"', "max_length is unknown", "Give max_length")
+        if multiple and max_length and max_length % multiple:
+            cause = f"max_length={max_length} is not a multiple"
+            raise UserError(f"pad_to_multiple_of={multiple}", cause, "Change one of the two")
+
+    def width(self, lengths: Integers) -> int:
+        """Return the width of a batch whose rows have these lengths, int64[rows].
+
+        Raises:
+            UserError: a row is longer than max_length.
+
+        Example:
+            lengths [5, 9] give 9, and 16 with pad_to_multiple_of=8.
+        """
+        longest = int(lengths.max(initial=0))
+        if self.max_length is not None and longest > self.max_length:
+            cause = f"an example of the batch has {longest} tokens"
+            cure = (
+                "Use a model with a larger limit, or build with a smaller "
+                f"{option('max_seq_length')}"
+            )
+            raise UserError(f"max_length={self.max_length}", cause, cure)
+        if self.padding == "max_length" and self.max_length is not None:
+            return self.max_length
+        return self.round_up(longest)
+
+    def round_up(self, tokens: int) -> int:
+        """Round a number of tokens up to a multiple of pad_to_multiple_of, if there is one."""
+        multiple = self.pad_to_multiple_of or 1
+        return -(-tokens // multiple) * multiple
+
+
+def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
+    """Return lists as the rows of a matrix, filled at their ends.
+
+    Args:
+        values: integers[total].
+        offsets: int64[rows + 1].
+        width: columns of the matrix, at least the length of the longest list.
+        fill: the value after the end of a list.
+
+    Returns:
+        int64[rows, width].
+
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: the offsets do not fit the values, or a list is longer than the width, which
+            is 2**28 at most.
+
+    Example:
+        the lists [7, 8] and [9], width 3 and fill 0 give [[7, 8, 0], [9, 0, 0]].
+    """
+    try:
+        padded: Integers = _pad(values, offsets, width, fill)
+    except TypingError as error:
+        message = "values and offsets must be flat arrays of integers, width and fill integers"
+        raise TypeError(message) from error
+    return padded
+
+
+@njit
+def _pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
+    """Return lists as rows, as `pad` describes."""
+    longest = longest_row(offsets, len(values))
+    if longest < 0 or not are_integers(values) or not are_integers(offsets):
+        raise ValueError("offsets must ascend, and not exceed the number of values")
+    if not longest <= width <= LONGEST_ROW:
+        raise ValueError("width must be from the length of the longest list to 2**28")
+    fill ^= 0  # only integers have this operation
+    matrix = np.empty((len(offsets) - 1, width), np.int64)
+    for i in range(len(offsets) - 1):
+        # Indices of slices start at 0, which spares a check for negative ones at each value: three
+        # times as fast.
+        row, source = matrix[i], values[offsets[i] : offsets[i + 1]]
+        for j in range(len(source)):
+            row[j] = source[j]
+        row[len(source) :] = fill
+    return matrix
+
+
+def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
+    """Return a matrix with 1 at the values of a list and 0 after them.
+
+    Args:
+        offsets: int64[rows + 1].
+        width: columns of the matrix.
+
+    Returns:
+        int64[rows, width].
+
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: the offsets do not ascend, or a list is longer than the width, which
+            is 2**28 at most.
+
+    Example:
+        offsets [0, 2, 3] and width 3 give [[1, 1, 0], [1, 0, 0]].
+    """
+    try:
+        mask: Integers = _mark(offsets, width)
+    except TypingError as error:
+        message = "offsets must be a flat array of integers, and width an integer"
+        raise TypeError(message) from error
+    return mask
+
+
+@njit
+def _mark(offsets: np.ndarray, width: int) -> np.ndarray:
+    """Return a mask, as `attention_mask` describes."""
+    longest = longest_row(offsets, -1)
+    if longest < 0 or not are_integers(offsets):
+        raise ValueError("offsets must ascend from 0 or more")
+    if not longest <= width <= LONGEST_ROW:
+        raise ValueError("width must be from the length of the longest list to 2**28")
+    matrix = np.empty((len(offsets) - 1, width), np.int64)
+    for i in range(len(offsets) - 1):
+        length = offsets[i + 1] - offsets[i]
+        for j in range(width):
+            matrix[i, j] = 1 if j < length else 0
+    return matrix
+
+
+def scatter_labels(
+    positions: np.ndarray,
+    position_offsets: np.ndarray,
+    labels: np.ndarray,
+    label_offsets: np.ndarray,
+    width: int,
+) -> np.ndarray:
+    """Return a matrix with the labels at the predicted positions and -100 elsewhere.
+
+    Args:
+        positions: integers[predictions], columns of the matrix.
+        position_offsets: int64[rows + 1].
+        labels: integers[predictions].
+        label_offsets: int64[rows + 1], of the same lengths.
+        width: columns of the matrix.
+
+    Returns:
+        int64[rows, width].
+
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: offsets do not fit their values, a row's positions and labels differ in number,
+            a position is not a column of the matrix, or the width exceeds 2**28.
+
+    Example:
+        position [1] and label [42] of one row and width 3 give [[-100, 42, -100]].
+    """
+    try:
+        matrix: Integers = _scatter(positions, position_offsets, labels, label_offsets, width)
+    except TypingError as error:
+        message = "all but width must be flat arrays of integers, and width an integer"
+        raise TypeError(message) from error
+    return matrix
+
+
+@njit
+def _scatter(
+    positions: np.ndarray,
+    position_offsets: np.ndarray,
+    labels: np.ndarray,
+    label_offsets: np.ndarray,
+    width: int,
+) -> np.ndarray:
+    """Return labels at their positions, as `scatter_labels` describes."""
+    if longest_row(position_offsets, len(positions)) < 0 or not are_integers(positions):
+        raise ValueError("position_offsets must ascend, and not exceed the number of positions")
+    if longest_row(label_offsets, len(labels)) < 0 or not are_integers(labels):
+        raise ValueError("label_offsets must ascend, and not exceed the number of labels")
+    if len(label_offsets) != len(position_offsets):
+        raise ValueError("label_offsets must have as many rows as position_offsets")
+    if not 0 <= width <= LONGEST_ROW:
+        raise ValueError("width must be from 0 to 2**28")
+    matrix = np.full((len(position_offsets) - 1, width), -100, np.int64)
+    for i in range(len(position_offsets) - 1):
+        row, columns = matrix[i], positions[position_offsets[i] : position_offsets[i + 1]]
+        row_labels = labels[label_offsets[i] : label_offsets[i + 1]]
+        if len(row_labels) != len(columns):
+            raise ValueError("labels must be as many in each row as positions")
+        for j in range(len(columns)):
+            if not 0 <= columns[j] < width:
+                raise ValueError("positions must be columns of the matrix")
+            row[columns[j]] = row_labels[j]
+    return matrix
+
+
+Predicted = Literal["labels", "targets"]
+Layout = Literal["rows", "flattened"]
+
+
+class CollatorOptions(TypedDict, total=False):
+    """The options of `collator_for`; all are optional.
+
+    Attributes:
+        padding: "longest" makes a batch as wide as its longest row, "max_length" as max_length.
+        pad_to_multiple_of: widens it to a multiple. Windows of a stream all have one length, and
+            are not padded.
+        max_length: the most tokens that the model takes; by default the data set's --max-seq-length
+            with padding="max_length", and otherwise no limit.
+        seed: the seed of masks that are drawn when rows are loaded; they differ in each epoch.
+        mask: whether to mask rows that were stored unmasked when they are loaded.
+        mask_word_prob: ERNIE's probability that a sequence is masked by whole words, one for all
+            data sets or one for each; by default that of the build.
+        predicted: for models of the next token: "labels" are the input_ids, as Hugging Face models
+            take them, "targets" have the next token at each position.
+        layout: the layout of packed rows; "flattened" puts a batch into one row without padding.
+    """
+
+    padding: Literal["longest", "max_length"]
+    pad_to_multiple_of: int | None
+    max_length: int | None
+    seed: int
+    mask: bool
+    mask_word_prob: float | Sequence[float] | None
+    predicted: Predicted
+    layout: Layout
+
+
+# What an objective names as its collator: it makes one for samples, with this padding.
+MakeCollator = Callable[[Samples, Padding, CollatorOptions], Collator]
+
+# The values that leave to a collator what it does.
+_DEFAULTS: CollatorOptions = {
+    "mask": True, "mask_word_prob": None, "predicted": "labels", "layout": "rows"
+}  # fmt: skip
+
+
+def check_suits(name: str, value: object, is_valid: bool, cause: str) -> None:
+    """Refuse an option that does not suit the data set.
+
+    Raises:
+        UserError: it is not valid.
+    """
+    if not is_valid:
+        raise UserError(f"{name}={value}", cause, "Omit it, or give data that it suits")
+
+
+def refuse_others(options: CollatorOptions, *names: str) -> None:
+    """Refuse options of other collators than the one that takes these.
+
+    Raises:
+        UserError: there is one, and it does not have its default.
+    """
+    causes = {
+        "mask": "the examples are not masked",
+        "mask_word_prob": "no masks are drawn",
+        "predicted": "the model of this data set does not take it",
+        "layout": "the rows are not packed",
+    }
+    for name, cause in causes.items():
+        value, default = options.get(name, _DEFAULTS.get(name)), _DEFAULTS.get(name)
+        check_suits(name, value, name in names or value == default, cause)
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of pieces as the arrays of a batch.
+
+    Attributes:
+        input_ids: int64[rows, width], or [1, tokens] if they are flattened.
+        position_ids: int64 of the same shape, from 0 in each piece.
+        begins: int64[rows + 1], the place where each row begins in the flat input_ids, and the end.
+        lengths: cu_seq_lens_q and cu_seq_lens_k, int32[pieces + 1]; max_length_q and max_length_k,
+            int64[].
+    """
+
+    input_ids: Integers
+    position_ids: Integers
+    begins: Integers
+    lengths: Batch
+
+
+def check_layout(layout: str, padding: Padding) -> None:
+    """Refuse a layout that is unknown, or contradicts the padding.
+
+    Raises:
+        UserError: it is refused.
+    """
+    if layout not in {"rows", "flattened"}:
+        cause = "layout is unknown"
+        raise UserError(f'layout="{layout}"', cause, 'Give "rows" or "flattened"')
+    if layout == "flattened" and padding.padding == "max_length":
+        cause = "flattened rows cannot be padded to max_length"
+        raise UserError('layout="flattened"', cause, 'Give padding="longest"')
+
+
+def lay_out(
+    rows: Rows, tokens: str, boundaries: str, padding: Padding, layout: Layout
+) -> PackedRows:
+    """Return packed rows as the arrays of a batch.
+
+    Args:
+        rows: packed rows.
+        tokens: the name of the column of tokens.
+        boundaries: the name of the column of the pieces' boundaries.
+        padding: the width of batches.
+        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
+            puts all of them into one row, which is only padded to a multiple.
+
+    Raises:
+        UserError: a row is longer than the padding's max_length.
+        ValueError: the pieces of a row do not lead from its beginning to its end.
+    """
+    ids, marks = rows.lists(tokens), rows.lists(boundaries)
+    check_integers(values=ids.values, offsets=ids.offsets)
+    check_integers(marks=marks.values, mark_offsets=marks.offsets)
+    if len(ids.offsets) != len(rows) + 1 or not are_pieces(*marks, ids.offsets):
+        raise ValueError(f"{boundaries} must lead from 0 to the length of each row")
+    width = padding.width(ids.lengths)
+    if layout == "rows":
+        input_ids, begins = pad(*ids, width, padding.pad_id), np.arange(len(rows) + 1) * width
+    else:
+        input_ids, begins = _flatten(ids, padding)
+    position_ids = np.empty_like(input_ids)
+    # A row has one piece less than marks, and may have padding; the last end is one more.
+    cu_seq_lens = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + 1, np.int32)
+    pieces, longest = _number_pieces(*marks, begins, position_ids.reshape(-1), cu_seq_lens)
+    lengths = {
+        "cu_seq_lens_q": cu_seq_lens[: pieces + 1],
+        "cu_seq_lens_k": cu_seq_lens[: pieces + 1],
+        "max_length_q": np.array(longest),
+        "max_length_k": np.array(longest),
+    }
+    return PackedRows(input_ids, position_ids, begins, lengths)
+
+
+def _flatten(ids: Lists, padding: Padding) -> tuple[Integers, Integers]:
+    """Return all rows as int64[1, tokens], and their begins and the end as int64[rows + 1]."""
+    begins = ids.offsets - ids.offsets[0]
+    tokens = int(begins[-1])
+    begins[-1] = padding.round_up(tokens)
+    input_ids = np.full((1, int(begins[-1])), padding.pad_id, np.int64)
+    input_ids[0, :tokens] = ids.values[ids.offsets[0] : ids.offsets[-1]]
+    return input_ids, begins
+
+
+@njit
+def are_pieces(marks: np.ndarray, mark_offsets: np.ndarray, offsets: np.ndarray) -> bool:
+    """Return whether the marks of each row lead from 0 to the row's length, never backwards.
+
+    Args:
+        marks: integers[marks].
+        mark_offsets: int64[rows + 1].
+        offsets: int64[rows + 1], of the rows' tokens.
+
+    Example:
+        marks [0, 3, 5] of a row of 5 tokens do; [0, 3], [3, 5] and [0, 6, 5] do not.
+    """
+    if longest_row(mark_offsets, len(marks)) < 0 or longest_row(offsets, -1) < 0:
+        return False
+    if len(mark_offsets) != len(offsets):
+        return False
+    for i in range(len(offsets) - 1):
+        first, last = mark_offsets[i], mark_offsets[i + 1] - 1
+        if last < first or marks[first] != 0 or marks[last] != offsets[i + 1] - offsets[i]:
+            return False
+        for mark in range(first, last):
+            if marks[mark] > marks[mark + 1]:
+                return False
+    return True
+
+
+@njit
+def _number_pieces(
+    marks: np.ndarray,
+    mark_offsets: np.ndarray,
+    begins: np.ndarray,
+    position_ids: np.ndarray,
+    cu_seq_lens: np.ndarray,
+) -> tuple[int, int]:
+    """Number the tokens of each piece.
+
+    Args:
+        marks: integers[marks], where in its row each piece begins, and where the last one ends.
+        mark_offsets: int64[rows + 1].
+        begins: int64[rows + 1], the place where each row begins, and the end of the last one.
+        position_ids: int64[places], filled.
+        cu_seq_lens: int32[pieces + 1 or more], filled with the place where each piece begins.
+
+    Returns:
+        pieces: the number of pieces, with those of padding.
+        longest: tokens of the longest piece.
+    """
+    pieces = longest = 0
+    for i in range(len(begins) - 1):
+        begin, end = begins[i], begins[i]
+        for mark in range(mark_offsets[i] + 1, mark_offsets[i + 1] + 1):
+            # After the last piece comes the padding.
+            is_piece = mark < mark_offsets[i + 1]
+            end = begins[i] + marks[mark] if is_piece else begins[i + 1]
+            if is_piece or end > begin:
+                longest = max(longest, end - begin)
+                cu_seq_lens[pieces] = begin
+                pieces += 1
+            for place in range(begin, end):
+                position_ids[place] = place - begin
+            begin = end
+    cu_seq_lens[pieces] = begins[-1]
+    return pieces, longest
+
 
 Maker = TypeVar("Maker")
 

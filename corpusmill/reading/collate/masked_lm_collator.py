@@ -1,9 +1,8 @@
 """Batches for masked language models: rows that were masked when they were built, or are now.
 
-Masks that are drawn when rows are loaded, anew in each epoch.
-
-The masks of an example depend only on its own tokens and on (seed, epoch, number of the sample):
-not on the batch, the worker, the rank, or what was read before. The kernels are those of builds.
+Masks that are drawn when rows are loaded are others in each epoch. Those of an example depend only
+on its own tokens and on (seed, epoch, number of the sample): not on the batch, the worker, the
+rank, or what was read before. The kernels are those of builds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +19,7 @@ from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masked_lm import Masker
-from corpusmill.reading.collate.collators import options_of, sources_of, split_by_maker, starts_of
-from corpusmill.reading.collate.padding import (
+from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Layout,
     Padding,
@@ -29,9 +27,13 @@ from corpusmill.reading.collate.padding import (
     check_layout,
     check_suits,
     lay_out,
+    options_of,
     pad,
     refuse_others,
     scatter_labels,
+    sources_of,
+    split_by_maker,
+    starts_of,
 )
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator

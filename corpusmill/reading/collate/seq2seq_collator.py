@@ -12,15 +12,18 @@ import numpy as np
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
 from corpusmill.errors import UserError
 from corpusmill.objectives.denoising import Corrupter
-from corpusmill.reading.collate.collators import options_of, sources_of, split_by_maker, starts_of
-from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
-from corpusmill.reading.collate.padding import (
+from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Padding,
     attention_mask,
+    options_of,
     pad,
     refuse_others,
+    sources_of,
+    split_by_maker,
+    starts_of,
 )
+from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, check_seed, gather_lists

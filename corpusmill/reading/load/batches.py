@@ -2,10 +2,9 @@
 
 `Batches` is what the readers for PyTorch are built on, and what JAX users iterate over.
 
-The shards that a reader needs next, unpacked in threads while it reads the present ones.
-
-Reader and threads follow the same plan, each at its own pace, and count the shards that are new in
-it. So the threads know without a lock how far they are ahead.
+The shards that a reader needs next are unpacked in threads while it reads the present ones. Reader
+and threads follow the same plan, each at its own pace, and count the shards that are new in it. So
+the threads know without a lock how far they are ahead.
 """
 
 import atexit

@@ -10,14 +10,13 @@ sources alternate at random, and yet from the beginning of a stage to the end of
 source has its share, to within one sample if there are two sources, and two samples if there are
 more.
 
-How the sources of a mixture take turns: from a number to a source, and to a number of its own.
-
-The samples of a stage are divided as by a tree: of the places of a node, its first child gets those
-at which its share of them rounds up to the next whole number (Bresenham's line), and its second
-child the others. The leaves are the sources. It is Huffman's tree: nodes grow at least like
-Fibonacci's numbers from a leaf to the root, and the errors of rounding add up to less than two
-samples, whatever the number of sources and their quotas. The places of the sources with most
-samples are found in the fewest steps.
+Sources take turns in this way, from a number to a source and to a number of its own. The samples of
+a stage are divided as by a tree: of the places of a node, its first child gets those at which its
+share of them rounds up to the next whole number (Bresenham's line), and its second child the
+others. The leaves are the sources. It is Huffman's tree: nodes grow at least like Fibonacci's
+numbers from a leaf to the root, and the errors of rounding add up to less than two samples,
+whatever the number of sources and their quotas. The places of the sources with most samples are
+found in the fewest steps.
 
 Source of the tree: Huffman 1952, "A Method for the Construction of Minimum-Redundancy Codes".
 """
@@ -97,8 +96,8 @@ class Turns(NamedTuple):
             with quotas 2 and 1 in the only stage, and stretch 1, the numbers 0 to 5 belong to the
             sources [0, 1, 0, 0, 1, 0], where they are the numbers [0, 0, 1, 2, 1, 3].
         """
-        sources, own = _assign(numbers, *self, stretch, np.uint64(seed))
-        return sources, own
+        assigned: tuple[Integers, Integers] = _assign(numbers, *self, stretch, np.uint64(seed))
+        return assigned
 
 
 def _grow(quotas: Integers, sizes: npt.NDArray[np.int64], children: npt.NDArray[np.int64]) -> int:
@@ -133,7 +132,7 @@ def _assign(
     stretch: int,
     seed: np.uint64,
 ) -> tuple[np.ndarray, np.ndarray]:
-    sources, own = np.empty_like(numbers), np.empty_like(numbers)
+    sources, source_numbers = np.empty_like(numbers), np.empty_like(numbers)
     count, stage = bases.shape[1], 0
     for i in range(len(numbers)):
         is_later = stage + 1 < len(starts) and numbers[i] >= starts[stage + 1]
@@ -157,8 +156,8 @@ def _assign(
             else:
                 node, place = children[stage, node - count, 1], place - before
         sources[i] = node
-        own[i] = bases[stage, node] + turn * sizes[stage, node] + place
-    return sources, own
+        source_numbers[i] = bases[stage, node] + turn * sizes[stage, node] + place
+    return sources, source_numbers
 
 
 class JoinedSamples(Samples):
@@ -264,12 +263,12 @@ class MixtureOrder:
         """Return the samples, int64[n], by their number in JoinedSamples of the same sources."""
         starts = np.cumsum([0, *map(len, self.orders)])
         return self._look_up(
-            numbers, lambda source, own: starts[source] + self.orders[source].locate(own)
+            numbers, lambda source, places: starts[source] + self.orders[source].locate(places)
         )
 
     def epochs(self, numbers: Integers) -> Integers:
         """Return the epochs, int64[n], of the sources, not of the mixture."""
-        return self._look_up(numbers, lambda source, own: self.orders[source].epochs(own))
+        return self._look_up(numbers, lambda source, places: self.orders[source].epochs(places))
 
     def describe(self, end: int | None = None) -> dict[str, Any]:
         """Return the parameters of the sequence before a number as JSON types.
@@ -313,10 +312,10 @@ class MixtureOrder:
         return self._turns.assign(np.asarray(numbers, np.int64), stretch, self.seed)
 
     def _look_up(self, numbers: Integers, look_up: Callable[[int, Integers], Integers]) -> Integers:
-        sources, own = self.assign(numbers)
+        sources, source_numbers = self.assign(numbers)
         results = np.empty(len(sources), np.int64)
         for source, _, places in group(sources, np.arange(len(self.orders) + 1)):
-            results[places] = look_up(source, own[places])
+            results[places] = look_up(source, source_numbers[places])
         return results
 
 
@@ -361,9 +360,9 @@ def mix(
     sizes = [len(part) for part in parts]
     if isinstance(epoch_size, int):
         check_minimum("epoch_size", epoch_size, 1)
-    own = _find_orders(orders, names, parts)
+    given_orders = _find_orders(orders, names, parts)
     usual = [part.order(seed, shuffle, window) for part in parts]
-    chosen = tuple(order or other for order, other in zip(own, usual, strict=True))
+    chosen = tuple(order or other for order, other in zip(given_orders, usual, strict=True))
     stages, weights = tell_apart(proportions)
     if stages:
         if isinstance(epoch_size, str):
@@ -402,17 +401,17 @@ def _find_orders(
         if unknown:
             cause = f"there is no source {unknown[0]!r}"
             raise UserError("orders", cause, f"Give orders of {', '.join(names or ())}")
-        own = [orders.get(name) for name in names or ()]
+        listed = [orders.get(name) for name in names or ()]
     else:
-        own = [None] * len(sources) if orders is None else list(orders)
-    for place, (order, source) in enumerate(zip(own, sources, strict=False)):
+        listed = [None] * len(sources) if orders is None else list(orders)
+    for place, (order, source) in enumerate(zip(listed, sources, strict=False)):
         if order is not None and len(order) != len(source):
             cause = f"it is an order of {len(order):,} samples, and the source has {len(source):,}"
             raise UserError(f"orders[{place}]", cause, "Give the order of this source")
-    if len(own) != len(sources):
+    if len(listed) != len(sources):
         cause = f"there are {len(sources)} sources"
-        raise UserError(f"orders of {len(own)} sources", cause, "Give as many, or a dictionary")
-    return own
+        raise UserError(f"orders of {len(listed)} sources", cause, "Give as many, or a dictionary")
+    return listed
 
 
 def _check_alike(sources: Sequence[Samples]) -> None:

@@ -20,11 +20,10 @@ large: from epoch to epoch they change which examples are read together. The fir
 before it that it must differ from: it reads rows as they follow one another, so that a reader waits
 for few of them.
 
-A permutation of any range of numbers, as a function that needs no memory.
-
-Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains": a Feistel network over two
-digits, the left in Z_a and the right in Z_b, where a * b is at least the size of the range. A
-result past the end of the range is permuted again until it falls within it (cycle walking).
+Numbers of any range are permuted by a function that needs no memory. Source: Black and Rogaway
+2002, "Ciphers with Arbitrary Finite Domains": a Feistel network over two digits, the left in Z_a
+and the right in Z_b, where a * b is at least the size of the range. A result past the end of the
+range is permuted again until it falls within it (cycle walking).
 """
 
 from dataclasses import dataclass, field
@@ -271,7 +270,7 @@ class Order:
         if not self.shuffle:
             return samples
         places: Integers
-        places = _find(samples, self._lay_out(epoch), self._starts, self.window, self.lanes)
+        places = _find_places(samples, self._lay_out(epoch), self._starts, self.window, self.lanes)
         return places
 
     @cached_property
@@ -459,7 +458,7 @@ def _locate(
 
 
 @njit
-def _find(
+def _find_places(
     samples: np.ndarray, layout: _Layout, starts: np.ndarray, window: int, lanes: int
 ) -> np.ndarray:
     """Return the places that `_locate` leads from to samples."""

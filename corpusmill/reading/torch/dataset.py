@@ -13,8 +13,7 @@ from torch.utils.data import Dataset, Sampler, get_worker_info
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches, Collator, Reader
-from corpusmill.reading.load.loader import BaseLoader
-from corpusmill.reading.load.progress import Progress, Resumable
+from corpusmill.reading.load.loader import BaseLoader, Progress, Resumable
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Batch, Lists, Rows, Values
 

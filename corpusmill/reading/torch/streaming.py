@@ -9,7 +9,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Reader
-from corpusmill.reading.load.progress import Progress, Resumable
+from corpusmill.reading.load.loader import Progress, Resumable
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.torch.dataset import (
     TensorBatch,

@@ -3,24 +3,21 @@
 Only tokenizers whose steps are all known are compiled; a text with a character of unknown class, or
 perhaps an added token, is left to the tokenizer itself. Text is never normalized here.
 
-Byte-level BPE in compiled loops: the bytes of each piece of a text merged to ids.
-
-Merging is that of Sennrich et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all
-neighbours that can be joined, those of the lowest rank first, the leftmost of them first. Merging
-begins with characters, or their first bytes, where that is known to give the same;
-pieces that are tokens are not merged
+The bytes of each piece of a text are merged to ids in compiled loops. Merging is that of Sennrich
+et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all neighbours that can be joined, those
+of the lowest rank first, the leftmost of them first. Merging begins with characters, or their first
+bytes, where that is known to give the same; pieces that are tokens are not merged
 (`corpusmill.tokenization.compiled.byte_level_pieces`).
 
-Characters, and first bytes of them, with which the merging of byte-level BPE may begin.
-
-Let the merges come in order: one that makes a token always has a lower rank than those that join
-this token to others. Then merging goes through the ranks from the lowest to the highest. Let the
-bytes of a character be merged to one token, and let no other merge take away a token on its left or
-right edge before that: each merge that has the character's first token, at some moment, as its
-right part has a higher rank than the merge that joins this token within the character, and each
-that has its last one as its left part has none that is lower. (If the ranks are equal, so are the
-pairs, of which the leftmost comes first.) Then, whatever stands beside the character, its bytes are
-merged to its token, and before any pair is joined of which that token is a part.
+With which characters, or first bytes of them, may it begin? Let the merges come in order: one that
+makes a token always has a lower rank than those that join this token to others. Then merging goes
+through the ranks from the lowest to the highest. Let the bytes of a character be merged to one
+token, and let no other merge take away a token on its left or right edge before that: each merge
+that has the character's first token, at some moment, as its right part has a higher rank than the
+merge that joins this token within the character, and each that has its last one as its left part
+has none that is lower. (If the ranks are equal, so are the pairs, of which the leftmost comes
+first.) Then, whatever stands beside the character, its bytes are merged to its token, and before
+any pair is joined of which that token is a part.
 
 The same holds for any other bytes that always stand together, such as all bytes of a character but
 the last one. In Thai, merges join the last byte of a character with the first two of the next one,
@@ -52,9 +49,14 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     find_token,
     hash_pairs,
 )
-from corpusmill.tokenization.compiled.characters import has_byte, read_character
 from corpusmill.tokenization.compiled.exactness import find_pattern
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, first_bytes
+from corpusmill.tokenization.compiled.units import (
+    EncodeSpans,
+    completed,
+    first_bytes,
+    has_byte,
+    read_character,
+)
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
 Array = TypeVar("Array")

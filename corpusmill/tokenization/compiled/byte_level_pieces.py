@@ -5,17 +5,15 @@ tokenizer.json files, which are recognized by it. (The tiktoken library writes s
 that means something else to the tokenizers library, whose regular expressions read {1,3}+ and $
 differently.)
 
-A hash table of pairs of numbers in compiled loops.
+Pairs of numbers are found in a hash table. Two arrays together are the table: `joined`, integers[n,
+3], holds by *rank* both numbers of a pair and what belongs to them. `pairs`, uint32[a power of
+two], is in buckets: the rank + 1 of each pair, below a tag of its hash, or 0. So most pairs that
+are not in the table cost a single access to little memory. A pair is in its own bucket, or after
+buckets that are full.
 
-Two arrays together are the table: `joined`, integers[n, 3], holds by *rank* both numbers of a pair
-and what belongs to them. `pairs`, uint32[a power of two], is in buckets: the rank + 1 of each pair,
-below a tag of its hash, or 0. So most pairs that are not in the table cost a single access to
-little memory. A pair is in its own bucket, or after buckets that are full.
-
-Pieces of text that byte-level BPE merges to a single token, found by their bytes.
-
-In text like that on which a vocabulary was trained, these are most pieces: 98 of 100 in English, 93
-in Thai, 61 in Chinese. Finding one takes as long as a merge or two.
+Pieces of text that byte-level BPE merges to a single token are found by their bytes. In text like
+that on which a vocabulary was trained, these are most pieces: 98 of 100 in English, 93 in Thai, 61
+in Chinese. Finding one takes as long as a merge or two.
 """
 
 import unicodedata
@@ -26,8 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import read_character
-from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER, ONE, WORD_BYTES, load_word
+from corpusmill.tokenization.compiled.units import (
+    HALF,
+    MULTIPLIER,
+    ONE,
+    WORD_BYTES,
+    load_word,
+    read_character,
+)
 
 # GPT-2 (Radford et al. 2019), RoBERTa; the ByteLevel pre-tokenizer has it built in.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""

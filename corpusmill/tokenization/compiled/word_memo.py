@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import FIRST_LEAD, ideograph_bytes, read_character
 from corpusmill.tokenization.compiled.exactness import LineRule, cut_at_lines
 from corpusmill.tokenization.compiled.units import (
+    FIRST_LEAD,
     HALF,
     MULTIPLIER,
     ONE,
@@ -24,7 +24,9 @@ from corpusmill.tokenization.compiled.units import (
     Unit,
     UnitRule,
     hash_word,
+    ideograph_bytes,
     prepare_units,
+    read_character,
     read_unit,
     read_word,
 )
@@ -91,25 +93,25 @@ def _count_ends(memory_bytes: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def grow_memo(memo: MemoArrays, known: int, memory_bytes: int) -> MemoArrays | None:
+def grow_memo(memo: MemoArrays, num_words: int, memory_bytes: int) -> MemoArrays | None:
     """Return a memo with the entries of another one and room for four times as many.
 
     Args:
         memo: the memo.
-        known: the number of its entries.
+        num_words: the number of its entries.
         memory_bytes: upper bound of the memory of the larger one.
 
     Returns:
         The larger memo, or None if there is no room for one that is larger.
     """
     ends = min(_GROWTH * len(memo.id_ends), _count_ends(memory_bytes))
-    tails, ids = memo.tail_ends[known], memo.id_ends[known]
+    tails, ids = memo.tail_ends[num_words], memo.id_ends[num_words]
     if ends <= len(memo.id_ends) or ids > _IDS_PER_ENTRY * ends:
         return None
     larger = allocate_memo(ends * _BYTES_PER_ENTRY)
-    larger.tail_ends[: known + 1] = memo.tail_ends[: known + 1]
+    larger.tail_ends[: num_words + 1] = memo.tail_ends[: num_words + 1]
     larger.tails[:tails] = memo.tails[:tails]
-    larger.id_ends[: known + 1] = memo.id_ends[: known + 1]
+    larger.id_ends[: num_words + 1] = memo.id_ends[: num_words + 1]
     larger.ids[:ids] = memo.ids[:ids]
     fill_table(memo, larger)
     return larger._replace(ideographs=memo.ideographs)
@@ -182,26 +184,26 @@ def find_entry(memo: MemoArrays, text: np.ndarray, unit: Unit) -> tuple[np.int64
 
 
 @njit
-def add_entry(memo: MemoArrays, known: int, slot: int, text: np.ndarray, unit: Unit) -> bool:
-    """Add a unit, without its ids, as entry `known`; return False if there is no room.
+def add_entry(memo: MemoArrays, num_words: int, slot: int, text: np.ndarray, unit: Unit) -> bool:
+    """Add a unit, without its ids, as entry `num_words`; return False if there is no room.
 
     Args:
         memo: table, tail_ends and tails are written.
-        known: the number of entries.
+        num_words: the number of entries.
         slot: a free row of the table.
         text: uint8[bytes].
         unit: the unit.
     """
-    tail = memo.tail_ends[min(known, len(memo.tail_ends) - 1)]
+    tail = memo.tail_ends[min(num_words, len(memo.tail_ends) - 1)]
     tail_words = (unit.end - unit.start) // WORD_BYTES
-    if known + 1 >= len(memo.tail_ends) or tail + tail_words > len(memo.tails):
+    if num_words + 1 >= len(memo.tail_ends) or tail + tail_words > len(memo.tails):
         return False
     memo.table[slot, 0] = unit.first
-    memo.table[slot, 1] = 2 * (known + 1) + unit.spaced
+    memo.table[slot, 1] = 2 * (num_words + 1) + unit.spaced
     for place in range(unit.start + WORD_BYTES, unit.end + 1, WORD_BYTES):
         memo.tails[tail], _ = read_word(text, place, unit.end)
         tail += 1
-    memo.tail_ends[known + 1] = tail
+    memo.tail_ends[num_words + 1] = tail
     return True
 
 

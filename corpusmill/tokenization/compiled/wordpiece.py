@@ -4,10 +4,9 @@ The tokenizer's own normalizer and pre-tokenizer are asked what they do with eac
 scripts that are written with spaces; a text with another character, or perhaps an added token, is
 left to the tokenizer itself.
 
-WordPiece in compiled loops: text normalized and broken like BERT's, words cut into pieces.
-
-A word is cut greedily, the longest piece first (Devlin et al. 2019). The pieces are in a tree of
-their bytes, so that one walk along a word's bytes finds the longest.
+Text is normalized and broken like BERT's, and words are cut into pieces. A word is cut greedily,
+the longest piece first (Devlin et al. 2019). The pieces are in a tree of their bytes, so that one
+walk along a word's bytes finds the longest.
 """
 
 from functools import partial
@@ -17,7 +16,6 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import has_byte, read_character
 from corpusmill.tokenization.compiled.units import (
     ONE,
     EncodeSpans,
@@ -25,6 +23,8 @@ from corpusmill.tokenization.compiled.units import (
     completed,
     find_slot,
     first_bytes,
+    has_byte,
+    read_character,
 )
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 

@@ -225,7 +225,7 @@ def read_tokenizer(
     Raises:
         UserError: there is no such file, it is not a tokenizer, or an option does not apply.
     """
-    file, revision = _open(name, read_bytes)
+    file, revision = _open_source(name, read_bytes)
     try:
         with catch_panics("its library"):
             source = _convert(file, options or TokenizerOptions())
@@ -237,7 +237,7 @@ def read_tokenizer(
         file.refuse(f"{beside} is not what its name says ({type(error).__name__}: {error})")
 
 
-def _open(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
+def _open_source(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
     """Find a tokenizer's files; return them with their commit if they are from the hub."""
     if name.startswith(tiktoken.PREFIX):
         return SourceFile(name, name, b"", {}, read_bytes), None

@@ -44,7 +44,7 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
         model = parse_model(file.content)
     except Exception as error:  # the libraries have nothing narrower in common
         file.refuse(f"it is not a SentencePiece model ({error})")
-    _check(file, model)
+    _check_model(file, model)
     special = [
         piece.piece
         for piece in model.pieces
@@ -62,7 +62,7 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     return Source(FORM, tokenizer, options, reference)
 
 
-def _check(file: SourceFile, model: Any) -> None:
+def _check_model(file: SourceFile, model: Any) -> None:
     cure = "Give its tokenizer.json, or train a model of another kind"
     if model.trainer_spec.model_type not in {_UNIGRAM, _BPE}:
         file.refuse("it is a SentencePiece model of neither the unigram nor the bpe kind", cure)

@@ -8,7 +8,6 @@ for byte: each model's module says why.
   needs the sentencepiece library.
 - `training_options`: what the options of all models have in common.
 - `word_counters` (with `word_table`, `counting_kernels`): text to counted words.
-- `counted_words`, `word_characters`: counted words, cut down, sorted, and their characters; which
-  documents of a corpus to train with.
-- `merges` (with `merging`): byte-pair merges learned from counted words.
+- `counted_words`: counted words, cut down and sorted; which documents of a corpus to train with.
+- `merges` (with `merge_pairs`, `merge_steps`): byte-pair merges learned from counted words.
 """

@@ -1,12 +1,13 @@
-"""Distinct words with their counts: cut down to the most frequent, and sorted by their bytes.
+"""Distinct words with their counts: cut down to the most frequent, sorted, and their characters.
 
 Where words have no spaces between them, as in Chinese, a word is a clause, and most clauses occur
 once: the distinct words grow with the text. `WordLimits` bounds their number and their bytes, so
-that training takes bounded memory.
+that training takes bounded memory. `keep_alphabet` keeps the words of the most frequent characters
+alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -149,14 +150,14 @@ class CountedWords(NamedTuple):
 
     def keep(self, choice: WordChoice) -> "CountedWords":
         """Return the chosen words."""
-        kept = self.counts >= choice.least_count
+        is_chosen = self.counts >= choice.least_count
         if choice.share < 1:
             # Those that find the slot of a word, and its partition, are others.
             hashes = hash_words(*ragged.from_arrow(self.words))
-            kept &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
-        if kept.all():
+            is_chosen &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
+        if is_chosen.all():
             return self
-        return CountedWords(self.words.filter(pa.array(kept)), self.counts[kept])
+        return CountedWords(self.words.filter(pa.array(is_chosen)), self.counts[is_chosen])
 
     def batches(self) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
         """Yield words as Python's strings, and their counts, some thousands at a time."""
@@ -168,21 +169,6 @@ class CountedWords(NamedTuple):
         """Return the same as Python objects."""
         words = self.words.cast(pa.large_string()).to_pylist()
         return Counter(dict(zip(words, self.counts.tolist(), strict=True)))
-
-
-def count_text(
-    batches: Iterable[list[str]], counter: WordCounter, limits: WordLimits
-) -> CountedWords:
-    """Count the words of batches of sentences in this process; all distinct words are counted.
-
-    Args:
-        batches: batches of sentences.
-        counter: counts them.
-        limits: which words are returned.
-    """
-    for batch in batches:
-        counter.add(pa.array(batch, pa.large_string()))
-    return read_words(counter, limits)
 
 
 def read_words(counter: WordCounter, limits: WordLimits) -> CountedWords:
@@ -246,11 +232,11 @@ def choose_least_count(
     Raises:
         UserError: even of the most frequent words there are more.
     """
-    kept = np.cumsum(words[::-1])[::-1]
-    fitting = np.flatnonzero(kept <= most)
+    above = np.cumsum(words[::-1])[::-1]
+    fitting = np.flatnonzero(above <= most)
     if not len(fitting):
-        cause = f"{kept[-1]:,} words are equally frequent, and there are no more frequent ones"
-        raise UserError(option("max_distinct_words", most), cause, f"Give {kept[-1]:,} or more")
+        cause = f"{above[-1]:,} words are equally frequent, and there are no more frequent ones"
+        raise UserError(option("max_distinct_words", most), cause, f"Give {above[-1]:,} or more")
     return int(counts[fitting[0]])
 
 
@@ -303,3 +289,56 @@ def read_keys(
         keys[number] = key
         sizes[number] = max(0, min(end - begin, _KEY_BYTES))
     return keys, sizes
+
+
+_CODES = 0x110000
+
+
+def find_characters(words: CountedWords) -> tuple[list[str], list[str]]:
+    """Return the characters with which words begin, and those after the first one in a word."""
+    codes, begins = _read_codes(words)
+    is_first, is_inner = np.zeros(_CODES, np.bool_), np.zeros(_CODES, np.bool_)
+    is_first[codes[begins]] = True
+    is_begin = np.zeros(len(codes), np.bool_)
+    is_begin[begins] = True
+    is_inner[codes[~is_begin]] = True
+    return _list_characters(is_first), _list_characters(is_inner)
+
+
+def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
+    """Keep the words of the most frequent characters; of equally frequent ones, the lowest.
+
+    Args:
+        words: not empty.
+        most: most characters.
+
+    Raises:
+        UserError: no word is left.
+    """
+    codes, begins = _read_codes(words)
+    lengths = np.diff(begins, append=len(codes))
+    totals = np.zeros(_CODES, np.int64)
+    np.add.at(totals, codes, np.repeat(words.counts, lengths))
+    present = np.flatnonzero(totals)
+    alphabet = present[np.lexsort((present, -totals[present]))[:most]]
+    is_kept = np.zeros(_CODES, np.bool_)
+    is_kept[alphabet] = True
+    is_known = np.logical_and.reduceat(is_kept[codes], begins)
+    if not is_known.any():
+        cause = "every word has a character beside these"
+        raise UserError(option("limit_alphabet", most), cause, "Give more")
+    return CountedWords(words.words.filter(pa.array(is_known)), words.counts[is_known])
+
+
+def _read_codes(words: CountedWords) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Return the code points of all words one after the other, and where each word begins."""
+    text = words.words.cast(pa.large_string())
+    joined, offsets = ragged.from_arrow(words.words)
+    encoded = joined[offsets[0] : offsets[-1]].tobytes().decode().encode("utf-32-le")
+    codes = np.frombuffer(encoded, np.uint32)
+    lengths = pc.utf8_length(text).to_numpy().astype(np.int64)
+    return codes, np.cumsum(lengths) - lengths
+
+
+def _list_characters(is_there: npt.NDArray[np.bool_]) -> list[str]:
+    return list(map(chr, np.flatnonzero(is_there).tolist()))

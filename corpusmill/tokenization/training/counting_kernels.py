@@ -12,7 +12,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_pieces import LETTER, PieceRules, end_of_piece
-from corpusmill.tokenization.compiled.characters import read_character
+from corpusmill.tokenization.compiled.units import read_character
 from corpusmill.tokenization.compiled.wordpiece import (
     BLANK,
     IN_WORD,

@@ -13,16 +13,15 @@ text:
 
 A word of more than 1,024 characters is learned from in pieces.
 
-Byte-level byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019), as in seed 002.
-
-The file is that of `ByteLevelBPETokenizer.train_from_iterator`, for a corpus of any length: the
-trainer needs only the counts of words. It is determined: the alphabet of all 256 bytes is numbered
-in order, pieces in the order in which they are joined, and pairs of equal count are joined in the
-order of these numbers. The library's prefixes of inner pieces and suffixes of last pieces are not
-offered, because its byte-level decoder does not remove them.
+Byte-level byte-pair encoding (Radford et al. 2019; seed 002) merges bytes. Its file is that of
+`ByteLevelBPETokenizer.train_from_iterator`, for a corpus of any length. It is determined: the
+alphabet of all 256 bytes is numbered in order, pieces in the order in which they are joined, and
+pairs of equal count are joined in the order of these numbers. The library's prefixes of inner
+pieces and suffixes of last pieces are not offered, because its byte-level decoder does not remove
+them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -36,9 +35,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
-from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, UNKNOWN, write_cells
-from corpusmill.tokenization.training.merging.steps import TokenTexts, index_tokens, learn_merges
+from corpusmill.tokenization.training.counted_words import CountedWords, check_words
+from corpusmill.tokenization.training.merge_pairs import FEW_PLACES, UNKNOWN, write_cells
+from corpusmill.tokenization.training.merge_steps import TokenTexts, index_tokens, learn_merges
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
@@ -175,6 +174,8 @@ ALPHABET = tuple(sorted(pre_tokenizers.ByteLevel.alphabet()))
 class ByteLevelBpeOptions(TrainingOptions):
     """How to train a byte-level BPE tokenizer."""
 
+    files = ("vocab.json", "merges.txt")
+
     special_tokens: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     """Have the first ids. With all 256 bytes, nothing is unknown, but models expect such a
     token."""
@@ -202,57 +203,33 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_min_frequency(self.min_frequency)
         check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
+    def make_counter(self) -> WordCounter:
+        """Return the counter of the model's words, as they stand in the text."""
+        return ByteLevelCounter(self.normalizers, self.add_prefix_space)
 
-def make_byte_level_counter(options: ByteLevelBpeOptions) -> WordCounter:
-    """Return the counter of a model's words, as they stand in the text."""
-    return ByteLevelCounter(options.normalizers, options.add_prefix_space)
+    def train(self, words: CountedWords) -> str:
+        """Train a byte-level BPE tokenizer.
 
+        The special tokens have the first ids, then the bytes, then the pieces in the order in which
+        they were joined.
 
-def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOptions) -> str:
-    """Train a byte-level BPE tokenizer. The same sentences and options give the same file.
-
-    Args:
-        batches: batches of sentences; only the counts of their words are kept.
-        options: options of the training.
-
-    Returns:
-        As of `train_byte_level_bpe_on_words`.
-
-    Raises:
-        UserError: likewise.
-    """
-    words = count_text(batches, make_byte_level_counter(options), options.word_limits)
-    return train_byte_level_bpe_on_words(words, options)
-
-
-def train_byte_level_bpe_on_words(words: CountedWords, options: ByteLevelBpeOptions) -> str:
-    """Train a byte-level BPE tokenizer.
-
-    Args:
-        words: what the counter of `make_byte_level_counter` has counted.
-        options: options of the training.
-
-    Returns:
-        The tokenizer.json. The special tokens have the first ids, then the bytes, then the pieces
-        in the order in which they were joined.
-
-    Raises:
-        UserError: there are no words.
-    """
-    check_words(words)
-    first = [*options.special_tokens, *ALPHABET]
-    tokens, merges = train_merges(
-        *_write_symbols(words, first), first, options.vocab_size, options.min_frequency
-    )
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    return write_tokenizer_json(
-        BPE(vocabulary, merges, dropout=options.dropout or None),
-        make_normalizer(options.normalizers),
-        pre_tokenizers.ByteLevel(add_prefix_space=options.add_prefix_space),
-        decoders.ByteLevel(),
-        options.special_tokens,
-        processors.ByteLevel(trim_offsets=options.trim_offsets),
-    )
+        Raises:
+            UserError: there are no words.
+        """
+        check_words(words)
+        first = [*self.special_tokens, *ALPHABET]
+        tokens, merges = train_merges(
+            *_write_symbols(words, first), first, self.vocab_size, self.min_frequency
+        )
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        return write_tokenizer_json(
+            BPE(vocabulary, merges, dropout=self.dropout or None),
+            make_normalizer(self.normalizers),
+            pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space),
+            decoders.ByteLevel(),
+            self.special_tokens,
+            processors.ByteLevel(trim_offsets=self.trim_offsets),
+        )
 
 
 def _write_symbols(

@@ -1,17 +1,26 @@
-"""The options that all models have, and the checks that several models make."""
+"""What all models have in common: options, a training, and the checks that several make."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
+from corpusmill.tokenization.training.word_counters import WordCounter
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """The options that all models have."""
+class TrainingOptions(ABC):
+    """A model that can be trained: the options that all of them have, and the training.
+
+    Attributes:
+        files: the names of the files that the model itself is saved as.
+    """
+
+    files: ClassVar[tuple[str, ...]]
 
     vocab_size: int | None = None
     """Most tokens in the vocabulary, special tokens included; None for no limit."""
@@ -55,6 +64,24 @@ class TrainingOptions:
     def word_limits(self) -> WordLimits:
         """How many distinct words are trained with."""
         return WordLimits(self.max_distinct_words, self.max_distinct_bytes)
+
+    @abstractmethod
+    def make_counter(self) -> WordCounter:
+        """Return the counter of the model's words."""
+
+    @abstractmethod
+    def train(self, words: CountedWords) -> str:
+        """Train a tokenizer; the same words and options give the same file.
+
+        Args:
+            words: what the counter has counted.
+
+        Returns:
+            The tokenizer.json.
+
+        Raises:
+            UserError: there are no words, or the options do not suit them.
+        """
 
     def describe_limits(self, words: CountedWords) -> Iterator[str]:  # noqa: ARG002  most have none
         """Say what else a model makes of words that are more than it can train with."""

@@ -10,14 +10,13 @@ The tokenizers library then cuts text like SentencePiece, except words of which 
 likely up to rounding: SentencePiece sums in 32 bits, the library in 64 (in WikiText-2, this affects
 one word, in 7 of the 25 thousand lines, with the default options).
 
-Whole words as tokens, split as in seed 004: at white space and at `,.?_!"()'`.
-
-White space is dropped, and each of these marks is a word. The sorted words have the first ids, then
-the special tokens, so that nothing is left to chance.
+Word-level tokenizers have whole words as tokens, split as in seed 004: at white space, which is
+dropped, and at `,.?_!"()'`, each of which is a word. The sorted words have the first ids, then the
+special tokens, so that nothing is left to chance.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -31,7 +30,11 @@ from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    check_words,
+    find_characters,
+)
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
@@ -39,7 +42,6 @@ from corpusmill.tokenization.training.training_options import (
     check_unknown_token,
     check_vocab_size,
 )
-from corpusmill.tokenization.training.word_characters import find_characters
 from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
 from corpusmill.tokenization.training.word_table import WordTable
 
@@ -53,6 +55,8 @@ _SPACE_BEFORE_MARK = r"""\s+(?=[,.?!"()'])"""
 @dataclass(frozen=True)
 class WordLevelOptions(TrainingOptions):
     """How to make a tokenizer of whole words."""
+
+    files = ("vocab.json",)
 
     special_tokens: tuple[str, ...] = ("<|unk|>", "<|endoftext|>")
     """Have the last ids, as in the seed."""
@@ -79,29 +83,35 @@ class WordLevelOptions(TrainingOptions):
             least = len(self.special_tokens) + 1
             check_vocab_size(self.vocab_size, least, "the special tokens and one word")
 
+    def make_counter(self) -> WordCounter:
+        """Return the counter of the model's words."""
+        return UnitCounter(make_normalizer(self.normalizers), _pre_tokenizer())
 
-def train_word_level(batches: Iterable[list[str]], options: WordLevelOptions) -> str:
-    """Make a tokenizer of whole words. The same sentences and options give the same file.
+    def train(self, words: CountedWords) -> str:
+        """Make a tokenizer of whole words.
 
-    It finds special tokens anywhere in a text, the seed only between spaces.
+        It finds special tokens anywhere in a text, the seed only between spaces.
 
-    Args:
-        batches: batches of sentences; only the counts of their words are kept.
-        options: options of the training.
-
-    Returns:
-        The tokenizer.json.
-
-    Raises:
-        UserError: the sentences hold no words, or none often enough.
-    """
-    words = count_text(batches, make_word_level_counter(options), options.word_limits)
-    return train_word_level_on_words(words, options)
-
-
-def make_word_level_counter(options: WordLevelOptions) -> WordCounter:
-    """Return the counter of a model's words."""
-    return UnitCounter(make_normalizer(options.normalizers), _pre_tokenizer())
+        Raises:
+            UserError: there are no words, or none often enough.
+        """
+        check_words(words)
+        tokens = [*_choose(words, self), *self.special_tokens]
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        # WordPiece's decoder puts a space before each token without the prefix, and no word begins
+        # with white space.
+        decoder = decoders.Sequence(
+            [
+                decoders.WordPiece(prefix="\n", cleanup=False),
+                decoders.Fuse(),
+                decoders.Replace(Regex(_SPACE_BEFORE_MARK), ""),
+            ]
+        )
+        model = WordLevel(vocabulary, unk_token=self.unk_token)
+        normalizer = make_normalizer(self.normalizers)
+        return write_tokenizer_json(
+            model, normalizer, _pre_tokenizer(), decoder, self.special_tokens
+        )
 
 
 def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
@@ -110,31 +120,6 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
             pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed"),
             pre_tokenizers.Split(Regex(_MARKS), "isolated"),
         ]
-    )
-
-
-def train_word_level_on_words(counted: CountedWords, options: WordLevelOptions) -> str:
-    """Make a tokenizer of counted words; the rest is as of `train_word_level`.
-
-    Raises:
-        UserError: there are no words, or none often enough.
-    """
-    check_words(counted)
-    tokens = [*_choose(counted, options), *options.special_tokens]
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    # WordPiece's decoder puts a space before each token without the prefix, and no word begins with
-    # white space.
-    decoder = decoders.Sequence(
-        [
-            decoders.WordPiece(prefix="\n", cleanup=False),
-            decoders.Fuse(),
-            decoders.Replace(Regex(_SPACE_BEFORE_MARK), ""),
-        ]
-    )
-    model = WordLevel(vocabulary, unk_token=options.unk_token)
-    normalizer = make_normalizer(options.normalizers)
-    return write_tokenizer_json(
-        model, normalizer, _pre_tokenizer(), decoder, options.special_tokens
     )
 
 
@@ -172,6 +157,8 @@ _PARTS = re.compile(f"[{_STOPS}]+|[^{_STOPS}{_RESERVED}]{{1,1000}}")
 @dataclass(frozen=True)
 class UnigramOptions(TrainingOptions):
     """How to train a unigram tokenizer."""
+
+    files = ("unigram.json",)
 
     special_tokens: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     """Have the first ids."""
@@ -211,49 +198,31 @@ class UnigramOptions(TrainingOptions):
             divisor = copied / self.max_trained_bytes
             yield (f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)")
 
+    def make_counter(self) -> WordCounter:
+        """Return the counter of the model's words."""
+        return UnitCounter(make_normalizer(self.normalizers), pre_tokenizers.Metaspace())
 
-def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
-    """Train a unigram tokenizer. The same sentences and options give the same file.
+    def train(self, words: CountedWords) -> str:
+        """Train a unigram tokenizer.
 
-    Args:
-        batches: batches of sentences; only the counts of their words are kept.
-        options: options of the training.
+        The special tokens have the first ids, then the pieces in the order of their probabilities.
 
-    Returns:
-        The tokenizer.json. The special tokens have the first ids, then the pieces in the order of
-        their probabilities.
-
-    Raises:
-        UserError: the sentences hold no words, or more characters than the vocabulary has room for.
-    """
-    words = count_text(batches, make_unigram_counter(options), options.word_limits)
-    return train_unigram_on_words(words, options)
-
-
-def make_unigram_counter(options: UnigramOptions) -> WordCounter:
-    """Return the counter of a model's words."""
-    return UnitCounter(make_normalizer(options.normalizers), pre_tokenizers.Metaspace())
-
-
-def train_unigram_on_words(words: CountedWords, options: UnigramOptions) -> str:
-    """Train a unigram tokenizer on counted words; the rest is as of `train_unigram`.
-
-    Raises:
-        UserError: there are no words, or more characters than the vocabulary has room for.
-    """
-    check_words(words)
-    words = limit_copies(words, options.max_trained_bytes)
-    special = [(token, 0.0) for token in options.special_tokens]
-    unknown = options.special_tokens.index(options.unk_token)
-    model = Unigram([*special, *_train_pieces(words, options)], unknown, byte_fallback=False)
-    decoder = decoders.Metaspace()
-    return write_tokenizer_json(
-        model,
-        make_normalizer(options.normalizers),
-        pre_tokenizers.Metaspace(),
-        decoder,
-        options.special_tokens,
-    )
+        Raises:
+            UserError: there are no words, or more characters than the vocabulary has room for.
+        """
+        check_words(words)
+        words = limit_copies(words, self.max_trained_bytes)
+        special = [(token, 0.0) for token in self.special_tokens]
+        unknown = self.special_tokens.index(self.unk_token)
+        model = Unigram([*special, *_train_pieces(words, self)], unknown, byte_fallback=False)
+        decoder = decoders.Metaspace()
+        return write_tokenizer_json(
+            model,
+            make_normalizer(self.normalizers),
+            pre_tokenizers.Metaspace(),
+            decoder,
+            self.special_tokens,
+        )
 
 
 def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[str, float]]:

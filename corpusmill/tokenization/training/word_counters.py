@@ -31,7 +31,7 @@ from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
 # rarest ideographs.
 FEW_CODES, MANY_CODES = 0x3000, 0x2CEB0
 # Ideographs, each of which becomes itself and a word of its own, as in
-# `corpusmill.tokenization.compiled.characters`.
+# `corpusmill.tokenization.compiled.units`.
 IDEOGRAPHS = (
     *range(0x3400, 0x4DC0), *range(0x4E00, 0xA000), *range(0x20000, 0x2A6E0),
     *range(0x2A700, 0x2B820), *range(0x2B920, 0x2CEB0),

@@ -6,7 +6,7 @@ the same corpus gives a different vocabulary each time. Here all characters are 
 order before pairs are merged; this determines everything else.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,12 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, process
 from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    check_words,
+    find_characters,
+    keep_alphabet,
+)
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.training_options import (
@@ -22,7 +27,6 @@ from corpusmill.tokenization.training.training_options import (
     check_min_frequency,
     check_vocab_size,
 )
-from corpusmill.tokenization.training.word_characters import find_characters, keep_alphabet
 from corpusmill.tokenization.training.word_counters import BertCounter, WordCounter
 
 # What begins a token that continues a word.
@@ -33,6 +37,8 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 @dataclass(frozen=True)
 class WordPieceOptions(TrainingOptions):
     """How to train a WordPiece tokenizer."""
+
+    files = ("vocab.txt",)
 
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS
     """Have the first ids; BERT's special tokens must be among them."""
@@ -66,6 +72,41 @@ class WordPieceOptions(TrainingOptions):
         check_min_frequency(self.min_frequency)
         limit = self.limit_alphabet
         check_option("limit_alphabet", limit, limit is None or limit >= 1, "1 or more")
+
+    def make_counter(self) -> WordCounter:
+        """Return the counter of the model's words."""
+        return BertCounter(self.normalizers, self.lowercase)
+
+    def train(self, words: CountedWords) -> str:
+        """Train a tokenizer like BERT's.
+
+        The special tokens have the first ids, then the characters of words, then the characters
+        after the first one in a word, then the pieces in the order in which they were joined.
+
+        Raises:
+            UserError: there are no words, or more characters than the vocabulary has room for, or
+                fewer than a word needs are wanted.
+        """
+        check_words(words)
+        if self.limit_alphabet is not None:
+            words = keep_alphabet(words, self.limit_alphabet)
+        special = set(self.special_tokens)
+        first, inner = find_characters(words)
+        tokens = [token for token in sorted({*first, *inner}) if token not in special]
+        prefixed = sorted(_PREFIX + character for character in inner)
+        tokens += [token for token in prefixed if token not in special]
+        needed = len(special) + len(tokens)
+        check_vocab_size(self.vocab_size, needed, "special tokens and characters of the corpus")
+        first_tokens = [*self.special_tokens, *tokens]
+        ordered = words.in_order()
+        symbols = write_symbols(ordered.words.cast(pa.large_string()), first_tokens, _PREFIX)
+        sizes = self.vocab_size, self.min_frequency
+        tokens, _ = train_merges(symbols, ordered.counts, first_tokens, *sizes, _PREFIX)
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        tokenizer = bert_tokenizer(vocabulary, self.lowercase, special_tokens=self.special_tokens)
+        bert = normalizers.BertNormalizer(lowercase=self.lowercase)
+        tokenizer.normalizer = make_normalizer(self.normalizers, bert)
+        return str(tokenizer.to_str(pretty=True))
 
 
 def bert_tokenizer(
@@ -104,68 +145,3 @@ def bert_tokenizer(
     )
     tokenizer.enable_padding(pad_id=vocabulary["[PAD]"], pad_token="[PAD]")  # noqa: S106 - not a password
     return tokenizer
-
-
-def make_wordpiece_counter(options: WordPieceOptions) -> WordCounter:
-    """Return the counter of a model's words."""
-    return BertCounter(options.normalizers, options.lowercase)
-
-
-def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> str:
-    """Train a tokenizer like BERT's. The same sentences and options give the same file.
-
-    Args:
-        batches: batches of sentences; only the counts of their words are kept.
-        options: options of the training.
-
-    Returns:
-        As of `train_wordpiece_on_words`.
-
-    Raises:
-        UserError: likewise.
-    """
-    words = count_text(batches, make_wordpiece_counter(options), options.word_limits)
-    return train_wordpiece_on_words(words, options)
-
-
-def train_wordpiece_on_words(words: CountedWords, options: WordPieceOptions) -> str:
-    """Train a tokenizer like BERT's.
-
-    Args:
-        words: what the counter of `make_wordpiece_counter` has counted.
-        options: options of the training.
-
-    Returns:
-        The tokenizer.json. The special tokens have the first ids, then the characters of words,
-        then the characters after the first one in a word, then the pieces in the order in which
-        they were joined.
-
-    Raises:
-        UserError: there are no words, or more characters than the vocabulary has room for, or fewer
-            than a word needs are wanted.
-    """
-    check_words(words)
-    if options.limit_alphabet is not None:
-        words = keep_alphabet(words, options.limit_alphabet)
-    special = set(options.special_tokens)
-    first, inner = find_characters(words)
-    tokens = [token for token in sorted({*first, *inner}) if token not in special]
-    tokens += [token for token in sorted(_PREFIX + one for one in inner) if token not in special]
-    needed = len(special) + len(tokens)
-    check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
-    first_tokens = [*options.special_tokens, *tokens]
-    ordered = words.in_order()
-    symbols = write_symbols(ordered.words.cast(pa.large_string()), first_tokens, _PREFIX)
-    tokens, _ = train_merges(
-        symbols,
-        ordered.counts,
-        first_tokens,
-        options.vocab_size,
-        options.min_frequency,
-        _PREFIX,
-    )
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = bert_tokenizer(vocabulary, options.lowercase, special_tokens=options.special_tokens)
-    bert = normalizers.BertNormalizer(lowercase=options.lowercase)
-    tokenizer.normalizer = make_normalizer(options.normalizers, bert)
-    return str(tokenizer.to_str(pretty=True))

@@ -1,11 +1,10 @@
 """Texts to token ids, which a rule of words marks: whether each continues the word before it.
 
-Words as runs of pieces, by the vocabulary instead of the text: the rule `wordpiece`.
-
-Google's programs count as a word what a WordPiece tokenizer made of one: a piece and the pieces
-that continue it, which its vocabulary marks ("un ##aff ##able"). A SentencePiece vocabulary marks
-the pieces that begin a word instead ("▁un aff able"); there ALBERT's program takes a piece for
-one that continues if it has nothing but Latin letters and punctuation, and is not a single sign.
+The rule `wordpiece` finds words as runs of pieces, by the vocabulary instead of the text. Google's
+programs count as a word what a WordPiece tokenizer made of one: a piece and the pieces that
+continue it, which its vocabulary marks ("un ##aff ##able"). A SentencePiece vocabulary marks the
+pieces that begin a word instead ("▁un aff able"); there ALBERT's program takes a piece for one that
+continues if it has nothing but Latin letters and punctuation, and is not a single sign.
 """
 
 import re

@@ -9,15 +9,17 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
 from corpusmill.errors import UserError
 from pipeline.runners.engine import Reach, Run, Submitted
-from pipeline.runners.flink.job import FlinkJob
-from pipeline.runners.flink.pool import started_pool
-from pipeline.runners.flink.rest import FlinkRest, NoAnswerError, Overview
-from pipeline.runners.flink.server import (
+from pipeline.runners.flink.job import (
     JAR_VARIABLE,
+    FlinkJob,
+    FlinkRest,
+    NoAnswerError,
+    Overview,
     check_job_server,
     embedded_configuration,
     started_runner,
 )
+from pipeline.runners.flink.pool import started_pool
 from pipeline.runners.portable import PortableEngine
 
 # Beside each TaskManager, where deploy/flink starts it.

@@ -1,40 +1,263 @@
-"""A job given to Flink: submitted by Beam, watched and ended through Flink's REST interface.
+"""A job on Flink: submitted by Beam's job server, watched and ended through Flink's REST interface.
 
-A watch on a job on Flink until its end, which notices what Flink reports late or never.
-
-Most faults of a portable job show as a job that runs for ever: a thread of gRPC without memory, a
-worker that did not start. An error that every attempt meets is retried as often as the cluster's
-restart strategy says, with half a minute or more of idleness each time.
+The watch notices what Flink reports late or never. Most faults of a portable job show as a job that
+runs for ever: a thread of gRPC without memory, a worker that did not start. An error that every
+attempt meets is retried as often as the cluster's restart strategy says, with half a minute or more
+of idleness each time.
 """
 
+import json
+import logging
+import shutil
+import socket
 import time
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from http.client import NOT_FOUND
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
+import requests
 from apache_beam.io.filesystem import BeamIOError
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    JobServerOptions,
+    PipelineOptions,
+)
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
 from apache_beam.runners.runner import PipelineState
+from google.protobuf import json_format
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
+from corpusmill.hub import describe_error
 from pipeline.console.progress import JOURNAL, Counters
+from pipeline.runners.beam_servers import StoppableRunner, stopping
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.failures import JobCancelledError, raise_user_error
-from pipeline.runners.flink.rest import (
-    CANCELED,
-    ENDED,
-    FAILED,
-    FINISHED,
-    Failure,
-    FlinkRest,
-    NoAnswerError,
-    UnknownJobError,
-)
-from pipeline.runners.flink.server import StoppableFlinkRunner
+from pipeline.runners.live_counters import read_counters
 from pipeline.runners.portable import PortableEngine
-from transforms.recovery.journal import count_entries
-from transforms.recovery.workplace import SIGN
+from transforms.recovery import SIGN, count_entries
 from transforms.storage.files import list_folder
+
+# Beam keeps all of its metrics in one accumulator.
+_METRICS = "__metricscontainers"
+
+# States that a job does not leave.
+FINISHED, CANCELED, FAILED = "FINISHED", "CANCELED", "FAILED"
+ENDED = (FINISHED, CANCELED, FAILED)
+
+# It answers within milliseconds unless its machine is overloaded.
+_SECONDS_TO_ANSWER = 20
+
+
+class NoAnswerError(Exception):
+    """The interface cannot be reached, or does not know the job."""
+
+
+class UnknownJobError(NoAnswerError):
+    """The interface answers that it does not know the job."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The size of a cluster.
+
+    Attributes:
+        version: Flink's version, such as "1.19.3".
+        task_managers: the number of machines that have registered.
+        slots: the number of tasks that can run at once.
+        free_slots: the number of slots that no job uses.
+    """
+
+    version: str
+    task_managers: int
+    slots: int
+    free_slots: int
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """The state of a job.
+
+    Attributes:
+        state: Flink's name for it, such as "RUNNING".
+        marks: a text that changes when a task of the job begins, reads, writes or ends.
+    """
+
+    state: str
+    marks: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure of tasks of a job.
+
+    Attributes:
+        milliseconds: its time.
+        trace: Java's trace, with the Python traceback in it if there is one.
+    """
+
+    milliseconds: int
+    trace: str
+
+
+class FlinkRest:
+    """The interface of one JobManager.
+
+    Every method that asks it raises NoAnswerError if there is no answer.
+
+    Args:
+        master: its address, "host:port" or with "http://" or "https://" before it.
+    """
+
+    def __init__(self, master: str) -> None:
+        self._url = (master if urlsplit(master).netloc else f"http://{master}").rstrip("/")
+
+    def overview(self) -> Overview:
+        """Return the size of the cluster."""
+        names = ("flink-version", "taskmanagers", "slots-total", "slots-available")
+        answer = self._get("/overview")
+        return Overview(*(answer[name] for name in names))
+
+    def jobs_named(self, name: str) -> set[str]:
+        """Return the ids of all jobs with a name, including those that have ended."""
+        return {job["jid"] for job in self._get("/jobs/overview")["jobs"] if job["name"] == name}
+
+    def status(self, job: str) -> JobStatus:
+        """Return the state of a job."""
+        answer = self._get(f"/jobs/{job}")
+        moving = ("read-records", "write-records", "write-bytes")
+        marks = [
+            (task["tasks"], [task["metrics"].get(name) for name in moving])
+            for task in answer["vertices"]
+        ]
+        return JobStatus(answer["state"], f"{answer['state']} {marks}")
+
+    def counters(self, job: str) -> dict[str, int]:
+        """Return the job's live counters, to which a bundle adds its own when it ends."""
+        answer = self._get(f"/jobs/{job}/accumulators")["user-task-accumulators"]
+        shown = [entry["value"] for entry in answer if entry["name"] == _METRICS]
+        metrics = beam_job_api_pb2.GetJobMetricsResponse()
+        # Flink shows an error instead while tasks restart.
+        with suppress(json_format.ParseError, IndexError):
+            json_format.Parse(shown[0], metrics, ignore_unknown_fields=True)
+        return read_counters(metrics.metrics.attempted)
+
+    def failures(self, job: str) -> list[Failure]:
+        """Return the latest failures, the most recent first; Flink keeps a limited number."""
+        history = self._get(f"/jobs/{job}/exceptions").get("exceptionHistory", {})
+        entries = history.get("entries", [])
+        return [Failure(entry["timestamp"], entry["stacktrace"]) for entry in entries]
+
+    def cancel(self, job: str) -> None:
+        """Ask Flink to cancel a job; nothing happens if it has ended."""
+        try:
+            requests.patch(f"{self._url}/jobs/{job}?mode=cancel", timeout=_SECONDS_TO_ANSWER)
+        except requests.RequestException as error:
+            raise NoAnswerError(describe_error(error)) from error
+
+    def page(self, job: str) -> str:
+        """Return the URL of the page on which a job can be watched."""
+        return f"{self._url}/#/job/running/{job}/overview"
+
+    def _get(self, path: str) -> Any:
+        try:
+            answer = requests.get(f"{self._url}{path}", timeout=_SECONDS_TO_ANSWER)
+            answer.raise_for_status()
+            return answer.json()
+        except requests.RequestException as error:
+            is_unknown = error.response is not None and error.response.status_code == NOT_FOUND
+            kind = UnknownJobError if is_unknown else NoAnswerError
+            raise kind(describe_error(error)) from error
+
+
+# Names the jar of a job server, for those who cannot download Beam's.
+JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
+
+# Flink in the job server's process. By default every stage asks for 512 buffers at once, and small
+# references need only 64. Another attempt restarts a worker process that has died.
+_EMBEDDED_FLINK = {
+    "rest.bind-address": "127.0.0.1",
+    "rest.address": "127.0.0.1",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 5,
+    "restart-strategy.fixed-delay.delay": "1 s",
+    "taskmanager.memory.network.min": "256m",
+    "taskmanager.memory.network.max": "256m",
+    "taskmanager.network.sort-shuffle.min-buffers": 64,
+}
+
+
+def check_job_server(arguments: Sequence[str]) -> None:
+    """Refuse a machine that cannot run the job server, whose jar is downloaded unless one is named.
+
+    Args:
+        arguments: all options for Beam.
+
+    Raises:
+        UserError: Java or the jar is missing.
+    """
+    options = PipelineOptions(list(arguments))
+    view = options.view_as(JobServerOptions)
+    if not shutil.which(view.job_server_java_launcher):
+        raise UserError(
+            f"{option('runner')} FlinkRunner",
+            f"Beam's job server needs Java, and {view.job_server_java_launcher} is not installed",
+            "Install Java 11 or 17, or name a running job server with --job_endpoint after --",
+        )
+    server = FlinkJarJobServer(options)
+    try:
+        server.local_jar(server.path_to_jar(), view.jar_cache_dir)
+    except ValueError:
+        raise UserError(
+            f"--flink_job_server_jar {options.view_as(FlinkRunnerOptions).flink_job_server_jar}",
+            "there is no such file",
+            f"Give the path of a job server's jar, with the flag or with {JAR_VARIABLE}",
+        ) from None
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"{option('runner')} FlinkRunner",
+            f"Beam's job server cannot be downloaded ({error})",
+            f"Give the path of its jar with {JAR_VARIABLE}",
+        ) from None
+
+
+class StoppableFlinkRunner(StoppableRunner, FlinkRunner):
+    """Beam's runner, with a job server of its own; a job on a cluster continues without it."""
+
+
+@contextmanager
+def started_runner() -> Iterator[StoppableFlinkRunner]:
+    """Make a runner for the length of a block."""
+    logging.getLogger().addFilter(_is_not_about_waiting)
+    try:
+        with stopping(StoppableFlinkRunner()) as runner:
+            yield runner
+    finally:
+        logging.getLogger().removeFilter(_is_not_about_waiting)
+
+
+def _is_not_about_waiting(record: logging.LogRecord) -> bool:
+    """Drop what Beam logs twice a second until Java has started."""
+    return not str(record.msg).startswith("Waiting for grpc channel")
+
+
+@contextmanager
+def embedded_configuration() -> Iterator[tuple[str, str]]:
+    """Yield a folder with embedded Flink's configuration, and "host:port" of its REST interface."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with TemporaryDirectory(prefix="corpusmill-flink-") as folder:
+        # JSON is YAML.
+        content = json.dumps({**_EMBEDDED_FLINK, "rest.port": port, "rest.bind-port": str(port)})
+        Path(folder, "config.yaml").write_text(content, encoding="utf-8")
+        yield folder, f"127.0.0.1:{port}"
+
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 

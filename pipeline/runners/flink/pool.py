@@ -23,7 +23,7 @@ from pathlib import Path
 import grpc
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
-from pipeline.runners.worker_pool import serve_pool
+from pipeline.runners.beam_servers import serve_pool
 
 _LOG = logging.getLogger(__name__)
 _CHECKOUT = Path(__file__).resolve().parents[3]

@@ -1,17 +1,155 @@
-"""The local engine, which needs nothing but Python; worker_watch.py watches its workers.
+"""The local engine, which needs nothing but Python, and its worker processes.
 
-It is Beam's FnApiRunner, in this process or with worker processes. It cures four faults that were
-measured (Beam 2.77):
+The engine is Beam's FnApiRunner, in this process or with worker processes. It cures four faults
+that were measured (Beam 2.77):
 
 - the timed flush of its data plane silently loses elements: it is switched off;
-- a worker process that dies makes the job hang for ever: a watch on each worker ends the job;
+- a worker process that dies makes the job hang for ever: a watch on each worker ends the job
+  (`worker_watch`);
 - it gives worker processes empty options: they get ours;
 - a bundle waits up to 200 ms for the thread that samples its stages: the samples are 10 ms apart.
+
+Workers are made before the first thread starts, while a process can be forked without harm: a fork
+finds Beam and the stages imported, which takes two seconds otherwise, and shares their memory.
+Where threads run already, as in a notebook, a server process without threads imports them once and
+is forked instead.
 """
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import psutil
 
 from corpusmill.location import scheme_of
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
-from pipeline.runners.local.workers import Worker, most_workers, start_workers
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import endpoints_pb2
+    from google.protobuf import struct_pb2
+
+# The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
+_LONGEST_TEMPORARY_FOLDER = 60
+# More workers than cores are of use only where files are slow.
+_WORKERS_PER_CORE = 8
+_WORKER_BYTES = 2**29
+# Where a container's limit stands, in the two versions of Linux's control groups.
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that waits for its environment, and then works for an engine.
+
+    Attributes:
+        process: the process.
+        environment: the connection at which it waits.
+        compiling: whether one of the workers has compiled a kernel.
+    """
+
+    process: BaseProcess
+    environment: Connection
+    compiling: ctypes.c_bool
+
+    def begin(
+        self,
+        control: "endpoints_pb2.ApiServiceDescriptor",
+        options: "struct_pb2.Struct",
+        name: str,
+    ) -> None:
+        """Let it work.
+
+        Args:
+            control: address of the engine's control service.
+            options: Beam's own options.
+            name: the worker's id on the engine.
+
+        Raises:
+            BrokenPipeError: the process has died.
+        """
+        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
+
+        self.environment.send(
+            {
+                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
+                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
+                "WORKER_ID": name,
+            }
+        )
+        self.environment.close()
+
+
+def most_workers() -> int:
+    """Return how many workers this machine can hold, by its cores and its memory."""
+    limits = [path.read_text().strip() for path in map(Path, _MEMORY_LIMITS) if path.is_file()]
+    numbers = [int(limit) for limit in limits if limit.isdecimal()]
+    memory = min([psutil.virtual_memory().total, *numbers])
+    cores = os.cpu_count() or 1
+    return max(1, min(cores * _WORKERS_PER_CORE, memory // _WORKER_BYTES))
+
+
+def start_workers(number: int) -> list[Worker]:
+    """Start this many workers."""
+    # A fork finds Beam's worker imported.
+    from pipeline.runners.local import worker  # noqa: PLC0415
+
+    context = _choose_context()
+    workers = []
+    compiling = context.RawValue(ctypes.c_bool, False)
+    for _ in range(number):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=worker.main, args=(receiver, compiling), daemon=True)
+        # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
+        try:
+            with _without_main():
+                process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+        receiver.close()
+        workers.append(Worker(process, sender, compiling))
+    return workers
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the running program from processes that start.
+
+    A process that is not a fork would run it again, as `multiprocessing` does for functions that
+    are defined there: a program that builds a data set would need `if __name__ == "__main__"`.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
+    # The system libraries of macOS do not survive a fork.
+    may_fork = sys.platform == "linux"
+    if may_fork and threading.active_count() == 1:
+        return multiprocessing.get_context("fork")
+    if not may_fork or len(tempfile.gettempdir().encode()) > _LONGEST_TEMPORARY_FOLDER:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipeline.runners.local.submission", "pipeline.graph"])
+    return context
+
 
 # Beam does without them, as it is installed without its extras.
 _CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3")

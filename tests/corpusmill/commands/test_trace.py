@@ -10,8 +10,7 @@ import torch
 from tokenizers import Tokenizer
 
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.joining import join_manifests
+from corpusmill.dataset.editing import join_manifests
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
 from corpusmill.dataset.manifest_entries import Generation, Provenance, SourceFile
 from corpusmill.dataset.manifest_json import decode, encode

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.dataset.editing import rewrite_shard
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import as_mapping
-from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.parquet.parquet_format import ParquetFormat
-from corpusmill.formats.parquet.writer import PagesWriter
+from corpusmill.formats.parquet import ParquetFormat
+from corpusmill.formats.parquet_writer import PagesWriter
 from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset
 

@@ -20,11 +20,11 @@ import pytest
 
 from corpusmill.arrays.columns import Column, Role, arrow_schema
 from corpusmill.corpus.tables.avro import HEADER, MAGIC
-from corpusmill.corpus.tables.numbers import write_long
+from corpusmill.corpus.tables.table import write_long
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.output_options import Compression, OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord.tfrecord_format import masked_checksum
+from corpusmill.formats.tfrecord import masked_checksum
 from tests.tools.memory import memory_of
 
 VALUES = 2 * 10**7

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.formats.parquet.footer import Byte, Long, encode_struct
-from corpusmill.formats.parquet.writer import (
+from corpusmill.formats.parquet_writer import (
+    Byte,
+    Long,
     count_levels,
     cut_pages,
+    encode_struct,
     most_level_bytes,
     put_levels,
     put_runs,

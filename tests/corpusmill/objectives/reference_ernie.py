@@ -2,7 +2,7 @@
 
 Stage one is the article's pairs (reference_bert.py) of tokens with their words. Stage two is
 written from the article on ERNIE's data and the facts of the original's masking: one draw per
-token, by characters or by words. The kernels of `corpusmill.objectives.masking.ernie` draw other
+token, by characters or by words. The kernels of `corpusmill.objectives.ernie` draw other
 random numbers; their results must have the same distribution, which test_ernie_distribution.py
 checks.
 """

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.examples.pair_rows import assemble_pairs, fill_token_types
+from corpusmill.objectives.examples.sentence_pairs import assemble_pairs, fill_token_types
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
 from tests.tools.builders import SPECIAL, Corpus, build_pass, corpora, pool_of, seeds
 

@@ -9,7 +9,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import count_words
 from tests.corpusmill.objectives import bert_examples

@@ -13,7 +13,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words
 from tests.conftest import CHECKOUT

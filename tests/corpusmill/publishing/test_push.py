@@ -19,7 +19,7 @@ from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import REJECTS, SUCCESS
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from corpusmill.publishing.push import push
+from corpusmill.publishing import push
 from corpusmill.reading.data_set import DataSet
 from tests.conftest import CHECKOUT
 from tests.tools.loopback_hub import COMMIT, TOKEN, run_in_thread
@@ -117,7 +117,7 @@ def test_a_killed_push_goes_on_and_shows_nothing_before(hub: WritableHub, out: P
         "import sys, functools; from huggingface_hub import HfApi;"
         "HfApi.preupload_lfs_files = functools.partialmethod("
         "HfApi.preupload_lfs_files, num_threads=1);"
-        "from corpusmill.publishing.push import push; push(*sys.argv[1:])"
+        "from corpusmill.publishing import push; push(*sys.argv[1:])"
     )
     settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
     client = subprocess.Popen(

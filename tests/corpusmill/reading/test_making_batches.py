@@ -9,8 +9,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.order.order import Order

@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from corpusmill.reading.collate.padding import Padding
+from corpusmill.reading.collate.collators import Padding
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.length_batches import LengthBatches, PaddingShare, padding_share
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.padding_share import PaddingShare, padding_share
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SAMPLES = NumberedSamples((100, 57), longest=30)

@@ -11,7 +11,7 @@ import transformers
 
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import make_batches
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.document_attention import document_attention

@@ -18,8 +18,7 @@ from corpusmill.location import LocalPath, Location
 from corpusmill.reading.cache.shard_cache import ShardCache
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import UnpackingAhead
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.rows import Values
 

@@ -20,7 +20,7 @@ import corpusmill
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
-from pipeline.calls.keywords import fill_command
+from pipeline.calls import fill_command
 from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
 from tests.tools.corpus_files import split_documents

@@ -236,9 +236,9 @@ def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
 def test_the_command_line_has_the_options_of_the_models() -> None:
     declared = get_type_hints(GivenOptions)
     own: dict[str, Any] = {}
-    for entry in MODELS.values():
-        types = get_type_hints(entry.options)
-        own |= {f.name: types[f.name] for f in fields(entry.options)}
+    for model in MODELS.values():
+        types = get_type_hints(model)
+        own |= {f.name: types[f.name] for f in fields(model)}
     assert declared.keys() == own.keys()
     for name, kind in declared.items():
         assert own[name] in (kind, kind | None)
@@ -246,8 +246,8 @@ def test_the_command_line_has_the_options_of_the_models() -> None:
 
 def test_the_help_has_the_defaults_of_the_models() -> None:
     text = " ".join(run_here("train-tokenizer", "--help").output.replace("│", " ").split())
-    for entry in MODELS.values():
-        for field in fields(entry.options):
+    for model in MODELS.values():
+        for field in fields(model):
             if field.name in {"vocab_size", "special_tokens", "unk_token"} and field.default:
                 default = field.default
                 shown = " ".join(default) if isinstance(default, tuple) else str(default)

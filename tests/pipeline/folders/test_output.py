@@ -27,8 +27,7 @@ from pipeline.folders.output import (
 from pipeline.folders.run_folder import settle
 from pipeline.folders.temporary_folder import folder_of_run, make_temporary_folder, new_folder
 from tests.tools.manifests import small_manifest, small_shard
-from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, end_claim, take_claim
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import CLAIM, COMMITTED, FAILED, Claim, Workplace, end_claim, take_claim
 
 NAMES = ("train-00000-of-00002.parquet", "validation-00001-of-00002.parquet")
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import transforms.commit.replace
-from corpusmill.dataset.generations import generation_of, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.shards import generation_of, open_data_set, refer_to
 from corpusmill.location import locate
 from pipeline.folders.output import EDIT, Intent, check_output
 from pipeline.folders.run_folder import settle

@@ -12,7 +12,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import build, read_manifest_json, run_here
-from transforms.recovery.journal import Journal
+from transforms.recovery import Journal
 
 
 def read_counts(folder: Path) -> dict[str, float]:

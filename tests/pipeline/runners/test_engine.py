@@ -8,7 +8,7 @@ from apache_beam.runners.runner import create_runner
 from corpusmill.errors import UserError
 from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Engine
-from pipeline.runners.flink.rest import FlinkRest, Overview
+from pipeline.runners.flink.job import FlinkRest, Overview
 from pipeline.runners.launch import load_engine, resolve_name
 from pipeline.runners.portable import PortableEngine
 

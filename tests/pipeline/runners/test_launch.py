@@ -7,8 +7,7 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch
-from pipeline.runners.local.engine import LocalEngine
-from pipeline.runners.local.workers import Worker
+from pipeline.runners.local.engine import LocalEngine, Worker
 
 
 class _Started(Exception):  # noqa: N818  not an error, but how far the job gets

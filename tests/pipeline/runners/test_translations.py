@@ -12,9 +12,9 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.filter_options import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.tokenization.training.training_options import TrainingOptions
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit
@@ -25,9 +25,8 @@ from pipeline.jobs.counting_job import count_corpus, plan_counting
 from pipeline.jobs.editing import add_stages
 from pipeline.jobs.verification import check_files
 from pipeline.jobs.word_counting import SampledCorpus
-from pipeline.recipe.inputs import InputFile
+from pipeline.recipe.inputs import InputFile, NamedSource
 from pipeline.recipe.recipe import Recipe
-from pipeline.recipe.sources import NamedSource
 from pipeline.runners.local.engine import LocalEngine
 from pipeline.runners.proto_checks import LARGEST_PIPELINE
 from tests.tools.manifests import small_manifest
@@ -35,7 +34,7 @@ from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer
 from tests.tools.translations import Translate, serve_translations
 from transforms.corpus.known_texts import Held
 from transforms.corpus.plan import Plan
-from transforms.editing.edit import Edited, EditPlan
+from transforms.editing import Edited, EditPlan
 from transforms.storage.checksums import StoredFile
 from transforms.storage.files import locate
 from transforms.verify import Checking
@@ -214,9 +213,9 @@ def test_the_measuring_of_a_corpus_is_translated(
 def test_the_counting_of_words_is_translated(
     size: Size, engines: Mapping[str, Translate], tmp_path: Path
 ) -> None:
-    documents, options = DocumentOptions(input_format="text"), TrainingOptions()
+    documents, options = DocumentOptions(input_format="text"), WordPieceOptions()
     corpus = SampledCorpus(list_files(size.files), documents, SampleOptions())
-    job = plan_counting(corpus, "bpe", options, LocalEngine(RunOptions()), str(tmp_path))
+    job = plan_counting(corpus, options, LocalEngine(RunOptions()), str(tmp_path))
     build = partial(count_corpus, job=job, path="gs://corpus/words.json")
     assert len([*translate_all(engines, build)]) == len(ENGINES)
 

@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 
 from corpusmill.errors import UserError
-from transforms.recovery.claim import CLAIM, Claim, check_claim, drop_claim, read_claim, take_claim
+from transforms.recovery import CLAIM, Claim, check_claim, drop_claim, read_claim, take_claim
 
 MINE = Claim("mine", "/temp/mine", "host", 7, 1.5)
 THEIRS = Claim("theirs", "/temp/theirs", "other", 8, 2.5)

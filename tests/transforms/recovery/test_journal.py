@@ -6,8 +6,7 @@ import pytest
 
 from tests.tools.damage import damage_file
 from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
-from transforms.recovery.journal import Journal, Output, count_finished
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace, count_finished
 from transforms.storage.checksums import compute_checksum
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Split
 from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.shards import current_folder, refer_to
 from corpusmill.location import locate
 from tests.tools.manifests import small_manifest, small_shard
 from transforms.commit.rename import Move

@@ -5,18 +5,20 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
-from transforms.recovery import workplace
-from transforms.recovery.claim import (
+from transforms import recovery
+from transforms.recovery import (
     COMMITTED,
     FAILED,
     Claim,
+    Journal,
+    Output,
+    Workplace,
     drop_claim,
     end_claim,
+    last_sign,
     read_claim,
     take_claim,
 )
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace, last_sign
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_mistake_ends_the_run_and_a_fault_does_not(place: Workplace) -> None:
 def test_a_worker_gives_signs_of_life_while_it_works(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workplace, "_SECONDS_BETWEEN_SIGNS", 0.01)
+    monkeypatch.setattr(recovery, "_SECONDS_BETWEEN_SIGNS", 0.01)
     assert not last_sign(place.temp_folder)
     with place.at_work():
         [sign] = Path(place.temp_folder).iterdir()

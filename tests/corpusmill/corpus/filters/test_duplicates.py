@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.text_hashes import hash_texts
+from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
@@ -34,7 +34,7 @@ def to_documents(sentences: list[list[str]]) -> pa.RecordBatch:
 )
 def test_hashes_are_those_of_the_original(text: bytes, hashed: str) -> None:
     content = np.frombuffer(b"x" + text, np.uint8)
-    [[first, second]] = hash_texts(content, np.array([1, 1 + len(text)])).tolist()
+    [[first, second]] = hash_lines(content, np.arange(2), np.array([1, 1 + len(text)])).tolist()
     assert f"{first:016x}{second:016x}" == hashed
 
 

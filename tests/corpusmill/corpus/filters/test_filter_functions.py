@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import TEXT_SCHEMA, document_id
-from corpusmill.corpus.filters.filter_options import FilterOptions
-from corpusmill.corpus.filters.functions import FILTERS, drop_documents, load_filters
+from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, drop_documents, load_filters
 from corpusmill.errors import UserError
 
 SENTENCES = [["a short one ."], [], ["this is", "a longer one ."], ["bad words ."]]

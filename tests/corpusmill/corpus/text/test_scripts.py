@@ -12,12 +12,13 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
 from tests.tools.read_content import read_ranges
 from tests.tools.token_rows import encoded_rows, plain_rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
+from tests.tools.training import train
 
 SENTENCES = [sentence for sentences in DOCUMENTS.values() for sentence in sentences]
 CORPORA: dict[str, tuple[Callable[[], bytes], list[list[str]]]] = {
@@ -102,7 +103,7 @@ HARD = [
 def trained_here(*, lowercase: bool) -> str:
     """Train a WordPiece tokenizer that knows the characters and some words of the scripts."""
     options = WordPieceOptions(vocab_size=2000, min_frequency=1, lowercase=lowercase)
-    return without_padding(train_wordpiece([SENTENCES], options))
+    return without_padding(train([SENTENCES], options))
 
 
 TRAINED_HERE = {

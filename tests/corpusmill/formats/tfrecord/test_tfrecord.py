@@ -17,7 +17,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord.tfrecord_format import features_of, masked_checksum, shape_of
+from corpusmill.formats.tfrecord import features_of, masked_checksum, shape_of
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL
 from tests.tools.shard_samples import (
     BERT,

@@ -10,7 +10,7 @@ from corpusmill.objectives.examples.sentence_pairs import (
     FIRST_LENGTH,
     FIRST_START,
     INDEX,
-    IS_RANDOM,
+    LABEL,
     SECOND_DOCUMENT,
     SECOND_LENGTH,
     SECOND_SOURCE,
@@ -66,11 +66,11 @@ def test_spans_lie_in_one_document_and_fit(
         assert pair[FIRST_LENGTH] + pair[SECOND_LENGTH] <= most
         assert starts[own] <= pair[FIRST_START]
         assert pair[FIRST_START] + pair[FIRST_LENGTH] <= starts[own + 1]
-        assert pair[SECOND_SOURCE] == pair[IS_RANDOM]
+        assert pair[SECOND_SOURCE] == pair[LABEL]
         begin, stop = pair[SECOND_START], pair[SECOND_START] + pair[SECOND_LENGTH]
         document = np.searchsorted(starts, begin, side="right") - 1
-        assert pair[SECOND_DOCUMENT] == (document if pair[IS_RANDOM] else -1)
-        if pair[IS_RANDOM]:
+        assert pair[SECOND_DOCUMENT] == (document if pair[LABEL] else -1)
+        if pair[LABEL]:
             assert document != own
             assert stop <= starts[document + 1]
         else:
@@ -92,7 +92,7 @@ def test_nothing_of_a_document_is_lost_or_used_twice(corpus: Corpus, seed: int) 
         for pair in pairs[pairs[:, DOCUMENT] == document]:
             assert pair[FIRST_START] == reached
             reached += pair[FIRST_LENGTH]
-            if not pair[IS_RANDOM]:
+            if not pair[LABEL]:
                 assert pair[SECOND_START] == reached
                 reached += pair[SECOND_LENGTH]
         assert reached == starts[document + 1]
@@ -109,11 +109,11 @@ def test_split_point_is_uniform() -> None:
 def test_half_of_the_pairs_are_random_where_both_are_possible() -> None:
     pairs = pairs_of(alike_corpus([3, 3], 20_000), pool_of({1: [[10]], 2: [[11]]}))
     first_pairs = pairs[pairs[:, INDEX] == 0]
-    assert_uniform(np.bincount(first_pairs[:, IS_RANDOM]), "is random")
+    assert_uniform(np.bincount(first_pairs[:, LABEL]), "is random")
     # A random pair puts the second sentence back; alone, it must get a random second segment.
     put_back = pairs[pairs[:, INDEX] == 1]
-    assert len(put_back) == first_pairs[:, IS_RANDOM].sum()
-    assert (put_back[:, IS_RANDOM] == 1).all()
+    assert len(put_back) == first_pairs[:, LABEL].sum()
+    assert (put_back[:, LABEL] == 1).all()
     assert (put_back[:, FIRST_LENGTH] == 3).all()
 
 
@@ -121,7 +121,7 @@ def test_second_segment_is_empty_where_the_first_fills_the_target() -> None:
     """The pair still counts as random, as in the article."""
     pairs = pairs_of(alike_corpus([8], 100), pool_of({1: [[10]]}), max_num_tokens=8)
     assert (pairs[:, SECOND_LENGTH] == 0).all()
-    assert (pairs[:, IS_RANDOM] == 1).all()
+    assert (pairs[:, LABEL] == 1).all()
 
 
 def test_short_targets_are_uniform_from_two_to_the_maximum() -> None:
@@ -174,7 +174,7 @@ def test_both_ends_of_both_segments_are_cut() -> None:
 def test_a_corpus_of_one_document_keeps_its_own_second_segments() -> None:
     corpus = numbered_corpus([[3, 3, 3, 3]])
     pairs = pairs_of(corpus, pool_of(corpus), max_num_tokens=6)
-    assert (pairs[:, IS_RANDOM] == 0).all()
+    assert (pairs[:, LABEL] == 0).all()
     assert (pairs[:-1, SECOND_LENGTH] > 0).all()
 
 
@@ -184,14 +184,14 @@ def test_one_sentence_without_other_documents_has_an_empty_second_segment(
 ) -> None:
     corpus = numbered_corpus([[3]])
     pairs = pairs_of(corpus, pool_of(corpus if pool_holds_the_document else {}))
-    assert pairs[:, [FIRST_LENGTH, SECOND_LENGTH, IS_RANDOM]].tolist() == [[3, 0, 0]]
+    assert pairs[:, [FIRST_LENGTH, SECOND_LENGTH, LABEL]].tolist() == [[3, 0, 0]]
 
 
 def test_documents_of_one_sentence_always_have_a_random_second_segment() -> None:
     corpus = numbered_corpus([[3], [4], [5]])
     pairs = pairs_of(corpus, pool_of(corpus))
     assert pairs[:, FIRST_LENGTH].tolist() == [3, 4, 5]
-    assert (pairs[:, IS_RANDOM] == 1).all()
+    assert (pairs[:, LABEL] == 1).all()
     assert (pairs[:, SECOND_LENGTH] > 0).all()
 
 

@@ -13,12 +13,12 @@ from corpusmill.objectives.examples.sentence_pairs import (
     DOCUMENT,
     FIRST_LENGTH,
     FIRST_START,
-    IS_RANDOM,
+    LABEL,
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
     PairRule,
-    draw_google_pairs,
+    draw_pairs,
 )
 from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.objectives import reference_google
@@ -50,10 +50,10 @@ def pairs_of(
 ) -> np.ndarray:
     pool = pool_of(corpus) if pool is None else pool
     candidates = pool.candidates(np.zeros(len(corpus), np.uint8))
-    pairs: np.ndarray = draw_google_pairs(
-        index_of(corpus), pool.index, candidates, np.uint64(seed), repeat, PairRule(most, short),
-        is_albert,
-    )  # fmt: skip
+    rule = PairRule(most, short, is_google=True, is_ordered=is_albert)
+    pairs: np.ndarray = draw_pairs(
+        index_of(corpus), pool.index, candidates, np.uint64(seed), repeat, rule
+    )
     return pairs
 
 
@@ -74,14 +74,14 @@ def test_pairs_fit_and_only_a_lonely_document_has_an_empty_segment(
         assert (pairs[:, SECOND_LENGTH] >= 1).all()
     else:
         assert (pairs[:, SECOND_SOURCE] == 0).all()
-        assert (pairs[pairs[:, SECOND_LENGTH] == 0, IS_RANDOM] == 0).all()
+        assert (pairs[pairs[:, SECOND_LENGTH] == 0, LABEL] == 0).all()
     is_random = pairs[:, SECOND_SOURCE] == 1
-    assert (pairs[is_random, IS_RANDOM] == 1).all()
+    assert (pairs[is_random, LABEL] == 1).all()
     owners = np.searchsorted(starts, pairs[:, [FIRST_START, SECOND_START]], side="right") - 1
     assert (owners[:, 0] == pairs[:, DOCUMENT]).all()
     assert (owners[is_random, 1] != pairs[is_random, DOCUMENT]).all()
     if not is_albert:
-        assert (pairs[:, IS_RANDOM] == is_random).all()
+        assert (pairs[:, LABEL] == is_random).all()
 
 
 @both_programs
@@ -112,16 +112,16 @@ def test_a_chunk_ends_with_the_sentence_that_reaches_the_target() -> None:
     """With sentences of 4 and a target of 8, two are taken; the article takes a third."""
     pairs = pairs_of(alike_corpus([4] * 7, 1), True, 8, pool=pool_of({1: [[10]]}))
     assert pairs[:, LENGTHS].tolist() == [[4, 4], [4, 4], [4, 4], [4, 1]]
-    assert pairs[-1, [SECOND_SOURCE, IS_RANDOM]].tolist() == [1, 1]
+    assert pairs[-1, [SECOND_SOURCE, LABEL]].tolist() == [1, 1]
     alone = pairs_of(alike_corpus([4] * 7, 1), False, 8, pool=NO_POOL)
-    assert alone[:, [*LENGTHS, IS_RANDOM]].tolist() == [[4, 4, 0]] * 3 + [[4, 0, 0]]
+    assert alone[:, [*LENGTHS, LABEL]].tolist() == [[4, 4, 0]] * 3 + [[4, 0, 0]]
 
 
 @both_programs
 def test_a_first_segment_that_fills_the_target_gets_a_random_sentence(is_albert: bool) -> None:
     pool = pool_of({1: [[10] * 3, [11] * 5]})
     pairs = pairs_of(alike_corpus([8], 2000), is_albert, 8, pool=pool)
-    assert (pairs[:, [SECOND_SOURCE, IS_RANDOM]] == 1).all()
+    assert (pairs[:, [SECOND_SOURCE, LABEL]] == 1).all()
     # A single one: cut to 8 tokens, 8 and 3 become 5 and 3, and 8 and 5 become 4 and 4.
     assert {tuple(pair) for pair in pairs[:, LENGTHS].tolist()} == {(5, 3), (4, 4)}
     assert_uniform(np.unique(pairs[:, SECOND_LENGTH], return_counts=True)[1], "sentences")
@@ -132,16 +132,16 @@ def test_half_of_the_pairs_have_the_label(is_albert: bool) -> None:
     corpus = alike_corpus([3, 5], 20_000)
     pairs = pairs_of(corpus, is_albert, pool=pool_of({1: [[10]], 2: [[11]]}))
     first = pairs[np.flatnonzero(np.diff(pairs[:, DOCUMENT], prepend=-1))]
-    assert_uniform(np.bincount(first[:, IS_RANDOM]), "label")
+    assert_uniform(np.bincount(first[:, LABEL]), "label")
     # ALBERT's keep their own segments, switched.
-    assert (first[:, SECOND_SOURCE] == (0 if is_albert else first[:, IS_RANDOM])).all()
+    assert (first[:, SECOND_SOURCE] == (0 if is_albert else first[:, LABEL])).all()
     switched = first[:, FIRST_START] > first[:, SECOND_START]
     if is_albert:
-        assert (switched == first[:, IS_RANDOM]).all()
+        assert (switched == first[:, LABEL]).all()
         assert len(pairs) == len(corpus)
     else:
         # The second sentence is put back.
-        assert len(pairs) == len(corpus) + first[:, IS_RANDOM].sum()
+        assert len(pairs) == len(corpus) + first[:, LABEL].sum()
 
 
 def test_no_documents_give_no_pairs() -> None:
@@ -216,7 +216,7 @@ def test_pairs_are_distributed_as_the_references(is_albert: bool, most: int, sho
                 [
                     repeat * len(CORPUS) + pairs[:, DOCUMENT], pairs[:, DOCUMENT],
                     tokens[pairs[:, FIRST_START]], pairs[:, FIRST_LENGTH],
-                    tokens[pairs[:, SECOND_START]], pairs[:, SECOND_LENGTH], pairs[:, IS_RANDOM],
+                    tokens[pairs[:, SECOND_START]], pairs[:, SECOND_LENGTH], pairs[:, LABEL],
                 ]
             )
         )  # fmt: skip

@@ -11,7 +11,7 @@ from corpusmill.objectives.examples.sentence_pairs import (
     draw_front_cut,
     draw_random_segment,
     find_in_pool,
-    scan_chunk,
+    scan_to_target,
     truncate_lengths,
 )
 from corpusmill.objectives.tokenized_documents import Documents
@@ -70,17 +70,17 @@ def test_a_cut_says_how_many_draws_it_used(removed: int, used: int) -> None:
     ("lengths", "target", "count"),
     [
         ([5], 3, 1),
-        ([5, 5, 5], 4, 2),  # the sentence after the one that reaches the target is taken, too
-        ([5, 5, 5], 5, 2),
-        ([5, 5, 5], 6, 3),
+        ([5, 5, 5], 4, 1),
+        ([5, 5, 5], 5, 1),
+        ([5, 5, 5], 6, 2),
         ([5, 5, 5], 100, 3),
-        ([1, 1, 1, 1], 2, 3),
+        ([1, 1, 1, 1], 2, 2),
     ],
 )
-def test_scan_takes_one_sentence_more_than_the_target(
+def test_scan_stops_at_the_sentence_that_reaches_the_target(
     lengths: list[int], target: int, count: int
 ) -> None:
-    assert scan_chunk(offsets_of(lengths), 0, len(lengths), target) == count
+    assert scan_to_target(offsets_of(lengths), 0, len(lengths), target) == count
 
 
 # Random documents

@@ -13,12 +13,12 @@ from corpusmill.objectives.examples.sentence_pairs import (
     FIRST_LENGTH,
     FIRST_START,
     INDEX,
-    IS_SWITCHED,
+    LABEL,
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
     PairRule,
-    draw_ordered_pairs,
+    draw_pairs,
 )
 from tests.corpusmill.objectives import reference_albert
 from tests.tools.builders import (
@@ -42,15 +42,16 @@ def pairs_of(
     seed: int = 1,
     repeat: int = 0,
 ) -> np.ndarray:
-    rule = PairRule(max_num_tokens, short_seq_prob)
-    pairs: np.ndarray = draw_ordered_pairs(index_of(corpus), np.uint64(seed), repeat, rule)
+    rule = PairRule(max_num_tokens, short_seq_prob, is_ordered=True)
+    documents, nothing = index_of(corpus), np.zeros((len(corpus), 2), np.int64)
+    pairs: np.ndarray = draw_pairs(documents, documents, nothing, np.uint64(seed), repeat, rule)
     return pairs
 
 
 def in_document_order(pairs: np.ndarray) -> np.ndarray:
     """Return start and length of the earlier segment, then of the later one: int64[pairs, 4]."""
     spans = pairs[:, [FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH]]
-    return np.where(pairs[:, [IS_SWITCHED]] == 1, spans[:, [2, 3, 0, 1]], spans)
+    return np.where(pairs[:, [LABEL]] == 1, spans[:, [2, 3, 0, 1]], spans)
 
 
 # Properties
@@ -122,10 +123,10 @@ def test_a_document_has_the_same_pairs_whatever_stands_beside_it(
 def test_half_of_the_pairs_are_switched() -> None:
     pairs = pairs_of(alike_corpus([3, 5], 20_000))
     assert len(pairs) == 20_000
-    assert_uniform(np.bincount(pairs[:, IS_SWITCHED]), "switched")
+    assert_uniform(np.bincount(pairs[:, LABEL]), "switched")
     # The row shows the switch: the shorter sentence is the document's first.
-    assert ((pairs[:, FIRST_LENGTH] == 5) == (pairs[:, IS_SWITCHED] == 1)).all()
-    assert ((pairs[:, FIRST_START] > pairs[:, SECOND_START]) == (pairs[:, IS_SWITCHED] == 1)).all()
+    assert ((pairs[:, FIRST_LENGTH] == 5) == (pairs[:, LABEL] == 1)).all()
+    assert ((pairs[:, FIRST_START] > pairs[:, SECOND_START]) == (pairs[:, LABEL] == 1)).all()
 
 
 def test_the_split_is_uniform_between_sentences() -> None:
@@ -140,7 +141,7 @@ def test_a_chunk_of_one_sentence_is_cut_at_any_token() -> None:
     assert (pairs[:, LENGTHS].sum(axis=1) == 6).all()
     front = in_document_order(pairs)[:, 1]
     assert_uniform(np.bincount(front, minlength=6)[1:6], "tokens in the front segment")
-    assert_uniform(np.bincount(pairs[:, IS_SWITCHED]), "switched")
+    assert_uniform(np.bincount(pairs[:, LABEL]), "switched")
 
 
 def test_a_chunk_ends_with_the_sentence_that_reaches_the_target() -> None:
@@ -151,7 +152,7 @@ def test_a_chunk_ends_with_the_sentence_that_reaches_the_target() -> None:
 
 def test_a_token_that_stands_alone_has_an_empty_second_segment_and_is_in_order() -> None:
     pairs = pairs_of(alike_corpus([1], 500))
-    assert (pairs[:, [FIRST_LENGTH, SECOND_LENGTH, IS_SWITCHED]] == [1, 0, 0]).all()
+    assert (pairs[:, [FIRST_LENGTH, SECOND_LENGTH, LABEL]] == [1, 0, 0]).all()
 
 
 @given(seeds)
@@ -228,7 +229,7 @@ def test_pairs_are_distributed_as_the_references(most: int, short: float) -> Non
                     repeat * len(CORPUS) + pairs[:, DOCUMENT], pairs[:, DOCUMENT],
                     pairs[:, FIRST_START] + 10, pairs[:, FIRST_LENGTH],
                     np.where(empty, -1, pairs[:, SECOND_START] + 10), pairs[:, SECOND_LENGTH],
-                    pairs[:, IS_SWITCHED],
+                    pairs[:, LABEL],
                 ]
             )
         )  # fmt: skip

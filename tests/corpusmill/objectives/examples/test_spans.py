@@ -15,7 +15,6 @@ from corpusmill.objectives.examples.fill_in_the_middle import (
     locate_parts,
     rearrange,
 )
-from corpusmill.objectives.examples.pair_rows import locate_segments
 from corpusmill.objectives.examples.row_spans import (
     cut_lists,
     cut_spans,
@@ -26,6 +25,7 @@ from corpusmill.objectives.examples.row_spans import (
     span_lists,
     spans_of,
 )
+from corpusmill.objectives.examples.sentence_pairs import locate_segments
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.tokenized_documents import Documents
 from tests.tools.builders import offsets_of

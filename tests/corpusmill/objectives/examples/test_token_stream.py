@@ -9,9 +9,8 @@ from corpusmill.objectives.examples.windows import (
     count_examples,
     count_shard_examples,
     locate_in_shards,
-    locate_in_stream,
 )
-from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
+from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset, locate_in_stream
 
 END = -1
 

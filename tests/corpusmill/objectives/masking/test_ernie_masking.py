@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts, assert_same_distribution

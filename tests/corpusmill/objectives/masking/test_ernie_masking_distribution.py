@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.objectives import reference_ernie
 from tests.tools.distributions import assert_counts, assert_same_distributions

@@ -12,8 +12,7 @@ from corpusmill.reading.collate.causal_collators import (
     PackedCollator,
     WindowCollator,
 )
-from corpusmill.reading.collate.collators import collator_for
-from corpusmill.reading.collate.padding import Padding
+from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TOKENS

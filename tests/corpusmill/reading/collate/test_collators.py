@@ -10,7 +10,7 @@ import pytest
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, prediction_columns, segment_column
-from corpusmill.objectives.masking.ernie import ErnieMasker
+from corpusmill.objectives.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.causal_collators import (
@@ -18,9 +18,8 @@ from corpusmill.reading.collate.causal_collators import (
     PackedCollator,
     WindowCollator,
 )
-from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.collate.masked_lm_collator import MaskedLmCollator
-from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools.batches_in_python import lists_in, masked_batch, rows_of

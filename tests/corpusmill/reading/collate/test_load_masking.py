@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import word_column
-from corpusmill.objectives.masking.ernie import ErnieMasker
+from corpusmill.objectives.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import MaskedLm, Masker
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.collators import collator_for

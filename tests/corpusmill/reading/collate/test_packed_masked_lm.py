@@ -9,9 +9,8 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import boundary_column, prediction_columns, token_column
-from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.collate.masked_lm_collator import PackedMaskedLmCollator
-from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Rows
 

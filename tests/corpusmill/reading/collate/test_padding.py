@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.collate.padding import Padding, attention_mask, pad
+from corpusmill.reading.collate.collators import Padding, attention_mask, pad
 from tests.tools import batches_in_python as expected
 from tests.tools.batches_in_python import lists_of
 

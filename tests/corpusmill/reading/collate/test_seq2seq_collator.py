@@ -7,9 +7,8 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
-from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
-from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.collate.seq2seq_collator import Corruption, Seq2SeqCollator
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples

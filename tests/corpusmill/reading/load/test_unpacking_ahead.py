@@ -20,7 +20,7 @@ from corpusmill.reading.cache.shard_cache import ShardCache
 from corpusmill.reading.cache.unpacking import StoppedError, unpack_piece
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.batches import Batches, Block, UnpackingAhead
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import make_batches
 from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.token_windows import TokenWindows

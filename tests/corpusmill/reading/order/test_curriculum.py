@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.order.curriculum import Curriculum, curriculum
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Integers

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.length_batches import LengthBatches, padding_share
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
-from corpusmill.reading.padding_share import padding_share
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SAMPLES = NumberedSamples((700, 300, 1000), longest=64)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from corpusmill.tokenization.compiled import units
-from corpusmill.tokenization.compiled.characters import ideograph_bytes, may_extend
+from corpusmill.tokenization.compiled.units import ideograph_bytes, may_extend
 from tests.tools.token_rows import as_arrays
 
 BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())

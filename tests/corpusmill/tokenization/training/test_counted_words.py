@@ -12,9 +12,10 @@ from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordLimits,
     choose_least_count,
+    find_characters,
+    keep_alphabet,
     sort_order,
 )
-from corpusmill.tokenization.training.word_characters import find_characters, keep_alphabet
 from corpusmill.tokenization.training.word_table import WordTable
 
 words_with_zeros = st.lists(

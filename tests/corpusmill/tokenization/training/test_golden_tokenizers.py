@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from corpusmill.tokenization.training.models import MODELS, model_options
+from tests.tools.training import train
 
 # What the trainers of the tokenizers library gave, and for wordlevel our own code.
 GOLDEN = [
@@ -32,9 +33,9 @@ def test_the_tokens_and_merges_of_the_sample(
     model: str, values: dict[str, Any], digest: str, sample: Path
 ) -> None:
     if "special_tokens" in values:
-        default = MODELS[model].options().special_tokens
+        default = MODELS[model]().special_tokens
         values = values | {"special_tokens": (*default, *values["special_tokens"].split())}
     text = sample.read_text("utf-8").split("\n")
-    trained = json.loads(MODELS[model].train([text], model_options(model, values)))["model"]
+    trained = json.loads(train([text], model_options(model, values)))["model"]
     content = json.dumps([trained["vocab"], trained.get("merges")], ensure_ascii=False)
     assert hashlib.sha256(content.encode()).hexdigest()[:16] == digest

@@ -15,8 +15,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
 from corpusmill.tokenization.compiled.units import allocate_table
+from corpusmill.tokenization.training.merge_pairs import FEW_PLACES, reserve
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
-from corpusmill.tokenization.training.merging.pairs import FEW_PLACES, reserve
 
 Trained = tuple[list[str], list[tuple[str, str]]]
 

@@ -15,11 +15,12 @@ SIZES = {"wordpiece": 300, "bpe": 320, "wordlevel": 60, "unigram": 150}
 
 TRAIN_IN_A_PROCESS = """
 import hashlib
-from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.models import model_options
+from tests.tools.training import train
 from tests.corpusmill.tokenization.training.test_same_tokenizer import SENTENCES, SIZES
 for model, size in SIZES.items():
     options = model_options(model, {"vocab_size": size})
-    trained = MODELS[model].train([SENTENCES], options)
+    trained = train([SENTENCES], options)
     print(model, hashlib.sha256(trained.encode()).hexdigest())
 """
 

@@ -9,9 +9,9 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.training.wordpiece import (
     SPECIAL_TOKENS,
     WordPieceOptions,
-    train_wordpiece,
 )
 from tests.tools.tokenizer_samples import TEXT
+from tests.tools.training import train
 
 # Many pairs of equal count, so that any chance would show.
 TIED = [
@@ -28,7 +28,7 @@ def vocabulary(text: str) -> list[str]:
 
 def test_special_tokens_then_characters_then_pieces_by_count() -> None:
     text = ["ab ab ab", "abc bc bc bc"]
-    trained = vocabulary(train_wordpiece([text], WordPieceOptions(vocab_size=14)))
+    trained = vocabulary(train([text], WordPieceOptions(vocab_size=14)))
     assert trained == [*SPECIAL_TOKENS, "a", "b", "c", "##b", "##c", "ab", "bc"]
 
 
@@ -43,21 +43,21 @@ def test_the_trainer_learns_the_pieces_that_it_learns_from_the_text_itself() -> 
         vocab_size=18, special_tokens=list(SPECIAL_TOKENS), show_progress=False
     )
     tokenizer.train_from_iterator(text, trainer)
-    ours = vocabulary(train_wordpiece([text], WordPieceOptions(vocab_size=18)))
+    ours = vocabulary(train([text], WordPieceOptions(vocab_size=18)))
     assert set(ours) == set(tokenizer.get_vocab())
     assert len(ours) == 18
 
 
 def test_the_cutting_into_batches_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=120)
-    whole = train_wordpiece([TEXT], options)
-    assert train_wordpiece([TEXT[:4], [], TEXT[4:]], options) == whole
-    assert train_wordpiece(singly(TEXT), options) == whole
+    whole = train([TEXT], options)
+    assert train([TEXT[:4], [], TEXT[4:]], options) == whole
+    assert train(singly(TEXT), options) == whole
 
 
 def test_the_order_of_the_sentences_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=90)
-    assert train_wordpiece([TIED], options) == train_wordpiece([TIED[::-1]], options)
+    assert train([TIED], options) == train([TIED[::-1]], options)
 
 
 def test_the_text_is_consumed_batch_by_batch() -> None:
@@ -78,7 +78,7 @@ def test_the_text_is_consumed_batch_by_batch() -> None:
         for _ in range(50):
             yield Batch(TEXT)
 
-    train_wordpiece(batches(), WordPieceOptions(vocab_size=200))
+    train(batches(), WordPieceOptions(vocab_size=200))
 
 
 def singly(sentences: Sequence[str]) -> Iterator[list[str]]:
@@ -92,7 +92,7 @@ def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
     options = WordPieceOptions(vocab_size=60, min_frequency=1, max_distinct_words=6)
 
     def trained(*sentences: str) -> list[str]:
-        return vocabulary(train_wordpiece(singly(sentences), options))
+        return vocabulary(train(singly(sentences), options))
 
     assert {"common", "words"} <= set(trained(*common, *rare))
     assert "q" not in trained(*common, *rare[:5], "x", "x")
@@ -102,7 +102,7 @@ def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
 def test_an_alphabet_that_no_word_has_is_refused() -> None:
     options = WordPieceOptions(limit_alphabet=1)
     with pytest.raises(UserError, match="--limit-alphabet 1: every word has a character beside"):
-        train_wordpiece([["ab ba"]], options)
+        train([["ab ba"]], options)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_alphabet_that_no_word_has_is_refused() -> None:
 )
 def test_the_trained_tokenizer_is_berts(lowercase: bool, pieces: list[str]) -> None:
     options = WordPieceOptions(vocab_size=60, lowercase=lowercase)
-    tokenizer = Tokenizer.from_str(train_wordpiece([["The Café , the_end"] * 3], options))
+    tokenizer = Tokenizer.from_str(train([["The Café , the_end"] * 3], options))
     encoded = tokenizer.encode("The Café", "The")
     assert encoded.tokens == ["[CLS]", *pieces, "[SEP]", pieces[0], "[SEP]"]
     assert encoded.type_ids == [0, 0, 0, 0, 1, 1]
@@ -124,7 +124,7 @@ def test_the_trained_tokenizer_is_berts(lowercase: bool, pieces: list[str]) -> N
 def test_a_piece_must_occur_min_frequency_times() -> None:
     counts = Counter({"ab": 3, "cd": 2})
     text = list(counts.elements())
-    trained = vocabulary(train_wordpiece([text], WordPieceOptions(vocab_size=50, min_frequency=3)))
+    trained = vocabulary(train([text], WordPieceOptions(vocab_size=50, min_frequency=3)))
     assert "ab" in trained
     assert "cd" not in trained
 
@@ -132,4 +132,4 @@ def test_a_piece_must_occur_min_frequency_times() -> None:
 @pytest.mark.parametrize("sentences", [[], ["", "   "]])
 def test_text_without_words_is_refused(sentences: list[str]) -> None:
     with pytest.raises(UserError, match="no words"):
-        train_wordpiece([sentences], WordPieceOptions())
+        train([sentences], WordPieceOptions())

@@ -77,7 +77,7 @@ def test_an_option_of_another_model_is_refused(
 def test_every_options_default_can_be_used() -> None:
     for name, model in MODELS.items():
         options = model_options(name, {})
-        defaults = {field.name: field.default for field in fields(model.options)}
+        defaults = {field.name: field.default for field in fields(model)}
         assert model_options(name, defaults) == options
 
 

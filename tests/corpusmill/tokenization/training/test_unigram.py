@@ -16,9 +16,9 @@ from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
     limit_copies,
     train_sentencepiece,
-    train_unigram,
 )
 from tests.tools.tokenizer_samples import TEXT
+from tests.tools.training import train
 
 UNKNOWN = "<u>"
 CHINESE = [
@@ -34,7 +34,7 @@ def lines(sample: Path) -> list[str]:
 def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     text = lines(sample)
     options = UnigramOptions(vocab_size=1500)
-    tokenizer = Tokenizer.from_str(train_unigram([text], options))
+    tokenizer = Tokenizer.from_str(train([text], options))
     counts = Counter("▁" + word for line in text for word in line.split(" "))
     words = pa.array([word.encode() for word in sorted(counts)], pa.large_binary())
     counted = CountedWords(words, np.array([counts[word] for word in sorted(counts)]))
@@ -47,7 +47,7 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
 
 def test_text_is_decoded_to_itself(sample: Path) -> None:
     text = lines(sample)
-    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=1500)))
+    tokenizer = Tokenizer.from_str(train([text], UnigramOptions(vocab_size=1500)))
     for line in text:
         assert tokenizer.decode(tokenizer.encode(line).ids) == line
 
@@ -55,7 +55,7 @@ def test_text_is_decoded_to_itself(sample: Path) -> None:
 def test_special_tokens_then_pieces_by_probability(sample: Path) -> None:
     special = ("<mask>", "<pad>", UNKNOWN)
     options = UnigramOptions(vocab_size=500, special_tokens=special, unk_token=UNKNOWN)
-    model = json.loads(train_unigram([lines(sample)], options))["model"]
+    model = json.loads(train([lines(sample)], options))["model"]
     tokens, scores = zip(*model["vocab"], strict=True)
     assert tokens[:3] == special
     assert model["unk_id"] == 2
@@ -65,7 +65,7 @@ def test_special_tokens_then_pieces_by_probability(sample: Path) -> None:
 
 def test_every_character_is_a_token_even_if_the_trainer_reserves_it() -> None:
     text = ["a\tb \u2585 c ⁇ d", "x\0y", *TEXT]
-    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=200)))
+    tokenizer = Tokenizer.from_str(train([text], UnigramOptions(vocab_size=200)))
     unknown = tokenizer.get_vocab()["<unk>"]
     for line in text:
         assert tokenizer.encode(line).ids.count(unknown) == line.count("<unk>")
@@ -73,7 +73,7 @@ def test_every_character_is_a_token_even_if_the_trainer_reserves_it() -> None:
 
 
 def test_text_without_spaces_gives_words() -> None:
-    tokenizer = Tokenizer.from_str(train_unigram([CHINESE], UnigramOptions(vocab_size=48)))
+    tokenizer = Tokenizer.from_str(train([CHINESE], UnigramOptions(vocab_size=48)))
     tokens = tokenizer.encode("天气很好\uff0c公园").tokens
     assert "公园" in tokens
     assert "".join(tokens) == "▁天气很好\uff0c公园"
@@ -81,27 +81,27 @@ def test_text_without_spaces_gives_words() -> None:
 
 def test_a_line_of_a_million_letters_is_used() -> None:
     text = ["東京株式" * 250_000, *TEXT]
-    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=120)))
+    tokenizer = Tokenizer.from_str(train([text], UnigramOptions(vocab_size=120)))
     assert tokenizer.token_to_id("株") is not None
 
 
 def test_rare_characters_are_left_out_by_coverage() -> None:
     text = ["common words here"] * 100 + ["ᚠ"]
     options = UnigramOptions(vocab_size=40, character_coverage=0.999)
-    tokenizer = Tokenizer.from_str(train_unigram([text], options))
+    tokenizer = Tokenizer.from_str(train([text], options))
     assert tokenizer.token_to_id("ᚠ") is None
     assert tokenizer.token_to_id("w") is not None
 
 
 def test_more_characters_than_tokens_are_refused() -> None:
     with pytest.raises(UserError, match=r"--vocab-size 20: .*characters of the corpus alone need"):
-        train_unigram([TEXT], UnigramOptions(vocab_size=20))
+        train([TEXT], UnigramOptions(vocab_size=20))
     with pytest.raises(UserError, match=r"--vocab-size 20: SentencePiece.* --character-coverage"):
-        train_unigram([TEXT], UnigramOptions(vocab_size=20, character_coverage=0.999))
+        train([TEXT], UnigramOptions(vocab_size=20, character_coverage=0.999))
     needed = 5 + 1 + len(set("".join(TEXT)) - {" "})
-    train_unigram([TEXT], UnigramOptions(vocab_size=needed))
+    train([TEXT], UnigramOptions(vocab_size=needed))
     with pytest.raises(UserError, match=f"need {needed}"):
-        train_unigram([TEXT], UnigramOptions(vocab_size=needed - 1))
+        train([TEXT], UnigramOptions(vocab_size=needed - 1))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,6 @@ def test_a_share_of_the_counts_gives_nearly_as_good_a_vocabulary(sample: Path) -
     sizes = []
     for most in (10**9, 15_000):
         options = UnigramOptions(vocab_size=800, max_trained_bytes=most)
-        tokenizer = Tokenizer.from_str(train_unigram([text], options))
+        tokenizer = Tokenizer.from_str(train([text], options))
         sizes.append(sum(len(one.ids) for one in tokenizer.encode_batch(text)))
     assert sizes[0] < sizes[1] < 1.1 * sizes[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from corpusmill.tokenization.training import word_counters
-from corpusmill.tokenization.training.counted_words import WordLimits, count_text
+from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import write_bytes
 from corpusmill.tokenization.training.word_counters import (
     IDEOGRAPHS,
@@ -22,6 +22,7 @@ from corpusmill.tokenization.training.word_counters import (
 )
 from tests.tools.plain_word_counts import count_words, split_before_words
 from tests.tools.tokenizer_samples import TEXT
+from tests.tools.training import count_text
 
 ALL = 10**9
 SENTENCES = [

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.unigram import WordLevelOptions, train_word_level
+from corpusmill.tokenization.training.unigram import WordLevelOptions
 from tests.tools.tokenizer_samples import TEXT
+from tests.tools.training import train
 
 UNKNOWN = "<u>"
 MARKED = [*TEXT, "a_b (c) 'd' \"e\"! f?g\x1ch\x85i\u3000j -- k|l;m", "it's <unk> , 3.14"]
@@ -45,7 +46,7 @@ def reference(text: str) -> ReferenceTokenizer:
 
 
 def trained(text: list[str], options: WordLevelOptions | None = None) -> Tokenizer:
-    return Tokenizer.from_str(train_word_level([text], options or WordLevelOptions()))
+    return Tokenizer.from_str(train([text], options or WordLevelOptions()))
 
 
 def test_the_vocabulary_is_the_seeds() -> None:

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rjieba import Jieba
 
-from corpusmill.tokenization.words import jieba_cutter
-from corpusmill.tokenization.words.jieba_cutter import FindPhrases, PhraseCutter, choose_cutter
+from corpusmill.tokenization.words import jieba_words
+from corpusmill.tokenization.words.jieba_words import FindPhrases, PhraseCutter, choose_cutter
 
 needs_data = pytest.mark.skipif(find_spec("jieba") is None, reason="needs the package jieba")
 CUT = partial(Jieba().cut, hmm=True)
@@ -44,7 +44,7 @@ texts_of_parts = st.lists(
 
 
 def phrases(find: FindPhrases, text: str) -> list[str]:
-    begins = np.flatnonzero(find(jieba_cutter.to_codes(text)))
+    begins = np.flatnonzero(find(jieba_words.to_codes(text)))
     assert not text or begins[0] == 0
     bounds = [*begins.tolist(), len(text)]
     return [text[begin:end] for begin, end in pairwise(bounds)]
@@ -72,7 +72,7 @@ def test_compiled_phrases_are_those_of_rjieba(text: str) -> None:
 def test_without_the_data_the_library_cuts(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    monkeypatch.setattr(jieba_cutter, name, value)
+    monkeypatch.setattr(jieba_words, name, value)
     find = choose_cutter(CUT)
     assert not isinstance(find, PhraseCutter)
     for text in ["", "T恤卡拉OK 小明硕士毕业于中国科学院。", "\U00020000\n"]:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.words import phrases
-from corpusmill.tokenization.words.phrases import join_marks
-from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, load_words
+from corpusmill.tokenization.words import words
+from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, join_marks, load_words
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
 from tests.tools.lazily import Lazily
@@ -92,7 +91,7 @@ def test_the_phrases_of_many_texts_are_those_of_each(texts: list[str]) -> None:
 
 def test_texts_may_be_cut_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*TEXTS, *CHINESE] * 2
-    monkeypatch.setattr(phrases, "_BATCH", 40)
+    monkeypatch.setattr(words, "_BATCH", 40)
     assert joined(texts) == [RULE.cut(text) for text in texts]
 
 

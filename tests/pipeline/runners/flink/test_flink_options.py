@@ -6,8 +6,7 @@ import pytest
 
 from pipeline.job_options import RunOptions
 from pipeline.runners.flink.engine import FlinkEngine, Place
-from pipeline.runners.flink.rest import FlinkRest, Overview
-from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration
+from pipeline.runners.flink.job import JAR_VARIABLE, FlinkRest, Overview, embedded_configuration
 from tests.tools.jobs import build, leftovers
 
 MASTER = "--flink_master=flink:8081"

@@ -14,13 +14,16 @@ from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.flink.job import (
+    CANCELED,
     FlinkJobError,
+    FlinkRest,
     FlinkSilentError,
     FlinkWatch,
+    NoAnswerError,
+    Overview,
     describe_failure,
     end_job,
 )
-from pipeline.runners.flink.rest import CANCELED, FlinkRest, NoAnswerError, Overview
 
 JOB = "0ec4aec6a5a0319ee0a68c2b455ae740"
 PYTHON_ERROR = (

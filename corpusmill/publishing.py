@@ -144,7 +144,7 @@ class Repository:
                 while it was pushed, or the hub cannot be reached.
         """
         stale = (self._listed() & self._present()) - contents.keys()
-        additions = [CommitOperationAdd(name, one.source) for name, one in contents.items()]
+        additions = [CommitOperationAdd(name, content.source) for name, content in contents.items()]
         total, done = sum(content.size for content in contents.values()), 0
         with self._explain():
             for begin in range(0, len(additions), _FILES_AT_A_TIME):
@@ -254,7 +254,7 @@ class Repository:
         while causes[-1].__cause__:
             causes.append(causes[-1].__cause__)
         responses = (getattr(cause, "response", None) for cause in causes)
-        status = next((one.status_code for one in responses if one is not None), 0)
+        status = next((response.status_code for response in responses if response is not None), 0)
         match status:
             case 401:
                 return "the hub does not accept the token", self._tokens

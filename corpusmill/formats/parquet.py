@@ -11,9 +11,8 @@ from corpusmill.corpus.tables.parquet import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.parquet.footer import Chunk, can_be_stored
-from corpusmill.formats.parquet.writer import PagesWriter
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sinks, Sources
+from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.layout.sorting import GROUP_TOKENS
 

@@ -1,10 +1,12 @@
-"""How often pairs of neighbouring symbols occur, and where, in compiled loops.
+"""How often pairs of neighbouring symbols occur, and which are merged next, in compiled loops.
 
-The symbols of all words in one array of cells, in which symbols are joined in place.
+The symbols of all words are in one array of cells, in which they are joined in place. A word is a
+boundary and a cell for each of its characters. The first cell of a symbol holds its id. If a symbol
+has n > 1 cells, the others are negative, and the second and the last of them hold 1 - n, so that
+both neighbours of a symbol are found at once. Nothing moves when symbols are joined.
 
-A word is a boundary and a cell for each of its characters. The first cell of a symbol holds its id.
-If a symbol has n > 1 cells, the others are negative, and the second and the last of them hold
-1 - n, so that both neighbours of a symbol are found at once. Nothing moves when symbols are joined.
+Pairs are merged in the order of a binary heap, int64[room, 4]. An entry is how often the pair
+occurs, the pair, where its places begin in the list of places, and how many there are.
 
 Example:
     The words "ab" (number 0) and "abb" (number 1), where a and b have the ids 5 and 6, and "ab" the
@@ -12,11 +14,6 @@ Example:
 
         B  5  6  B-1  5  6  6  B
         B  7 -1  B-1  7 -1  6  B
-
-Pairs in the order in which they are merged: a binary heap in compiled loops.
-
-An entry is (how often the pair occurs, the pair, where its places begin in the list of places, how
-many there are); a heap is int64[room, 4]. See `pairs`.
 """
 
 from typing import NamedTuple
@@ -24,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import read_character
-from corpusmill.tokenization.compiled.units import ONE, allocate_table, find_slot
+from corpusmill.tokenization.compiled.units import ONE, allocate_table, find_slot, read_character
 
 # A boundary is BOUNDARY less the number of the word that follows it.
 BOUNDARY = -(2**30)

@@ -1,19 +1,14 @@
 """TFRecord shards: a tf.train.Example per row, for TensorFlow's trainers, made without TensorFlow.
 
-With gzip the whole file is one stream, which contains no time.
-
-The features of a tf.train.Example, with the names that Google's trainers parse.
-
-Sources: `create_pretraining_data.py` and `run_pretraining.py` of google-research/bert and
-google-research/albert, `build_pretraining_dataset.py` and `pretrain/pretrain_data.py` of
-google-research/electra.
-
-The records of a TFRecord file, with their checksums.
-
 A record is the length of the data (u64), a checksum of these eight bytes, the data, and a checksum
 of the data; all of it little-endian. A checksum is a CRC-32C, rotated and shifted by a constant.
+With gzip the whole file is one stream, which contains no time. The features have the names that
+Google's trainers parse.
 
-Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
+Sources: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details;
+`create_pretraining_data.py` and `run_pretraining.py` of google-research/bert and
+google-research/albert; `build_pretraining_dataset.py` and `pretrain/pretrain_data.py` of
+google-research/electra.
 """
 
 import gzip
@@ -39,11 +34,11 @@ from corpusmill.arrays.ragged import (
     row_lengths,
 )
 from corpusmill.errors import UserError, option
+from corpusmill.formats import tfrecord_kernels as kernels
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
-from corpusmill.formats.tfrecord import kernels
-from corpusmill.formats.tfrecord.kernels import FLOAT_LIST, INT64_LIST
+from corpusmill.formats.tfrecord_kernels import FLOAT_LIST, INT64_LIST
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 
 Kind = Literal["values", "mask", "weights"]

@@ -26,7 +26,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import split_distributions
-from corpusmill.dataset.editing import Unit, list_units, remove_rows
+from corpusmill.dataset.editing import Unit, list_units, remove_rows, rewrite_shard
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import (
@@ -38,7 +38,6 @@ from corpusmill.dataset.manifest_entries import (
     weigh_segments,
 )
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.rewriting import rewrite_shard
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.location import Location
@@ -46,12 +45,10 @@ from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWrite
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from transforms.coders import NamedOutputs
-from transforms.commit.contents import CommitWork, Decided, Inputs, describe
+from transforms.commit.contents import CommitWork, Decided, Inputs, render_descriptions
 from transforms.commit.rename import Move
 from transforms.elements import WrittenFile
-from transforms.recovery.claim import check_claim
-from transforms.recovery.journal import Journal, Output
-from transforms.recovery.workplace import Workplace
+from transforms.recovery import Journal, Output, Workplace, check_claim
 from transforms.reports import run_once
 from transforms.storage.checksums import StoredFile, read_blocks, seal, unseal
 from transforms.storage.file_systems import join_path
@@ -65,7 +62,7 @@ class EditPlan:
 
     Attributes:
         manifest: of the result, before anything is removed.
-        files: the final names of the files of all units (`transforms.editing.edit.EditShards`).
+        files: the final names of the files of all units (`transforms.editing.EditShards`).
         tokenizer: path of a copy of the tokenizer.
         value: what the user gave, for messages.
         reason: as `Removal` has it; None if nothing is removed.
@@ -138,7 +135,7 @@ class EditDecision:
         else:
             _check_copies(manifest, entries.values())
         tokenizer = b"".join(read_blocks(plan.tokenizer, manifest.tokenizer.sha256))
-        contents = {TOKENIZER: tokenizer, **describe(manifest, tokenizer)}
+        contents = {TOKENIZER: tokenizer, **render_descriptions(manifest, tokenizer)}
         check_claim(place.output, place.token)
         return Decided(moves, contents, list(plan.stale))
 
@@ -340,7 +337,7 @@ class _Edit(beam.DoFn):
         self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
 
     def _load(self) -> _AllLoaded:
-        return _AllLoaded([_load(edited) for edited in self._data_sets])
+        return _AllLoaded([_load_edited(edited) for edited in self._data_sets])
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)
@@ -359,7 +356,7 @@ class _Edit(beam.DoFn):
         yield from tally.outputs()
 
 
-def _load(edited: Edited) -> _Loaded:
+def _load_edited(edited: Edited) -> _Loaded:
     manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
     return _Loaded(manifest, list_units(manifest), selection)

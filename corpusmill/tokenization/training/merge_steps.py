@@ -10,7 +10,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import ONE, find_slot
-from corpusmill.tokenization.training.merging.pairs import (
+from corpusmill.tokenization.training.merge_pairs import (
     BOUNDARY,
     FIRST,
     HEAP,
@@ -217,14 +217,14 @@ def merge_places(
         places: uint32[n], ascending within each word.
         neighbours: what stands beside the pair is added.
     """
-    kept = np.empty(_BLOCK, np.uint32)
+    firsts = np.empty(_BLOCK, np.uint32)
     for start in range(0, len(places), _BLOCK):
         # Reading a block of cells first lets the processor fetch many of them at a time.
         size = 0
         for place in places[start : start + _BLOCK]:
-            kept[size] = place
+            firsts[size] = place
             size += cells[place] == merge.first
-        for place in kept[:size]:
+        for place in firsts[:size]:
             merge_at(cells, merge, place, neighbours)
 
 

@@ -1,1 +1,0 @@
-"""TFRecord shards."""

@@ -1,1 +1,0 @@
-"""What gives a finished data set away: pushing it to the Hugging Face hub."""

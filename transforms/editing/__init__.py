@@ -1,1 +1,0 @@
-"""Data sets whose shards are written again without some rows."""

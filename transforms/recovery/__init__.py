@@ -1,1 +1,0 @@
-"""How a run survives faults: the journal, the claim and the commit of its files."""
