@@ -17,8 +17,10 @@ import json
 import logging
 import re
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, seal
@@ -210,6 +212,25 @@ def delete_temporary(folder: Location, names: Iterable[str]) -> None:
         names: of the files.
     """
     folder.delete(names)
+
+
+def put_file(folder: Location, place: Location, content: bytes) -> None:
+    """Write a file whole, in place of one that the user lets go.
+
+    Args:
+        folder: a run's own, in which the file is prepared, so that a kill leaves no copy beside it.
+        place: the file.
+        content: all of it.
+    """
+    prepared = folder / f"new-{uuid4().hex}"
+    source, target = prepared.local_path(), place.local_path()
+    if source and target:
+        prepared.write(content)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # it is on another disk
+            source.replace(target.resolve())
+            return
+    place.write(content)
 
 
 def remove_named(folder: Location) -> None:

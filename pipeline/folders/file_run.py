@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from corpusmill.dataset.ownership import MARK, OwnFolder
+from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
 from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.output import new_claim, refuse_alive
@@ -86,7 +86,7 @@ class FileRun:
         placed = {place.url: _digest(content) for place, content in files.items()}
         locate(join_path(self.path, _PLACED)).write(json.dumps(placed).encode())
         for place, content in files.items():
-            place.write(content)
+            put_file(locate(self.path), place, content)
 
     @contextmanager
     def open(self, resume: bool, replace: bool) -> Iterator[None]:

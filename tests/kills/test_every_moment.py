@@ -79,6 +79,13 @@ COMMANDS = (
          "--vocab-size", "300", "--save-model", "OUT/model"),
         ways=(_AGAIN, _REPLACED),
     ),
+    Command(
+        "train-tokenizer in place of one",
+        ("train-tokenizer", "--input", "TEXT/first/text", "--output", "OUT/t.json",
+         "--vocab-size", "300", "--replace"),
+        [("train-tokenizer", "--input", "TEXT/second/text", "--output", "OUT/t.json",
+          "--vocab-size", "300")],
+    ),
 )  # fmt: skip
 
 

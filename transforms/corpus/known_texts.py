@@ -51,7 +51,7 @@ from transforms.corpus.duplicates import (
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import LinesFile, Segment, Task
-from transforms.recovery import Journal, Output
+from transforms.recovery import Journal, Output, Workplace
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
@@ -241,10 +241,14 @@ def _select_part(segments: Sequence[Segment], part: int, parts: int) -> pa.Recor
 
 
 class _Refuse(beam.DoFn):
-    """Refuse known documents; runs once."""
+    """Refuse known documents, and so end the run; runs once."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
 
     def process(self, _: bytes, counts: list[Count]) -> Iterator[str]:
-        refuse_known(dict(counts))
+        with self._place.at_work():
+            refuse_known(dict(counts))
         yield from ()
 
 
@@ -291,7 +295,8 @@ class FindKnown(beam.PTransform):
         if search.held.are_refused:
             counts = beam.pvalue.AsList(add_up([listed[_READ], found[COUNTS]]))
             once = tasks.pipeline | "StartRefusing" >> beam.Impulse()
-            refused = once | "Refuse" >> beam.ParDo(_Refuse(), counts).with_output_types(str)
+            refuse = beam.ParDo(_Refuse(comparison.place), counts)
+            refused = once | "Refuse" >> refuse.with_output_types(str)
             wait = beam.ParDo(_PassOn(), beam.pvalue.AsList(refused))
             done |= "AwaitRefusal" >> wait.with_output_types(Task)
         return {TASKS: done, COUNTS: found[COUNTS]}

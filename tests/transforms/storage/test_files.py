@@ -47,7 +47,7 @@ def test_wildcards_in_the_name_of_a_folder_mean_themselves(
     write_all(root, "a1xx/b2.txt", "a1xx/c/d")
     assert list_folder(f"{root}/a[1]*?") == texts
     locate(f"{root}/a[1]*?").delete(["b[2].txt", "c/*"])
-    locate(f"{root}/a[1]*?").remove("")
+    locate(f"{root}/a[1]*?").remove("nothing")
     assert list(list_folder(root)) == [f"{root}/a1xx/b2.txt", f"{root}/a1xx/c/d"]
 
 
@@ -55,22 +55,22 @@ def test_all_pages_of_a_list_are_taken(bucket: Bucket) -> None:
     """The emulator of S3 has pages of 20 names; the one of Google has no pages."""
     texts = write_all(bucket.url, *(f"many/{number:02d}" for number in range(45)))
     assert list_folder(f"{bucket.url}/many/") == texts
-    locate(f"{bucket.url}/many").remove("")
+    locate(f"{bucket.url}/many").remove("nothing")
     assert list_folder(bucket.url) == {}
 
 
 def test_a_folder_is_deleted_whole_and_nothing_beside_it(bucket: Bucket) -> None:
     write_all(bucket.url, "a/1", "a/b/2", "ab/3")
-    locate(f"{bucket.url}/a").remove("")
+    locate(f"{bucket.url}/a").remove("nothing")
     assert list(list_folder(bucket.url)) == [f"{bucket.url}/ab/3"]
-    locate(f"{bucket.url}/a").remove("")
+    locate(f"{bucket.url}/a").remove("nothing")
     locate(bucket.url).delete(["not-there", "ab/3"])
     assert list_folder(bucket.url) == {}
 
 
 def test_a_whole_bucket_is_never_deleted(bucket: Bucket) -> None:
     with pytest.raises(ValueError, match="whole bucket"):
-        locate(f"{bucket.url}/").remove("")
+        locate(f"{bucket.url}/").remove("nothing")
 
 
 def test_what_a_killed_writer_has_sent_to_s3_is_removed(bucket: Bucket) -> None:
@@ -80,7 +80,7 @@ def test_what_a_killed_writer_has_sent_to_s3_is_removed(bucket: Bucket) -> None:
     assert isinstance(store, amazon_s3.AmazonS3Store)
     store.begin_upload("temporary/x").write(b"x")
     store.begin_upload("other").write(b"x")
-    locate(f"{bucket.url}/temporary").remove("")
+    locate(f"{bucket.url}/temporary").remove("nothing")
     left = store.client.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["other"]
 
