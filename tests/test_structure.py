@@ -151,7 +151,7 @@ _ALLOWED = {
     "corpusmill/location.py": "does it on this machine, for ownership",
     "transforms/storage/files.py": "does it on other file systems, for ownership",
     "transforms/commit/rename.py": "gives files the names that a record lists",
-    "transforms/recovery/claim.py": "removes the run's own claim",
+    "transforms/recovery.py": "removes the run's own claim",
     "pipeline/folders/file_run.py": "empties a folder with the run's mark",
     "corpusmill/reading/cache/shard_cache.py": "works in a scratch folder that it has made",
     "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",
