@@ -5,7 +5,6 @@ import sys
 from argparse import HelpFormatter
 from collections.abc import Iterator
 from functools import cache
-from inspect import Signature
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -60,7 +59,7 @@ def _remember_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
     find_once = cache(find_signature)
     find_bound_once = cache(lambda function: find_signature(MethodType(function, object())))
 
-    def remember(function: Any) -> Signature:
+    def remember(function: Any) -> Any:
         if isinstance(function, FunctionType):
             return find_once(function)
         if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
