@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,15 @@ import pytest
 from corpusmill.dataset.check_data_set import verify
 from pipeline.assembly import assemble_job
 from tests.tools import jobs
-from tests.tools.jobs import build, command_of, digests, leftovers, start, wait_for
+from tests.tools.forked_commands import ForkedCommand
+from tests.tools.jobs import build, command_of, digests, leftovers, wait_for
 
 PROVENANCE = {"provenance/spans", "provenance/documents"}
 
 
-def start_and_stop(
-    sample: Path, tokenizer: Path, output: Path
-) -> tuple["subprocess.Popen[str]", Path]:
+def start_and_stop(sample: Path, tokenizer: Path, output: Path) -> tuple[ForkedCommand, Path]:
     """Return a run that is stopped once it has claimed the folder, and the file of its claim."""
-    run = start(*command_of([sample], tokenizer, output))
+    run = ForkedCommand(command_of([sample], tokenizer, output))
     claim = output / "_RUNNING"
     while not claim.exists() or not claim.read_bytes():
         assert run.poll() is None
@@ -42,7 +40,7 @@ def test_of_two_runs_at_once_one_wins_whole(
     if filled:
         build([sample], tokenizer_path, output, "--seed", "3")
     both = [command_of([sample], tokenizer_path, output, *each) for each in (first, flags)]
-    outcomes = list(map(wait_for, [start(*command) for command in both]))
+    outcomes = list(map(wait_for, [ForkedCommand(command) for command in both]))
     won = [outcome.status == 0 for outcome in outcomes]
     assert any(won), outcomes
     for outcome in outcomes:

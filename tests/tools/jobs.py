@@ -1,9 +1,7 @@
-"""The command line as a user runs it, in this process or in a new one."""
+"""The command line as a user runs it, in this process or in another one."""
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import pyarrow.parquet as pq
 
 from corpusmill.console.process import USER_ERROR
 from pipeline.command_line import main
-from tests.conftest import CHECKOUT
+from tests.tools.forked_commands import ForkedCommand
 
 # A data set of a few hundred short examples.
 SPREAD = ("--num-shards", "3", "--seed", "1")
@@ -65,18 +63,10 @@ def run_any(*arguments: str | Path) -> Outcome:
     return Outcome(ended, output.getvalue(), errors.getvalue())
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
-    """Start a command in a new process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *map(str, arguments)],
-        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def wait_for(process: "subprocess.Popen[str]") -> Outcome:
+def wait_for(command: ForkedCommand) -> Outcome:
     """Wait for the end of a command in a process of its own."""
-    output, errors = process.communicate()
-    return Outcome(process.returncode, output, errors)
+    output, errors = command.communicate()
+    return Outcome(command.returncode, output, errors)
 
 
 def command_of(
@@ -116,7 +106,7 @@ def build_apart(
     inputs: Iterable[str | Path], tokenizer: str | Path, output: str | Path, *flags: str
 ) -> Outcome:
     """Build a small data set of BERT in a process of its own, however that ends."""
-    return wait_for(start(*command_of(inputs, tokenizer, output, *flags)))
+    return wait_for(ForkedCommand(command_of(inputs, tokenizer, output, *flags)))
 
 
 def assert_same_bytes(

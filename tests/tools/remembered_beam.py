@@ -1,16 +1,21 @@
 """What Beam works out anew for each of the many small pipelines of the tests, worked out once."""
 
 import bz2
+import sys
+from argparse import HelpFormatter
 from collections.abc import Iterator
-from types import MethodType, SimpleNamespace
+from functools import cache
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import apache_beam as beam
 import pytest
 from apache_beam.internal import cloudpickle_pickler
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import userstate
+from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.runners.worker import statecache
+from apache_beam.transforms import core, userstate
+from apache_beam.typehints import decorators
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,7 +26,13 @@ def remembered_beam() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         _remember_specs(monkeypatch)
+        _remember_signatures(monkeypatch)
         _remember_views(monkeypatch)
+        # Each of the hundreds of options would ask for the width of a terminal for its help.
+        formatter = HelpFormatter("tests")
+        monkeypatch.setattr(_BeamArgumentParser, "_get_formatter", lambda _: formatter)
+        # Else, all modules are passed over for each side input, to weigh it in a cache.
+        monkeypatch.setattr(statecache, "get_deep_size", sys.getsizeof)
         _compress_quickly(monkeypatch)
         yield
 
@@ -40,6 +51,23 @@ def _remember_specs(monkeypatch: pytest.MonkeyPatch) -> None:
         return known[type(dofn)]
 
     monkeypatch.setattr(userstate, "get_dofn_specs", remember)
+
+
+def _remember_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inspect each function once, and each method once for all objects of its class."""
+    find_signature = decorators.get_signature
+    find_once = cache(find_signature)
+    find_bound_once = cache(lambda function: find_signature(MethodType(function, object())))
+
+    def remember(function: Any) -> Any:
+        if isinstance(function, FunctionType):
+            return find_once(function)
+        if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+            return find_bound_once(function.__func__)
+        return find_signature(function)
+
+    for module in (decorators, core):
+        monkeypatch.setattr(module, "get_signature", remember)
 
 
 def _remember_views(monkeypatch: pytest.MonkeyPatch) -> None:

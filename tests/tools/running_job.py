@@ -5,7 +5,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.tools.jobs import Outcome, command_of, start
+from tests.tools.forked_commands import ForkedCommand
+from tests.tools.jobs import Outcome, command_of
 
 # Copies of the sample that keep two processes busy for many seconds.
 LONG = 400
@@ -24,7 +25,7 @@ class RunningJob:
     def __init__(self, text: Path, tokenizer: Path, output: Path, *flags: str) -> None:
         self.output = output
         ranges = ("--duplicates", "20", "--range-bytes", "200000")
-        self.process = start(*command_of([text], tokenizer, output, *ranges, *flags))
+        self.process = ForkedCommand(command_of([text], tokenizer, output, *ranges, *flags))
 
     def wait_for(self, pattern: str) -> list[psutil.Process]:
         """Wait for a file of that name, and return the processes that the job has started."""

@@ -2,18 +2,18 @@
 
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
+from select import select
 
-from tests.conftest import CHECKOUT
+from tests.tools.forked_commands import ForkedCommand
 
 
 def show_on_terminal(*arguments: str | Path) -> str:
     """Return what a command that succeeds writes to the terminal that its errors go to."""
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "pipeline", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=end)
+    command = ForkedCommand(arguments, os.ttyname(end))
+    while command.poll() is None and not select([terminal], [], [], 0.01)[0]:
+        pass  # until the command holds the terminal, too
     os.close(end)
     shown = b""
     while True:
@@ -25,5 +25,6 @@ def show_on_terminal(*arguments: str | Path) -> str:
             break
         shown += block
     os.close(terminal)
-    assert process.wait() == 0
+    command.communicate()
+    assert command.returncode == 0
     return shown.decode()
