@@ -20,7 +20,6 @@ from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
 from transforms.recovery import (
     CLAIM,
     FAILED,
-    Workplace,
     count_finished,
     end_claim,
     read_claim,
@@ -126,8 +125,7 @@ class FileRun:
             kept = {MARK, CLAIM, _PLACED}
             folder.place.delete(name for name in folder.place.list() if name not in kept)
         try:
-            with Workplace(self.path).alive():
-                yield
+            yield
         except BaseException as error:
             finished = count_finished(self.path)
             if not finished or isinstance(error, RefusedError):

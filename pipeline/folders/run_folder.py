@@ -164,8 +164,8 @@ class RunFolder:
             remove_leftovers(self.standing)
         self.has_begun = True
         write_file(self.record_path, seal(record))
-        if self.outlives:
-            self.place.give_sign()
+        # Planning may have taken a while.
+        self.place.give_sign()
 
     def check_committed(self) -> None:
         """Check that a job that has ended has committed its data set.
@@ -205,8 +205,7 @@ def run_folder(standing: Standing, intent: Intent, outlives: bool = False) -> It
     folder = _claim(standing, intent, outlives)
     try:
         _open(folder, standing, intent)
-        with folder.place.alive():
-            yield folder
+        yield folder
     except BaseException as error:
         _leave(folder, intent, error)
         raise
