@@ -73,7 +73,8 @@ bench: $(ENV)/test ## Measure the tables of docs/explanation/figures.md anew; ta
 test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
 	$(VENV)/pytest tests/flink
 
-test-kills: $(ENV)/test ## Kill a build, appends and a removal at 20 random moments each, and resume them each time
+test-kills: $(ENV)/test ## Kill each command that writes before each of its changes of files, then processes at random moments
+	CORPUSMILL_ALL_MOMENTS=1 $(PYTEST) tests/kills
 	$(VENV)/python -m benchmarks.faults.kills
 
 test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go

@@ -30,7 +30,13 @@ from pipeline.folders.output import (
     new_claim,
     reference_of,
 )
-from pipeline.folders.temporary_folder import folder_of_run, make_temporary_folder, new_folder
+from pipeline.folders.temporary_folder import (
+    folder_of_run,
+    list_missing,
+    make_temporary_folder,
+    new_folder,
+    remove_empty,
+)
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
 from transforms.recovery import (
@@ -241,7 +247,8 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
     """Take the claim on an output folder."""
     output, stopped = standing.output, standing.claim
     root = output.local_path()
-    made = () if root is None or root.exists() else (root,)
+    places = (output, standing.temp_location or output)
+    made = tuple(path for place in places for path in list_missing(place))
     earlier = _read_earlier(standing) if intent.resumes else None
     path = new_folder(output, standing.temp_location)
     before = (standing.seal or b"").decode(errors="replace")
@@ -256,12 +263,12 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
             root.mkdir(parents=True, exist_ok=True)
         take_claim(output.url, claim, stopped.token if stopped else None)
     except OSError as error:
-        _remove_made(folder)
+        remove_empty(folder.made)
         cause = f"no folder can be made there ({error})"
         cure = "Give a folder you can write to"
         raise UserError(option("output", output), cause, cure) from None
     except UserError as error:  # another run was faster, or a store refuses
-        _remove_made(folder)
+        remove_empty(folder.made)
         raise UserError(option("output", output), *error.args[1:]) from None
     return folder
 
@@ -309,6 +316,7 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         if folder.earlier is None:
             folder_of_run(locate(folder.path), locate(folder.output)).discard()
         return_claim(folder.output, folder.token, folder.stopped)
+        remove_empty(folder.made)
         return
     finished = count_finished(folder.path) if intent.resumable and folder.has_begun else {}
     # What the data is stands against the run, so that it would be refused again.
@@ -318,7 +326,8 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         return
     # What an engine that is out of reach still does ends by this.
     folder.place.give_up()
-    error.add_note(describe_finished(finished, folder.path, f", {folder.restart}"))
+    command = "The same command" if claim.mistake is None else "Once that is changed, the command"
+    error.add_note(describe_finished(finished, folder.path, command, f", {folder.restart}"))
 
 
 def _finish(folder: RunFolder) -> None:
@@ -332,13 +341,7 @@ def _finish(folder: RunFolder) -> None:
     if folder.stopped is not None and folder.standing is not None and not folder.has_begun:
         remove_leftovers(folder.standing)
     drop_claim(folder.output, folder.token)
-    _remove_made(folder)
-
-
-def _remove_made(folder: RunFolder) -> None:
-    for path in folder.made:
-        with suppress(OSError):  # it is not empty
-            path.rmdir()
+    remove_empty(folder.made)
 
 
 def name_units(finished: Mapping[str, int]) -> str:
@@ -352,16 +355,19 @@ def name_units(finished: Mapping[str, int]) -> str:
     )
 
 
-def describe_finished(finished: Mapping[str, int], folder: str, further: str = "") -> str:
+def describe_finished(
+    finished: Mapping[str, int], folder: str, command: str = "The same command", further: str = ""
+) -> str:
     """Say what a stopped run has finished, and how to go on.
 
     Args:
         finished: units of work, as `count_finished` returns them.
         folder: the temporary folder of the run.
+        command: what goes on.
         further: another way to go on, after a comma.
     """
     return (
-        f"Finished so far: {name_units(finished)}. The same command with "
+        f"Finished so far: {name_units(finished)}. {command} with "
         f"{option('resume', True)} continues from "
         f"there{further}; to give up, remove {folder}"
     )

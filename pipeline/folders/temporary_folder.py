@@ -1,8 +1,9 @@
 """Temporary folders of runs, which carry a mark: without it no folder is ever removed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from uuid import uuid4
 
 from corpusmill.dataset.ownership import OwnFolder, read_mark
@@ -44,8 +45,7 @@ def make_temporary_folder(
         UserError: it cannot be made, or something that is not ours is in its place.
     """
     flag = option("temp_location", temp_location) if temp_location else option("output", output)
-    local = folder.place.local_path()
-    made = [above for above in (local.parents if local else ()) if not above.exists()]
+    made = list_missing(folder.place)[1:]
     try:
         folder.make()
     except FileExistsError:
@@ -54,9 +54,7 @@ def make_temporary_folder(
             raise UserError(flag, cause, "Move it away") from None
     except OSError as error:
         folder.discard()
-        with suppress(OSError):
-            for above in made:
-                above.rmdir()
+        remove_empty(made)
         raise UserError(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
@@ -120,11 +118,21 @@ def temporary_folder(output: Location, temp_location: Location | None) -> Iterat
 @contextmanager
 def empty_again(folder: Location) -> Iterator[None]:
     """Remove a folder at the end of a block, if the block has made it and left it empty."""
-    path = folder.local_path()
-    is_new = path is not None and not path.exists()
+    missing = list_missing(folder)
     try:
         yield
     finally:
-        if path and is_new:
-            with suppress(OSError):  # it is not empty, or was not made
-                path.rmdir()
+        remove_empty(missing)
+
+
+def list_missing(folder: Location) -> list[Path]:
+    """List a folder of this machine and those around it that do not exist, the innermost first."""
+    path = folder.local_path()
+    return [each for each in (path, *path.parents) if not each.exists()] if path else []
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders that are empty."""
+    for folder in folders:
+        with suppress(OSError):  # it is not, or was not made
+            folder.rmdir()
