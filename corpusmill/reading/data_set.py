@@ -363,18 +363,24 @@ class DataSet(Samples, Traceable):
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
         self._cache_place = (cache, cache_bytes, Leftovers(cache))
         for _ in range(_MOST_EXCHANGES):
-            seal = self._root.read_any(SUCCESS)
+            seal = self._read_seal()
             try:
                 self._open(split, tokenizer, max_length, damaged)
             except UserError:
-                if self._root.read_any(SUCCESS) == seal:
+                if self._read_seal() == seal:
                     raise
                 continue
             # A command may exchange the files between the reading of the manifest and theirs.
-            if self._root.read_any(SUCCESS) == seal:
+            if self._read_seal() == seal:
                 return
         cause = "it is replaced again and again while it is opened"
         raise UserError(str(url), cause, "Open it once it stays as it is")
+
+    def _read_seal(self) -> bytes | None:
+        try:
+            return self._root.read_any(SUCCESS)
+        except Exception:  # each filesystem has errors of its own, which opening it explains
+            return None
 
     def _open(
         self,

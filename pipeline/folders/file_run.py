@@ -121,6 +121,9 @@ class FileRun:
         except UserError:
             cause, cure = "another run writes this file", "Wait for it to end"
             raise UserError(option("output", self.output), cause, cure) from None
+        except OSError:
+            folder.discard()
+            raise
         if not resume:
             kept = {MARK, CLAIM, _PLACED}
             folder.place.delete(name for name in folder.place.list() if name not in kept)

@@ -13,6 +13,8 @@ from corpusmill.console.terminal_report import Origin, print_corpus
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import (
+    FORMAT,
+    FORMAT_VERSION,
     NUMBERS_BEGIN,
     find_before_build,
     report_build,
@@ -120,7 +122,8 @@ def _measure(
         sample = read_sample(job, recipe.files, TIMED_BYTES)
     results = {"counts", "splits", "files"}
     header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
-    numbers = {**header, **json.loads(content)}
+    kind = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    numbers = {**header, **kind, **json.loads(content)}
     workers = launch.engine.parallelism or command.run.workers
     corpus_bytes = sum(file.bytes for file in recipe.files)
     add_work(numbers["build"], numbers["counts"], job, sample, corpus_bytes, workers)

@@ -136,12 +136,18 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
 
     monkeypatch.setattr(os, "fsync", fill)
     arguments = ("--input", sample, "--output", output, "--replace")
-    run_here("train-tokenizer", *arguments, refused=["the disk is full (No space left on device)"])
+    run_here("train-tokenizer", *arguments, refused=["No space left on device"])
     assert output.read_text() == "before"
     assert leftovers(tmp_path) == ["t.json"]
 
 
-@pytest.mark.parametrize("first_file", ["temporary_folder.write_file", "run_folder.take_claim"])
+@pytest.mark.parametrize(
+    "first_file",
+    [
+        "corpusmill.location._write_whole", "pipeline.folders.run_folder.take_claim",
+        "pipeline.folders.run_folder.write_file",
+    ],
+)  # fmt: skip
 def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
     first_file: str, sample: Path, tokenizer_path: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -149,10 +155,10 @@ def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"pipeline.folders.{first_file}", fill)
+    monkeypatch.setattr(first_file, fill)
     output = tmp_path / "new" / "out"
     build([sample], tokenizer_path, output, refused=["No space left on device"])
-    assert leftovers(tmp_path) in ([], ["new"])
+    assert leftovers(tmp_path) == []
 
 
 def test_ctrl_c_is_heard_while_a_library_trains(
