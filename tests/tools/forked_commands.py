@@ -6,6 +6,7 @@ tested in a new process instead.
 
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
@@ -84,6 +85,9 @@ def _run(
     prepare: Callable[[], object] | None,
 ) -> None:
     os.setpgid(0, 0)
+    # What runs the tests may ignore them, as a shell does for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number, path in enumerate(streams, 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_NOCTTY), number)
     os.environ.clear()
