@@ -254,12 +254,14 @@ class LocalPath(Location):
         return Path(self.url, name)
 
     def list(self) -> dict[str, int]:
-        """List every file below the folder."""
+        """List every file below the folder; a link to a folder counts as an empty file."""
         sizes, begin = {}, len(self.url.rstrip("/")) + 1
-        for folder, _, names in os.walk(self.url):
+        for folder, folders, names in os.walk(self.url):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # of a run, or a link to nothing
                     sizes[str(file)[begin:]] = file.stat().st_size
+            links = (path for path in (Path(folder, name) for name in folders) if path.is_symlink())
+            sizes |= {str(path)[begin:]: 0 for path in links}
         return dict(sorted(sizes.items()))
 
     def open(self, name: str = "") -> BinaryIO:

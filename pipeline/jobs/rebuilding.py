@@ -216,8 +216,9 @@ def rebuild(command: Rebuild, call: Call) -> int:
         raise UserError(f"rebuild {option('wait', False)}", cause, "Leave it out")
     place = folder_of(command.data_set)
     rebuilt = call.locate(place)
-    if rebuilt == locate(command.output):
-        cause = "it is the data set that is built again"
+    output = locate(command.output)
+    if output.is_within(rebuilt) or rebuilt.is_within(output):
+        cause = "it is the data set that is built again, or a folder in or around it"
         raise UserError(option("output", command.output), cause, "Give another folder")
     folder, manifest = open_data_set(rebuilt)
     if manifest.provenance and len(manifest.provenance.generations) > 1:

@@ -9,7 +9,7 @@ import corpusmill.reading.data_set
 from corpusmill import DataSet
 from tests.tools.forked_commands import ForkedCommand
 from tests.tools.growing import Growing
-from tests.tools.jobs import assert_refused, run_here, wait_for
+from tests.tools.jobs import assert_refused, digests, run_here, wait_for
 
 
 @pytest.mark.parametrize("damaged", ["refuse", "skip"])
@@ -59,6 +59,10 @@ def test_links_and_other_spellings_are_the_same_place(growing: Growing, tmp_path
         refused = ("it is the folder of a data set that is read",)
         subset = ("subset", growing.output, "--document", "0", "--output", output, "--replace")
         run_here(*subset, refused=refused)
+        merge = ("merge", growing.output, growing.output, "--output", output, "--replace")
+        run_here(*merge, refused=refused)
+        rebuild = ("rebuild", growing.output, "--input", "x", "--output", output, "--replace")
+        run_here(*rebuild, refused=("it is the data set that is built again",))
     text = tmp_path / "text"
     text.write_text("A line of text .\n" * 50)
     (tmp_path / "other").symlink_to(text)
@@ -72,6 +76,18 @@ def test_links_and_other_spellings_are_the_same_place(growing: Growing, tmp_path
         run_here("inspect", growing.output, "--html", page, refused=refused)
     assert growing.files() == before
     assert text.read_text() == "A line of text .\n" * 50
+
+
+def test_a_link_in_the_place_of_a_folder_of_ours_is_not_followed(
+    growing: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    (growing.output / "provenance").rename(mine)
+    (growing.output / "provenance").symlink_to(mine)
+    before = digests(mine)
+    refused = ("it has a file that is not part of a data set (provenance)",)
+    growing.build(halves[0], flags=("--replace",), refused=refused)
+    assert digests(mine) == before
 
 
 def test_a_page_of_ours_is_written_anew(growing: Growing, tmp_path: Path) -> None:
