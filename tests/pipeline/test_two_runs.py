@@ -109,3 +109,25 @@ def test_a_folder_belongs_to_a_run_before_it_plans_its_work(
     build([sample], tokenizer_path, output, "--seed", "2", *flags)
     jobs.assert_refused(outcomes[0], "another run", "writes there")
     assert verify(output) == []
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_of_two_that_resume_a_killed_run_at_once_one_finishes_it(
+    has_folder: bool, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    run, claim = start_and_stop(sample, tokenizer_path, output)
+    folder = Path(json.loads(claim.read_text())["temp_folder"])
+    run.send_signal(signal.SIGCONT)
+    while has_folder and not (folder / "plan.jsonl").exists():
+        assert run.poll() is None
+        time.sleep(0.001)
+    run.kill()
+    wait_for(run)
+    command = command_of([sample], tokenizer_path, output, "--resume")
+    outcomes = list(map(wait_for, [ForkedCommand(command) for _ in range(2)]))
+    assert any(outcome.status == 0 for outcome in outcomes), outcomes
+    for outcome in outcomes:
+        if outcome.status:
+            jobs.assert_refused(outcome, f"--output {output}", "another run")
+    assert verify(output) == []
+    assert not list(output.glob("_temporary*")) + list(output.glob("_RUNNING*"))
