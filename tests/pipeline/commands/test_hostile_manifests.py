@@ -229,6 +229,36 @@ CHANGES: dict[str, Change] = {
     "half of a character": in_entry("tokenizer", name="\ud800"),
     "corpus": in_entry(corpus=[]),
     "bytes of the corpus": in_entry("corpus", bytes=-1),
+    **{
+        f"file of the corpus {name!r}": in_entry("corpus", "files", 0, path=name)
+        for name in ("../x", "a/../../x", "/etc/passwd", "a\0b", "..", 7, None)
+    },
+    **{
+        f"corpus {name}={value!r}": in_entry("corpus", "options", **{name: value})
+        for name, value in (
+            ("max_line_bytes", 2**62), ("max_line_bytes", "1"), ("max_document_bytes", -1),
+            ("document_rule", "none"), ("sentence_rule", 7), ("language", "en"),
+            ("keep_fields", "url"), ("keep_fields", ["digest"]), ("suffixes", [""]),
+            ("text_field", None), ("loader", "os.system"),
+        )
+    },
+    **{
+        f"tokenizer {name}={value!r}": in_entry("tokenizer", "options", **{name: value})
+        for name, value in (
+            ("lowercase", "yes"), ("role_tokens", ["x"]), ("tiktoken_pattern", " "),
+            ("special_tokens_in_text", None), ("loader", "os.system"),
+        )
+    },
+    **{
+        f"filtering {filtering!r:.40}": in_entry("corpus", filtering=filtering)
+        for filtering in (
+            [], "x", {"filters": [{"name": 7}]}, {"filters": [{"name": "a"}, {"name": "a"}]},
+            {"drop_duplicates": "yes"}, {"evaluation": {"files": [], "passages": -1}},
+        )
+    },
+    "provenance that is not there": in_entry(provenance={
+        "version": 1, "generations": [{"first_file": 0, "layout": {
+            "seed": 1, "train_shards": 2, "validation_shards": 1}}]}),
 }  # fmt: skip
 
 

@@ -1,9 +1,11 @@
-"""Provenance that does not belong to its shards, though every digest is right."""
+"""Data sets that a job has built, changed by a stranger who gives them the right digests again."""
 
 import hashlib
-import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.console.process import FAILURE, USER_ERROR
-from corpusmill.dataset.manifest_json import seal
+from corpusmill.errors import UserError
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import build, read_manifest_json, run_any, run_here
+from tests.tools.small_datasets import write_entries
 
 Entries = dict[str, Any]
 Lie = Callable[[Path, Entries], object]
@@ -54,9 +59,7 @@ def reseal(data: Path, entries: Entries) -> None:
         if (data / entry["file"]).exists():
             content = (data / entry["file"]).read_bytes()
             entry.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-    content = json.dumps(entries).encode()
-    (data / "dataset.json").write_bytes(content)
-    (data / "_SUCCESS").write_bytes(seal(content))
+    write_entries(data, entries)
 
 
 def exchange(first: str, second: str) -> Lie:
@@ -328,3 +331,49 @@ def test_a_removal_must_list_its_documents(made: Callable[[str], Path], tmp_path
     reseal(data, entries)
     [problem] = verify(data)
     assert "lists 1 documents, and 2 were removed" in str(problem)
+
+
+MUTANTS: tuple[Any, ...] = ("x", -1, 1.5, None, 2**62, [], {"a": {"b": 1}})
+
+
+def list_places(entry: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where the values of a manifest are; of a list the first one."""
+    if place:
+        yield place
+    keys = entry if isinstance(entry, dict) else range(isinstance(entry, list) and len(entry) > 0)
+    for key in keys:
+        yield from list_places(entry[key], (*place, key))
+
+
+@pytest.mark.parametrize("name", ["bert", "electra", "ernie", "t5", "gpt-pack"])
+def test_any_entry_of_any_type_is_refused_or_does_no_harm(
+    name: str, made: Callable[[str], Path], sample: Path, tmp_path: Path
+) -> None:
+    data, intact = tmp_path / "out", read_manifest_json(made(name))
+    shutil.copytree(made(name), data)
+    refused = accepted = 0
+    for place in list_places(intact):
+        for value in MUTANTS:
+            entries = deepcopy(intact)
+            *folders, last = place
+            reduce(getitem, folders, entries)[last] = value
+            if entries == intact:
+                continue
+            write_entries(data, entries)
+            try:
+                opened = DataSet(data)
+                opened[0]
+                collator_for(opened)
+                accepted += 1
+            except UserError:
+                refused += 1
+                continue
+            for command in (
+                ("verify", data), ("inspect", data), ("config", data),
+                ("trace", data, "--row", "0", "--input", sample),
+                ("trace", data, "--where", "tokens > 0"),
+            ):  # fmt: skip
+                outcome = run_any(*command)
+                assert outcome.status in {0, FAILURE, USER_ERROR}, (place, value, command)
+                assert "unforeseen" not in outcome.errors, (place, value, command)
+    assert refused > 9 * accepted > 0
