@@ -1,6 +1,7 @@
 """Data sets that a job has built, changed by a stranger who gives them the right digests again."""
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -19,6 +20,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
+from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, read_manifest_json, run_any, run_here
 from tests.tools.small_datasets import write_entries
 
@@ -377,3 +379,10 @@ def test_any_entry_of_any_type_is_refused_or_does_no_harm(
                 assert outcome.status in {0, FAILURE, USER_ERROR}, (place, value, command)
                 assert "unforeseen" not in outcome.errors, (place, value, command)
     assert refused > 9 * accepted > 0
+
+
+def test_every_path_that_is_listed_has_a_test() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "SECURITY.md").read_text()))
+    sources = "".join(path.read_text() for path in (CHECKOUT / "tests").rglob("test_*.py"))
+    assert len(named) > 9
+    assert not [name for name in named if f"def {name}(" not in sources]
