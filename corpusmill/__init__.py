@@ -46,7 +46,6 @@ from corpusmill.lazy_names import lazy_names
 if TYPE_CHECKING:
     from corpusmill.corpus.batches import Reject as Reject
     from corpusmill.corpus.reject_lines import read_rejects as read_rejects
-    from corpusmill.dataset.check_data_set import verify as verify
     from corpusmill.errors import UserError as UserError
     from corpusmill.job import build as build
     from corpusmill.job import drop as drop
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.torch.dataset import TensorLoader as TensorLoader
     from corpusmill.reading.torch.document_attention import document_attention as document_attention
     from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
+    from corpusmill.verification.check_data_set import verify as verify
 
     __version__: str
 else:
@@ -87,7 +87,7 @@ else:
         {
             "corpusmill.corpus.batches": "Reject",
             "corpusmill.corpus.reject_lines": "read_rejects",
-            "corpusmill.dataset.check_data_set": "verify",
+            "corpusmill.verification.check_data_set": "verify",
             "corpusmill.errors": "UserError",
             "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
             "corpusmill.objectives.bert": "BertOptions",

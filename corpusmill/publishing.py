@@ -17,7 +17,6 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetIn
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
@@ -31,6 +30,7 @@ from corpusmill.hub import (
     explain_error,
 )
 from corpusmill.location import Location, locate, scheme_of
+from corpusmill.verification.check_data_set import verify
 
 _KIND = "dataset"
 # Files that are uploaded before the next ones are begun. Each group is finished on the hub, so that

@@ -44,6 +44,7 @@ from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
+from corpusmill.provenance.store import open_documents, open_spans
 from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Decided, Inputs, render_descriptions
 from transforms.commit.rename import Move
@@ -253,20 +254,23 @@ class _Editor:
     def _edit_rows(self, number: int, unit: Unit, selection: Selection) -> Iterator[WrittenFile]:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
-        with SpansFile(self._folder.open(unit.files[-1])) as spans:
+        name = unit.files[-1]
+        with open_spans(self._folder, name) as spans:
+            if len(spans) != unit.shard.rows:
+                raise ValueError(f"it tells of {len(spans):,} rows, which its shard does not have")
             kept = np.ones(len(spans), np.bool_)
             kept[find_removed(spans, selection)] = False
-            if kept.all():
-                return
-            self._check(unit.files[:-1])
-            with ExitStack() as files:
-                paths = [self._path(number) for _ in unit.files]
-                sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
-                shard = unit.shard.file
-                removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
-                writer = SpansWriter(sinks[-1])
-                copy_spans(spans, writer, kept)
-                writer.close()
+        if kept.all():
+            return
+        self._check(unit.files[:-1])
+        with SpansFile(self._folder.open(name)) as spans, ExitStack() as files:
+            paths = [self._path(number) for _ in unit.files]
+            sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
+            shard = unit.shard.file
+            removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
+            writer = SpansWriter(sinks[-1])
+            copy_spans(spans, writer, kept)
+            writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
         rows, tokens = int(kept.sum()), unit.shard.tokens - weigh(removed["length"])
         for part, (path, sink) in enumerate(zip(paths, sinks, strict=True)):
@@ -286,14 +290,21 @@ class _Editor:
     ) -> Iterator[WrittenFile]:
         self._check(unit.files)
         path = self._path(number)
+        # All of it is read before any of it is written, so that what fails can be told.
+        with open_documents(self._folder, unit.files[0]) as table:
+            gone = [
+                selection.removes(part.column("document").to_numpy()) for part in table.groups()
+            ]
+        removed = sum(int(part.sum()) for part in gone)
+        if not removed:
+            return
         with create_file(path) as stream, self._folder.open(unit.files[0]) as source:
             sink, table = HashingWriter(stream), DocumentsTable(source)
             writer = DocumentsWriter(sink, table.schema.names[len(DOCUMENT_COLUMNS) :])
-            removed = copy_documents(table, writer, selection)
+            copy_documents(table, writer, selection)
             writer.close()
-        if removed:
-            self._tally.add("removed.documents", removed)
-            yield WrittenFile(number, 0, path, 0, 0, sink.bytes, sink.sha256)
+        self._tally.add("removed.documents", removed)
+        yield WrittenFile(number, 0, path, 0, 0, sink.bytes, sink.sha256)
 
     def _copy(self, number: int, part: int, unit: Unit) -> WrittenFile:
         name, path = unit.files[part], self._path(number)

@@ -24,8 +24,8 @@ import psutil
 
 from benchmarks.builds import CHECKOUT, SAMPLE, remove
 from benchmarks.console import CONSOLE, make_parser
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 
 _NAMES_OF_A_RUN = ("_RUNNING", "_temporary-")
 # Stands for the folder in a command.

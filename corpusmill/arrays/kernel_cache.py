@@ -6,16 +6,19 @@ wheel on a worker, old random streams could live on in the cache. Therefore the 
 a digest of all sources: kernels of other sources are never found.
 
 Each user has a folder. A new one begins with the kernels that root, or the owner of the library's
-files, has compiled in the folder that NUMBA_CACHE_DIR names, if others may read them.
+files, has compiled in the folder that NUMBA_CACHE_DIR names, if others may read them. Numba's files
+are pickles of machine code: nobody else may write to the folder, and a damaged file is compiled
+anew.
 """
 
 import hashlib
+import io
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -67,6 +70,47 @@ def _announce() -> None:
         action()
 
 
+@cache
+def _sealed_files() -> type[Any]:
+    from numba.core.caching import IndexDataCacheFile  # noqa: PLC0415  see `Kernel`
+
+    class SealedFiles(IndexDataCacheFile):
+        """Files of compiled kernels that end with their digests; what is damaged is not there."""
+
+        def _load_index(self) -> Any:
+            return super()._load_index() if _is_whole(self._index_path) else {}
+
+        def _load_data(self, name: str) -> Any:
+            if not _is_whole(self._data_path(name)):
+                raise FileNotFoundError(name)
+            return super()._load_data(name)
+
+        @contextmanager
+        def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
+            yield (content := io.BytesIO())
+            data = content.getvalue()
+            with super()._open_for_write(path) as stream:
+                stream.write(data + hashlib.sha256(data).digest())
+
+    return SealedFiles
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    size = hashlib.sha256().digest_size
+    return hashlib.sha256(content[:-size]).digest() == content[-size:]
+
+
+def _seal(dispatcher: Any) -> Any:
+    """Let the files of a kernel hold their digests: they are pickles, and machine code."""
+    if hasattr(dispatcher, "_cache"):  # or else it is the function itself
+        dispatcher._cache._cache_file.__class__ = _sealed_files()
+    return dispatcher
+
+
 class Kernel:
     """A function that is compiled when it is first called, or loaded from `kernel_folder`.
 
@@ -103,7 +147,7 @@ class Kernel:
             previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
             try:
                 _listen()
-                return numba.njit(cache=True, nogil=True, **self.targetoptions)(self.py_func)
+                return _seal(numba.njit(cache=True, nogil=True, **self.targetoptions)(self.py_func))
             finally:
                 numba.config.CACHE_DIR = previous
 
@@ -198,6 +242,7 @@ def _copy_prepared(package: Path, digest: str, folder: Path) -> None:
         for prepared in Path(numba.config.CACHE_DIR or folder.parent).glob(f"*-kernels-*-{digest}"):
             if prepared != folder and _is_own(prepared, trusted):
                 shutil.copytree(prepared, folder, dirs_exist_ok=True)
+                folder.chmod(0o700)  # it may be there for all to read
 
 
 def _remove_unused(parent: Path, name: str) -> None:

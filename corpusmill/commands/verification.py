@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from corpusmill.commands.command import Call
 from corpusmill.commands.table import JOB_PACKAGE
 from corpusmill.commands.verify import HERE, Verify
-from corpusmill.dataset.check_data_set import verify as find_problems
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.verification.check_data_set import verify as find_problems
 
 
 def verify(command: Verify, call: Call) -> int:

@@ -4,13 +4,14 @@ Each check is a task of its own, so that threads or an engine's workers can shar
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount, weigh
@@ -116,7 +117,13 @@ def count_bytes(manifest: Manifest, task: Task) -> int:
     return sum(manifest.entries[name].bytes for name in task.files)
 
 
-def check_task(folder: Location, manifest: Manifest, task: Task, unread: frozenset[str]) -> Checked:
+def check_task(
+    folder: Location,
+    manifest: Manifest,
+    task: Task,
+    unread: frozenset[str],
+    follow: Callable[[pa.RecordBatch], None] | None = None,
+) -> Checked:
     """Read the files of a task and compare them with the manifest.
 
     Every byte is read, and everything that the rows tell is counted again. Memory is bounded by a
@@ -127,10 +134,11 @@ def check_task(folder: Location, manifest: Manifest, task: Task, unread: frozens
         manifest: its manifest.
         task: the task.
         unread: files that are missing or of another size.
+        follow: is called with all rows of a shard, some at a time; None for nothing.
     """
     intact = [name for name in task.files if name not in unread]
     differences = tuple(
-        problem for name in intact for problem in _check_digest(manifest.entries[name], folder)
+        problem for name in intact for problem in check_digest(manifest.entries[name], folder)
     )
     if differences or len(intact) < len(task.files):
         return Checked(differences, counts=None)
@@ -139,7 +147,7 @@ def check_task(folder: Location, manifest: Manifest, task: Task, unread: frozens
     try:
         with ExitStack() as files:
             streams = [files.enter_context(folder.open(name)) for name in task.files]
-            return _check_rows(manifest, task.split, task.shard, streams)
+            return _check_rows(manifest, task.split, task.shard, streams, follow)
     except Exception as error:  # each format has errors of its own
         cause = f"is not a readable {manifest.output.format} shard: {in_one_line(error)}"
         return Checked(faults=(Problem(task.shard.file, cause),), counts=None)
@@ -153,7 +161,8 @@ def check_size(entry: FileEntry, size: int) -> Iterator[Problem]:
         yield Problem(entry.file, cause)
 
 
-def _check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
+def check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
+    """Compare the bytes of a file with their digest."""
     try:
         with folder.open(entry.file) as stream:
             digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
@@ -166,7 +175,11 @@ def _check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
 
 
 def _check_rows(
-    manifest: Manifest, split: str, shard: Shard, streams: Sequence[BinaryIO]
+    manifest: Manifest,
+    split: str,
+    shard: Shard,
+    streams: Sequence[BinaryIO],
+    follow: Callable[[pa.RecordBatch], None] | None,
 ) -> Checked:
     rows, counted = 0, dict[str, Counts]()
     columns, options = manifest.columns, manifest.output.options
@@ -175,6 +188,8 @@ def _check_rows(
     for batch in reader:
         rows += batch.num_rows
         add_all(counted, recount(batch, columns, longest))
+        if follow:
+            follow(batch)
     lengths = counted.get("length", np.zeros(0, np.int64))
     return Checked((), tuple(_compare(shard, rows, lengths)), counted)
 

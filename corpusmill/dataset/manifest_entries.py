@@ -37,7 +37,7 @@ _LENGTHS = {Role.TOKEN_IDS: "length", Role.TARGET_IDS: "target_length"}
 Counts = npt.NDArray[np.int64]
 
 
-def _row_counts(
+def count_in_rows(
     column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater
 ) -> Counts:
     """int64[rows]: how many values of each row are above 0, or compare otherwise with it."""
@@ -73,6 +73,21 @@ def recount(
         "length" [0, 0, 0, 0, 0, 0, 1], "first_segment_length" [0, 0, 1] and
         "second_segment_length" [0, 1].
     """
+    rows = measure_rows(batch, columns)
+    for name, values in rows.items():
+        largest = int(values.max(initial=0))
+        if largest > max(longest, _LARGEST):
+            raise ValueError(f"a row has the {name} {largest:,}, above {max(longest, _LARGEST):,}")
+    return {name: np.bincount(values) for name, values in rows.items()}
+
+
+def measure_rows(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, Counts]:
+    """What `recount` counts of a batch, int64[rows] each, by the distribution's name.
+
+    Args:
+        batch: rows as they are in a shard.
+        columns: those to measure, the tokens first.
+    """
     rows: dict[str, Counts] = {}
     for column in columns:
         array = batch.column(column.name)
@@ -80,25 +95,21 @@ def recount(
             case Role.TOKEN_IDS | Role.TARGET_IDS:
                 rows[_LENGTHS[column.role]] = row_lengths(array, column.pad)
             case Role.SEGMENTS:
-                second = _row_counts(array)
+                second = count_in_rows(array)
                 rows["first_segment_length"] = rows["length"] - second - _FIRST_SPECIAL
                 rows["second_segment_length"] = np.maximum(0, second - _SECOND_SPECIAL)
             case Role.WORDS:
                 # 0 is a word's first token; padding is -1.
-                rows["words"] = _row_counts(array, np.equal)
+                rows["words"] = count_in_rows(array, np.equal)
             case Role.POSITIONS:
                 # Position 0 holds [CLS], which is never predicted, so that a 0 is padding.
-                rows["predictions"] = _row_counts(array)
+                rows["predictions"] = count_in_rows(array)
             case Role.BOUNDARIES:
                 # All of a row's boundaries but the first are above 0, and padding is not.
-                rows["pieces"] = _row_counts(array)
+                rows["pieces"] = count_in_rows(array)
             case Role.CLASS:
                 rows[column.name] = array.to_numpy()
-    for name, values in rows.items():
-        largest = int(values.max(initial=0))
-        if largest > max(longest, _LARGEST):
-            raise ValueError(f"a row has the {name} {largest:,}, above {max(longest, _LARGEST):,}")
-    return {name: np.bincount(values) for name, values in rows.items()}
+    return rows
 
 
 def as_mapping(counts: Counts) -> dict[int, int]:
@@ -143,6 +154,10 @@ def weigh(counts: Counts | Mapping[int, int]) -> int:
     return int(counts @ np.arange(len(counts)))
 
 
+# No sum of a few of them leaves 64 bits.
+Number = Annotated[int, Meta(ge=0, le=2**56)]
+
+
 @dataclass(frozen=True)
 class NamedFilter:
     """A filter.
@@ -167,7 +182,7 @@ class EvaluationFile:
     """
 
     path: str
-    bytes: int
+    bytes: Number
     sha256: str
 
 
@@ -184,9 +199,9 @@ class Evaluation:
     """
 
     files: tuple[EvaluationFile, ...]
-    passages: int
-    ignored: int
-    runs: int
+    passages: Number
+    ignored: Number
+    runs: Number
     sha256: str
 
 
@@ -216,7 +231,6 @@ class Filtering:
         }
 
 
-Number = Annotated[int, Meta(ge=0, le=2**62)]
 # Of a part that is added to a data set; names of its shards hold it.
 ADDED_TAG = r"more\d+"
 # Of a source; names of shards and of counts hold it, and tags must be told from it.
@@ -316,7 +330,7 @@ class Generation:
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
     layout: Layout
     tag: Annotated[str, Meta(pattern=rf"\A({ADDED_TAG})?\Z")] = ""
-    shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
+    shards: Mapping[str, Annotated[int, Meta(ge=0, le=2**31)]] = field(default_factory=dict)
     moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
 
     @property
@@ -359,6 +373,16 @@ class Provenance:
         if len(self.generations) == 1 or tag is None:
             return self.generations[0]
         return next(one for one in self.generations if one.tag == tag[1])
+
+    def files_of(self, generation: Generation, files: int) -> tuple[int, int]:
+        """Return the number of a generation's first file among all files, and of the next one's.
+
+        Args:
+            generation: one of these generations.
+            files: the number of all files.
+        """
+        following = self.generations[self.generations.index(generation) + 1 :]
+        return generation.first_file, following[0].first_file if following else files
 
     def numbers_of(self, documents: Ids) -> npt.NDArray[np.int64]:
         """Return the number of each document's generation, int64[n].

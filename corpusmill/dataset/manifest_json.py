@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 
 from corpusmill.arrays.columns import ANY_LENGTH, INTEGERS, NO_PAD, Column, Role, column_of
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import (
     MANIFEST,
     TOKENIZER,
@@ -23,16 +25,27 @@ from corpusmill.dataset.manifest import (
     ObjectiveEntry,
     Shard,
     Split,
+    name_documents,
+    name_spans,
 )
-from corpusmill.dataset.manifest_entries import CorpusEntry, Number
+from corpusmill.dataset.manifest_entries import (
+    MAX_REPEAT,
+    CorpusEntry,
+    Generation,
+    Number,
+    list_provenance,
+    removal_name,
+)
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import MissingPackageError
-from corpusmill.tokenization.tokenizer_file import ROLES
+from corpusmill.tokenization.tokenizer_file import ROLES, TokenizerOptions
 
 # No row has more tokens, and no class more values.
 _MOST_TOKENS, _MOST_CLASSES = 2**28, 2**16
+# Names of shards have five digits.
+_MOST_SHARDS = 99_999
 # A data set may have several columns of these roles.
 _REPEATED = {Role.TOKEN_VALUES, Role.CLASS, Role.VALUE}
 
@@ -51,6 +64,7 @@ def check_manifest(manifest: Manifest) -> None:
         _check_split(name, split)
     _check_files(manifest)
     _check_sources(manifest)
+    _check_options(manifest)
 
 
 def check_known(entry: Mapping[str, Any], kind: type) -> None:
@@ -88,6 +102,19 @@ def _check_objective(entry: ObjectiveEntry) -> None:
         kind = OBJECTIVES[entry.name]
         msgspec.convert(dict(entry.options), kind)
         check_known(entry.options, kind)
+
+
+def _check_options(manifest: Manifest) -> None:
+    """Check the options of corpus and tokenizer, as the command line does."""
+    corpus = manifest.corpus
+    groups: tuple[tuple[type, Mapping[str, Any]], ...] = (
+        (DocumentOptions, corpus.options),
+        (FilterOptions, corpus.filtering.options if corpus.filtering else {}),
+        (TokenizerOptions, manifest.tokenizer.options),
+    )
+    for kind, options in groups:
+        msgspec.convert(dict(options), kind)
+        check_known(options, kind)
 
 
 def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
@@ -175,6 +202,9 @@ def _check_split(name: str, split: Split) -> None:
 
 
 def _check_sources(manifest: Manifest) -> None:
+    for file in manifest.corpus.files:  # they are looked for below a folder that the user names
+        if file.path.startswith("/") or ".." in file.path.split("/") or "\0" in file.path:
+            raise ValueError(f"the file {file.path!r} of the corpus")
     names = [source.name for source in manifest.corpus.sources]
     if _has_repeated(names):
         raise ValueError(f"the sources {', '.join(names)}")
@@ -182,6 +212,63 @@ def _check_sources(manifest: Manifest) -> None:
         for shard in split.shards:
             if shard.source not in names and (names or shard.source is not None):
                 raise ValueError(f"the source of {shard.file}")
+
+
+def _check_provenance(manifest: Manifest) -> None:
+    """The files of provenance must be those of the shards, in their order."""
+    listed = [entry.file for entry in manifest.files if entry.file.startswith("provenance/")]
+    if manifest.provenance is None:
+        if listed:
+            raise ValueError(f"the file {listed[0]}, of a data set without provenance")
+        return
+    for number, generation in enumerate(manifest.provenance.generations):
+        _check_generation(manifest, number, generation)
+    listed_removals = (n for n, removal in enumerate(manifest.removals) if removal.is_listed)
+    expected = {*map(removal_name, listed_removals)}
+    is_joined = manifest.output.shard_format.joined
+    for split, entry in manifest.splits.items():
+        spans = {file.name: file.shard for file in name_spans(manifest, split)}
+        named = [*list_provenance(listed, "spans", split)]
+        if not is_joined and [spans.get(name) for name in named] != [s.file for s in entry.shards]:
+            raise ValueError(f"the order of the files of provenance of {split}")
+        expected |= {*spans, *(file.name for file in name_documents(manifest, split))}
+    if {*listed} != expected:
+        name = min({*listed} ^ expected)
+        raise ValueError(
+            f"the file {name}, which provenance {'has' if name in listed else 'lacks'}"
+        )
+
+
+def _check_generation(manifest: Manifest, number: int, generation: Generation) -> None:
+    provenance, files = manifest.provenance, len(manifest.corpus.files)
+    assert provenance  # noqa: S101  by the caller
+    layout, (first, end) = generation.layout, provenance.files_of(generation, files)
+    parts, tags = layout.sources or (layout,), [each.tag for each in provenance.generations]
+    starts = [source.first_document for source in layout.sources]
+    first_files = [generation.first_file_of(source) for source in range(len(starts))]
+    is_in_order = manifest.output.order == "corpus"
+    has_validation = manifest.output.validation_share > 0
+    trains = [part.train_shards for part in parts]
+    validations = [part.validation_shards for part in parts]
+    checks = {
+        "first file": first <= end <= files and (number > 0 or first == 0),
+        "move": (generation.moved_by or 0) <= first,
+        "tag": not _has_repeated(tags),
+        "seed": layout.seed == manifest.seed,
+        "shards": min(trains) >= 1
+        and (sum(trains), sum(validations)) == (layout.train_shards, layout.validation_shards)
+        and all(0 <= each <= _MOST_SHARDS for each in (*trains, *validations))
+        and all((each > 0) == has_validation for each in validations),
+        "sources": bool(starts) == bool(manifest.corpus.sources)
+        and starts == sorted(starts)
+        and all(first <= file < files for file in first_files),
+        "repeats": all(0 < source.repeat <= MAX_REPEAT for source in layout.sources),
+        "order": len(layout.firsts) == layout.shards * is_in_order
+        and all(0 <= each < 2**64 for each in (*starts, *layout.firsts)),
+    }
+    for what, is_right in checks.items():
+        if not is_right:
+            raise ValueError(f"the {what} of part {number} of the data set")
 
 
 def _check_bin(shard: Shard) -> None:
@@ -337,7 +424,9 @@ def decode(content: bytes, place: str) -> Manifest:
     _check_version(entries, name)
     try:
         large = msgspec.json.decode(content, type=_LargeEntries)
-        return from_json({**entries, **msgspec.structs.asdict(large)})
+        manifest = from_json({**entries, **msgspec.structs.asdict(large)})
+        _check_provenance(manifest)
+        return manifest
     except MissingPackageError as error:
         raise MissingPackageError(f"{place}: {error.value}", error.cause, error.cure) from None
     except _REFUSALS as error:

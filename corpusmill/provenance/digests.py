@@ -11,8 +11,8 @@ from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.location import Location
-from corpusmill.provenance.documents_table import DocumentsTable, Ids
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.documents_table import Ids
+from corpusmill.provenance.store import OriginStore, open_documents
 
 # A filter of 32 MB, which a tenth of others passes where 30 million digests were added.
 _FILTER_BITS = 2**28
@@ -43,8 +43,8 @@ def read_digests(folder: Location, names: Iterable[str]) -> Iterator[Digests]:
         names: of the tables.
     """
     for name in names:
-        with folder.open(name) as stream:
-            for table in DocumentsTable(stream).groups(["digest"]):
+        with open_documents(folder, name) as documents:
+            for table in documents.groups(["digest"]):
                 yield table.column("digest").combine_chunks().to_numpy()
 
 

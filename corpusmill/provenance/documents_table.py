@@ -188,11 +188,16 @@ class DocumentsTable:
     Attributes:
         schema: its columns.
         documents: the number of documents.
+
+    Raises:
+        ValueError: it is not such a table.
     """
 
     def __init__(self, source: BinaryIO) -> None:
         self._file = pq.ParquetFile(source, pre_buffer=False)
         self.schema: pa.Schema = self._file.schema_arrow
+        if not self.schema.equals(documents_schema(self.schema.names[len(DOCUMENT_COLUMNS) :])):
+            raise ValueError("it does not hold documents")
         self.documents: int = self._file.metadata.num_rows
         bounds = [self._bounds(group) for group in range(self._file.num_row_groups)]
         # The first and the last id of each group, uint64[groups, 2].
@@ -200,6 +205,8 @@ class DocumentsTable:
 
     def _bounds(self, group: int) -> tuple[int, int]:
         statistics = self._file.metadata.row_group(group).column(0).statistics
+        if statistics is None or statistics.min is None:
+            raise ValueError("it does not tell the documents of its groups")
         return statistics.min, statistics.max
 
     def groups(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -213,7 +220,15 @@ class DocumentsTable:
 
     def _read(self, group: int, columns: Sequence[str] | None) -> pa.Table:
         names = None if columns is None else list(columns)
-        return self._file.read_row_group(group, names, use_threads=False)
+        table = self._file.read_row_group(group, names, use_threads=False)
+        own = [name for name in table.column_names if name in DOCUMENT_COLUMNS]
+        if any(table.column(name).null_count for name in own):
+            raise ValueError("a document lacks an entry")
+        if "document" in own:
+            ids, bounds = table.column("document").to_numpy(), self._bounds_of_groups[group]
+            if (ids[1:] <= ids[:-1]).any() or (ids[[0, -1]] != bounds).any():
+                raise ValueError("its documents are not those that its groups tell")
+        return table
 
     def find(self, ids: Ids, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of documents; those that the table does not have are left out.

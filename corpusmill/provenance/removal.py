@@ -13,6 +13,7 @@ from corpusmill.dataset.manifest_entries import removal_name
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
 from corpusmill.provenance.spans_table import Integers, SpansFile, SpansWriter
+from corpusmill.provenance.store import open_documents
 
 Flags = npt.NDArray[np.bool_]
 
@@ -104,6 +105,6 @@ def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[
     """
     for number, removal in enumerate(manifest.removals):
         if removal.is_listed:
-            with folder.open(removal_name(number)) as stream:
-                for table in DocumentsTable(stream).groups([column]):
+            with open_documents(folder, removal_name(number)) as documents:
+                for table in documents.groups([column]):
                     yield table.column(column).combine_chunks()

@@ -195,14 +195,17 @@ class SpansFile:
     def __init__(self, stream: BinaryIO) -> None:
         # Arrow would read it ahead by threads, which must not outlive Python.
         self._stream, self._file = stream, pq.ParquetFile(stream, pre_buffer=False)
-        if self._file.schema_arrow.names != SCHEMA.names:
+        if not self._file.schema_arrow.equals(SCHEMA):
             raise ValueError("it does not hold the spans of rows")
         metadata = self._file.metadata
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         bounds = [
             (statistics.min, statistics.max)
-            for group in range(metadata.num_row_groups)
-            if (statistics := metadata.row_group(group).column(0).statistics)
+            for group in groups
+            if group.num_rows and (statistics := group.column(0).statistics)
         ]
+        if len(bounds) != sum(group.num_rows > 0 for group in groups):
+            raise ValueError("it does not tell the rows of its groups")
         # The first and the last row of each group; a row may be in several.
         self._firsts, self._lasts = np.array(bounds, np.int64).reshape(-1, 2).T
 
@@ -257,7 +260,12 @@ class SpansFile:
 
     def _read_columns(self, group: int, names: Sequence[str]) -> list[np.ndarray]:
         table = self._file.read_row_group(group, list(names), use_threads=False)
-        return [ragged.to_numpy(table.column(name).chunk(0)) for name in names]
+        columns = [ragged.to_numpy(table.column(name).chunk(0)) for name in names]
+        if names[0] == "row":
+            rows, bounds = columns[0], (self._firsts[group], self._lasts[group])
+            if (rows[0], rows[-1]) != bounds or (rows[1:] < rows[:-1]).any():
+                raise ValueError("its rows are not those that its groups tell")
+        return columns
 
 
 def _join(parts: Sequence[Spans]) -> Spans:

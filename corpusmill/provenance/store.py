@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Protocol, TypeVar
@@ -61,6 +62,8 @@ class OriginStore:
         follow: shows how many files are read.
 
     Attributes:
+        folder: of the data set.
+        manifest: of the data set.
         piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
 
     Raises:
@@ -73,13 +76,14 @@ class OriginStore:
             raise UserError(
                 str(folder), cause, f"Build it again, without {option('provenance', False)}"
             )
-        self._folder, self.manifest, self._follow = folder, manifest, follow
+        self.folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
         self.piece_bits = piece_bits(
             msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         )
         self._starts: dict[str, list[int]] = {}
         self._ends: dict[str, list[int]] = {}
+        self._file_rows: dict[str, int] = {}
 
     def names(self, kind: Kind, split: str) -> list[str]:
         """Return the names of a split's files, in the order of its shards."""
@@ -99,7 +103,7 @@ class OriginStore:
         wanted, total = np.unique(np.array(rows, np.int64)), self.manifest.splits[split].rows
         if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
             raise IndexError(f"{split} has {total} rows, from 0")
-        names, starts = self.names("spans", split), self._row_starts(split)
+        names, starts = self.names("spans", split), self.row_starts(split)
         files = np.searchsorted(starts, wanted, side="right") - 1
         numbers = np.unique(files).tolist()
         parts = ((names[file], wanted[files == file] - starts[file]) for file in numbers)
@@ -107,13 +111,16 @@ class OriginStore:
             search_in_order(self._read_rows, parts), len(numbers), "files of spans read"
         )
         for file, spans in zip(numbers, followed, strict=True):
-            yield from self._describe(split, starts[file], spans, self._first_id(names[file]))
+            yield from self._describe(split, starts[file], spans, names[file])
 
     def _read_rows(self, part: tuple[str, Integers]) -> Spans:
         """Return the spans of some rows by the name of their file."""
         name, rows = part
-        with open_spans(self._folder, name) as file:
-            return file.read_rows(rows)
+        with self._open_spans(name) as file:
+            spans = file.read_rows(rows)
+        if len(np.unique(spans.rows)) < len(rows):
+            raise damaged_file(self.folder, name, "it lacks rows of its shard")
+        return spans
 
     def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
         """Yield every row that was built from some documents or holds their tokens, in order.
@@ -131,33 +138,39 @@ class OriginStore:
                 yield from self._rows_in(split, own)
 
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
-        starts, near = self._row_starts(split), self._files_near(documents)
+        starts, near = self.row_starts(split), self._files_near(documents)
         by_tag = {
             generation.tag: held
             for generation in self._provenance.generations
             if len(held := self._provenance.select_held(generation, documents))
         }
         files = [
-            (name, start, generation.first_id, by_tag[generation.tag])
+            (name, start, by_tag[generation.tag] - np.uint64(generation.first_id))
             for name, start in zip(self.names("spans", split), starts, strict=False)
             if (generation := self._provenance.generation_of(name)).tag in by_tag
-            and (name in near or self._has_random_documents)
+            and (name in near or self.has_random_documents)
         ]
-        searched = search_in_order(
-            self._search, ((name, own - np.uint64(first)) for name, _, first, own in files)
-        )
+        searched = search_in_order(self._search, ((name, own) for name, _, own in files))
         followed = self._follow(searched, len(files), "files of spans searched")
-        for (_, start, first_id, _), spans in zip(files, followed, strict=True):
-            yield from self._describe(split, start, spans, first_id)
+        for (name, start, _), spans in zip(files, followed, strict=True):
+            yield from self._describe(split, start, spans, name)
 
     def _search(self, part: tuple[str, Ids]) -> Spans:
         """Return the spans of all rows with documents, by their ids in their generation."""
         name, documents = part
-        with open_spans(self._folder, name) as file:
+        with self._open_spans(name) as file:
             return file.read_rows(file.find_rows(documents))
 
+    @contextmanager
+    def _open_spans(self, name: str) -> Iterator[SpansFile]:
+        """Open a table of spans, as `open_spans`, and compare its rows with those of its shard."""
+        with open_spans(self.folder, name) as file:
+            if len(file) != self._file_rows[name]:
+                raise ValueError(f"it tells of {len(file):,} rows, which its shard does not have")
+            yield file
+
     @property
-    def _has_random_documents(self) -> bool:
+    def has_random_documents(self) -> bool:
         """Whether rows hold tokens of documents that are at home anywhere."""
         return self.manifest.counts.get("pool.documents", 0) > 0
 
@@ -167,7 +180,7 @@ class OriginStore:
         return {
             name
             for generation, own in self._by_generation(documents)
-            for home in np.unique(self._homes(generation, own)).tolist()
+            for home in np.unique(self.homes(generation, own)).tolist()
             for shard in generation.layout.shards_of(home, repeats)
             for name in self._names_of(generation, shard)
         }
@@ -178,13 +191,35 @@ class OriginStore:
         for number in np.unique(numbers).tolist():
             yield self._provenance.generations[number], documents[numbers == number]
 
-    def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
+    def homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
+        """Return the shards of a generation that documents of it are at home in, uint32[n].
+
+        Args:
+            generation: the generation.
+            documents: uint64[n], their ids in the data set.
+        """
         own = documents - np.uint64(generation.first_id)
         return generation.layout.homes(own, self._splits_of(documents))
 
-    def _first_id(self, name: str) -> int:
-        """Return what is added to the ids of documents in a file of provenance."""
-        return self._provenance.generation_of(name).first_id
+    def to_ids(self, name: str, documents: Ids) -> Ids:
+        """Return the ids that documents of a file of provenance have in the data set, uint64[n].
+
+        Args:
+            name: of the file.
+            documents: uint64[n], as the file has them.
+
+        Raises:
+            UserError: some are of no file that the file's part of the data set was made of.
+        """
+        generation = self._provenance.generation_of(name)
+        first, end = self._provenance.files_of(generation, len(self.manifest.corpus.files))
+        numbers = documents >> np.uint64(OFFSET_BITS)
+        moved = generation.first_id >> OFFSET_BITS
+        if ((numbers < first - moved) | (numbers >= end - moved)).any():
+            cause = "it names documents of files that its part of the data set does not have"
+            raise damaged_file(self.folder, name, cause)
+        ids: Ids = documents + np.uint64(generation.first_id)
+        return ids
 
     def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
         """Yield the files with the spans of a shard, one for each length bin."""
@@ -220,29 +255,34 @@ class OriginStore:
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
 
-    def find_tables(self, documents: Ids) -> Iterator[pa.Table]:
+    def find_tables(
+        self, documents: Ids, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
         """Yield those of some documents that the data set has, as `tables`, a file at a time.
 
         Args:
             documents: uint64[n], their ids, ascending.
+            columns: as of `tables`.
 
         Raises:
             UserError: a file of provenance is damaged.
         """
         places = []
         for generation, own in self._by_generation(documents):
-            homes = self._homes(generation, own)
+            homes = self.homes(generation, own)
             places += [(generation, n, own[homes == n]) for n in np.unique(homes).tolist()]
-        found = search_in_order(self._find_at_home, places)
+        found = search_in_order(partial(self._find_at_home, columns), places)
         yield from self._follow(found, len(places), "files of documents read")
 
-    def _find_at_home(self, place: tuple[Generation, int, Ids]) -> pa.Table:
+    def _find_at_home(
+        self, columns: Sequence[str] | None, place: tuple[Generation, int, Ids]
+    ) -> pa.Table:
         generation, home, documents = place
         group, first, total = self._group_of(generation, home)
         name = provenance_name("documents", group, home - first, total)
-        with open_documents(self._folder, name) as table:
-            found = table.find(documents - np.uint64(generation.first_id))
-        return _renumber(found, generation.first_id)
+        with open_documents(self.folder, name) as table:
+            found = table.find(documents - np.uint64(generation.first_id), columns)
+        return self._renumber(name, found)
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents_table`).
@@ -255,9 +295,9 @@ class OriginStore:
             UserError: a file of provenance is damaged.
         """
         for name in self.names("documents", split):
-            with open_documents(self._folder, name) as documents:
+            with open_documents(self.folder, name) as documents:
                 for table in documents.groups(columns):
-                    yield _renumber(table, self._first_id(name))
+                    yield self._renumber(name, table)
 
     def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
         """Return the document that holds a byte, or a row, of a file.
@@ -274,14 +314,14 @@ class OriginStore:
         numbers, found = self._numbers_of(file), dict[int, DocumentRecord]()
         for split in self.manifest.splits:
             for name in self.names("documents", split):
-                first_id = self._first_id(name)
-                with open_documents(self._folder, name) as table:
+                first_id = self._provenance.generation_of(name).first_id
+                with open_documents(self.folder, name) as table:
                     for number in numbers:
                         local = number - (first_id >> OFFSET_BITS)
                         if local < 0:
                             continue
                         rows = table.find_place(local, place, self.piece_bits)
-                        for record in records_of(_renumber(rows, first_id)):
+                        for record in records_of(self._renumber(name, rows)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:
@@ -305,18 +345,22 @@ class OriginStore:
         own = self._provenance.own_ids(documents)
         return assign_splits(self.manifest.seed, own, self.manifest.output.validation_share)
 
-    def _row_starts(self, split: str) -> list[int]:
+    def row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""
         if split not in self._starts:
             names, shards = self.names("spans", split), self.manifest.splits[split].shards
             rows = [shard.rows for shard in shards]
             if len(names) != len(shards):  # the shards of the format are joined
                 rows = [self._count_rows(name) for name in names]
+                if sum(rows) != self.manifest.splits[split].rows:
+                    cause = f"the files about {split} do not tell of its rows"
+                    raise damaged_file(self.folder, names[0], cause)
             self._starts[split] = [0, *accumulate(rows)]
+            self._file_rows.update(zip(names, rows, strict=True))
         return self._starts[split]
 
     def _count_rows(self, name: str) -> int:
-        with open_spans(self._folder, name) as file:
+        with open_spans(self.folder, name) as file:
             return len(file)
 
     def _shard_ends(self, split: str) -> list[int]:
@@ -326,15 +370,16 @@ class OriginStore:
             self._ends[split] = list(accumulate(shard.rows for shard in shards))
         return self._ends[split]
 
-    def _describe(self, split: str, start: int, spans: Spans, first_id: int) -> Iterator[RowOrigin]:
+    def _describe(self, split: str, start: int, spans: Spans, name: str) -> Iterator[RowOrigin]:
         """Yield the origins of the rows of some spans of a file.
 
         Args:
             split: name of the split.
             start: the number in the split of the file's first row.
             spans: all spans of these rows.
-            first_id: what is added to the ids of documents.
+            name: of the file.
         """
+        spans = spans._replace(documents=self.to_ids(name, spans.documents))
         shards, ends = self.manifest.splits[split].shards, self._shard_ends(split)
         lines = zip(*(column.tolist() for column in spans), strict=True)
         for number, own in groupby(lines, key=itemgetter(0)):
@@ -345,16 +390,15 @@ class OriginStore:
                 row,
                 shards[shard].file,
                 row - ends[shard] + shards[shard].rows,
-                first_id + known[0][2],
+                known[0][2],
                 known[0][5],
-                tuple(Span(first_id + line[2], *line[3:5]) for line in known if line[4]),
+                tuple(Span(*line[2:5]) for line in known if line[4]),
             )
 
-
-def _renumber(table: pa.Table, first_id: int) -> pa.Table:
-    """Return a table of documents with the ids that they have in the data set."""
-    ids = pa.array(table.column("document").to_numpy() + np.uint64(first_id))
-    return table.set_column(0, table.schema.field(0), ids)
+    def _renumber(self, name: str, table: pa.Table) -> pa.Table:
+        """Return a table of documents with the ids that they have in the data set."""
+        ids = pa.array(self.to_ids(name, table.column("document").to_numpy()))
+        return table.set_column(0, table.schema.field(0), ids)
 
 
 @contextmanager

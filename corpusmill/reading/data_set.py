@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.columns import ANY_LENGTH
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
@@ -42,6 +41,7 @@ from corpusmill.reading.rows import (
 )
 from corpusmill.reading.traceable import Traceable
 from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
+from corpusmill.verification.check_data_set import verify
 
 # A list of this many files takes one request to an object store. Of a larger data set each file is
 # looked for when it is needed.

@@ -14,7 +14,6 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
@@ -25,6 +24,7 @@ from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.verification.check_data_set import verify
 
 _MANY = 10**9
 # Rows of every kind: padded lists of several columns, and one list of any length.

@@ -24,7 +24,6 @@ from corpusmill.arrays.columns import (
     tokens_of,
 )
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import add_all, as_mapping, recount
 from corpusmill.dataset.manifest_json import check_columns
@@ -42,6 +41,7 @@ from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.rows import Lists
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, small_text, write_dataset
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, ids_of
+from corpusmill.verification.check_data_set import verify
 
 
 def check_spans(

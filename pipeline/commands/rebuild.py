@@ -26,6 +26,11 @@ class Rebuild:
     """In place of --input, for a data set of several sources: NAME=PATH of each."""
     drop_overlap_with: tuple[str, ...] = ()
     """The evaluation set, if documents were compared with one."""
+    filter: tuple[str, ...] = ()
+    """The filters of the data set that are package.module:function, if it has any: what a manifest
+    alone names is run only if it is an entry point of an installed package."""
+    words: str = ""
+    """Its rule of words, likewise."""
     replace: bool = False
     """Replace the data set in the output folder."""
     resume: bool = False

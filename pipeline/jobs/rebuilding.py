@@ -13,18 +13,19 @@ from corpusmill.commands.build_command import folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.functions import FILTERS, FilterOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.words.words import WORDS
 from pipeline.commands.rebuild import Rebuild
-from pipeline.console.run_log import LogOptions
 from pipeline.folders.changes import compare_files, compare_options
-from pipeline.job_options import DatasetOptions, RunOptions, parse_source
+from pipeline.job_options import DatasetOptions, parse_source
 from pipeline.jobs.build import log_end, run_build
 from pipeline.recipe.build_options import Build
 from pipeline.recipe.inputs import InputFile
@@ -91,36 +92,51 @@ class Rebuilding:
             for source in parsed
         )
 
-    def make_build(
-        self, dataset: DatasetOptions, evaluation: tuple[str, ...], run: RunOptions, log: LogOptions
-    ) -> Build:
+    def make_build(self, dataset: DatasetOptions, command: Rebuild) -> Build:
         """Return the options of the build.
 
         Args:
             dataset: input and output, and what does not change the bytes.
-            evaluation: the evaluation set, if documents were compared with one.
-            run: where the job runs.
-            log: what is logged.
+            command: what the user gives again, where the job runs, and what is logged.
 
         Raises:
-            UserError: a package is not installed, or an option is not allowed any more.
+            UserError: a package is not installed, an option is not allowed any more, or the
+                manifest names a function that the user does not name.
         """
         manifest = self.manifest
-        objective, filtering = manifest.objective, manifest.corpus.filtering
-        options = OBJECTIVES.load_recorded(objective.name, objective.package)
+        entry, filtering = manifest.objective, manifest.corpus.filtering
+        options = OBJECTIVES.load_recorded(entry.name, entry.package)
+        objective = msgspec.convert(dict(entry.options), options)
         left_out: dict[str, Any] = dict(filtering.options) if filtering else {}
-        left_out["drop_overlap_with"] = evaluation
+        left_out["drop_overlap_with"] = command.drop_overlap_with
+        self._load_functions(objective, command)
         return Build(
             dataset=dataset,
-            objective=msgspec.convert(dict(objective.options), options),
-            preset=objective.preset,
+            objective=objective,
+            preset=entry.preset,
             tokenizer_options=self.tokenizer.options,
             documents=msgspec.convert(dict(manifest.corpus.options), DocumentOptions),
             filters=msgspec.convert(left_out, FilterOptions),
             output_options=manifest.output.options,
-            run=run,
-            log=log,
+            run=command.run,
+            log=command.log,
         )
+
+    def _load_functions(self, objective: ObjectiveOptions, command: Rebuild) -> None:
+        """Load the filters and the rule of words, before anything else imports them."""
+        filtering = self.manifest.corpus.filtering
+        filters = {each.name: each.package for each in filtering.filters} if filtering else {}
+        tokenizer = self.tokenizer.with_roles(objective.special_tokens)
+        words = objective.bind(tokenizer).words
+        rules = {words: None} if words else {}
+        given = {"filter": command.filter, "words": (command.words,) if command.words else ()}
+        for name, table, recorded in (("filter", FILTERS, filters), ("words", WORDS, rules)):
+            for function in given[name]:
+                if function not in recorded:
+                    cause = "the data set was not built with it"
+                    raise UserError(option(name, function), cause, "Leave it out")
+            for function, package in recorded.items():
+                table.load_recorded(function, package, given[name])
 
     def prepare(self, build: Build, temp_folder: str, console: Console) -> Recipe:
         """Make the recipe as `pipeline.recipe.recipe.prepare`, and compare it.
@@ -230,7 +246,7 @@ def rebuild(command: Rebuild, call: Call) -> int:
         raise UserError(command.data_set, cause, "Build it, and remove them from the result")
     rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
     dataset = _choose_data_set(command, rebuilding)
-    options = rebuilding.make_build(dataset, command.drop_overlap_with, command.run, command.log)
+    options = rebuilding.make_build(dataset, command)
     if not run_build(options, call, rebuilding.prepare):
         return 0
     again, _ = log_end(command.output)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from corpusmill.commands.command import Call
 from corpusmill.commands.verification import report_problems
 from corpusmill.commands.verify import Verify
-from corpusmill.dataset.check_data_set import Listed, compare_list, conclude
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
 from corpusmill.location import Location
+from corpusmill.verification.check_data_set import Listed, compare_list, conclude
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.folders.temporary_folder import temporary_folder

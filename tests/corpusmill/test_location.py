@@ -9,12 +9,12 @@ from typing import BinaryIO
 import fsspec
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
 from corpusmill.errors import UserError
 from corpusmill.location import Layers, LocalPath, Location, locate
 from corpusmill.reading.data_set import check_tokenizer
+from corpusmill.verification.check_data_set import verify
 from tests.tools.small_datasets import write_dataset
 
 

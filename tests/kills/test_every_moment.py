@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, run_any
 from tests.tools.moments import Moments, Tree, read_tree, write_tree

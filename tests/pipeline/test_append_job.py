@@ -11,11 +11,11 @@ import yaml
 
 import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
+from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.origins import check_provenance

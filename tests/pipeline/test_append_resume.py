@@ -9,8 +9,8 @@ import pytest
 import transforms.commit.contents
 import transforms.corpus.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
 from tests.tools.stops import Stop, full_disk
 

@@ -10,8 +10,8 @@ import datasets
 import pytest
 
 import transforms.build
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.reading.data_set import DataSet
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
 

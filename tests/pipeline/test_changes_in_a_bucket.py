@@ -10,7 +10,7 @@ import pytest
 
 import transforms.commit.groups
 import transforms.shuffle.trees
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import Bucket
 from tests.tools.origins import list_documents

@@ -8,11 +8,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.commands.build_command import commands_of
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.schedule import cut_stretches
+from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import TWO_WORKERS, build, digests, rows_of, run_here
 
 FLAGS = ("--order", "corpus", "--validation-share", "0.2", "--num-shards", "4")

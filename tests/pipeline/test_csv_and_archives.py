@@ -12,7 +12,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import guess_format, read_corpus
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools import corpus_files, jobs
 from tests.tools.corpus_files import Documents
 from tests.tools.jobs import build, digests, read_manifest_json, run_here

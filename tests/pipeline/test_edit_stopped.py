@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
 from tests.tools.jobs import digests, run_here
 from tests.tools.killed import Snapshots

@@ -12,13 +12,13 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, as_table, as_tar, as_wet, split_documents
 from tests.tools.jobs import Outcome, read_manifest_json, rows_of, run_here

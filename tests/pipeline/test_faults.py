@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.reading.data_set import DataSet
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
+from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.tools import jobs

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train
 from tests.tools.real_corpora import (
     paragraphs,

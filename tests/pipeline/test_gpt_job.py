@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.objectives.examples.windows import count_examples
+from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, locate_in_stream, windows
 from tests.tools import jobs

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
+from corpusmill.verification.check_data_set import verify
 from tests.pipeline.test_edit_jobs import drop, subset
 from tests.pipeline.test_merge_job import merge
 from tests.tools.growing import without_descriptions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
 from tests.tools.jobs import build, digests, read_manifest_json

@@ -10,12 +10,12 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, rows_of, run_here, unmask
 

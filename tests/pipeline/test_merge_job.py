@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
+from corpusmill.verification.check_data_set import verify
 from tests.pipeline.test_edit_jobs import WAYS, drop, read_rows, subset
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here

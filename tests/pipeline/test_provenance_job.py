@@ -13,7 +13,6 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import Location, locate
@@ -22,6 +21,7 @@ from corpusmill.provenance import spans_table as spans
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, split_documents
 from tests.tools.damage import damage_file

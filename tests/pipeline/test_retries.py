@@ -9,7 +9,7 @@ import pytest
 import transforms.build
 import transforms.corpus.prepare
 import transforms.shuffle.segments
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here

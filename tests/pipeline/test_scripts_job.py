@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, rows_of, run_here, unmask
 from tests.tools.many_scripts import DOCUMENTS, as_json_lines, as_text

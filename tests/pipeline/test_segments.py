@@ -11,9 +11,9 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 

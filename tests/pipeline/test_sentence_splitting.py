@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import TWO_WORKERS, build, read_manifest_json
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
@@ -15,6 +14,7 @@ from corpusmill.location import locate
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
+from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 
 SPREAD = ("--num-shards", "5", "--validation-share", "0.2", "--seed", "3")

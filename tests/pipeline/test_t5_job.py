@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools import jobs
 from tests.tools.jobs import TWO_WORKERS, digests

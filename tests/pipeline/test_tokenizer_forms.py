@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import Outcome, build, read_manifest_json, run_here
 from tests.tools.tokenizer_samples import byte_level, byte_ranks
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from pipeline.assembly import assemble_job
 from tests.tools import jobs
 from tests.tools.forked_commands import ForkedCommand

@@ -14,7 +14,7 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus, resolve_format
 from corpusmill.corpus.registry import FORMATS
-from corpusmill.dataset.check_data_set import verify
+from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs, table_files
 from tests.tools.corpus_files import KINDS
 from tests.tools.jobs import SMALL_RANGES, assert_same_bytes, build

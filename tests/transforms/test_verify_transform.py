@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.check_data_set import Listed, compare_list, conclude, verify
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
 from corpusmill.location import locate
+from corpusmill.verification.check_data_set import Listed, compare_list, conclude, verify
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries
 from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS

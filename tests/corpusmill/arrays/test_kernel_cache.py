@@ -1,4 +1,5 @@
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -186,3 +187,47 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
     [folder] = (tmp_path / kept_in).rglob("corpusmill-kernels-*")
     assert list(folder.rglob("*.nbi"))
     assert folder.stat().st_mode & 0o077 == 0
+
+
+_CALL = """
+from corpusmill.arrays.kernel_cache import before_compiling
+from corpusmill.arrays.randomness import derive_key
+compiled = []
+before_compiling(lambda: compiled.append(1))
+print(derive_key(1, 2, 3, 4), len(compiled))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "pickle"])
+def test_a_damaged_file_of_a_kernel_is_compiled_anew(
+    suffix: str, damage: str, tmp_path: Path
+) -> None:
+    def call() -> list[str]:
+        environment = {
+            **os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", _CALL],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+    result, compiled = call()
+    assert compiled == "1"
+    assert call() == [result, "0"]
+    folder = next(tmp_path.glob("corpusmill-kernels-*"))
+    assert folder.stat().st_mode & 0o077 == 0
+    for path in folder.rglob(f"*.{suffix}"):
+        content = bytearray(path.read_bytes())
+        middle = len(content) // 2
+        content[middle] ^= 1
+        path.write_bytes(
+            {"cut": content[:middle], "empty": b"", "flipped": content,
+             "pickle": pickle.dumps(print)}[damage]
+        )  # fmt: skip
+    assert call() == [result, "1"]
+    assert call() == [result, "0"]

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from corpusmill.commands.command_line import main
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest import REJECTS, SUCCESS
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.publishing import push
 from corpusmill.reading.data_set import DataSet
+from corpusmill.verification.check_data_set import verify
 from tests.conftest import CHECKOUT
 from tests.tools.loopback_hub import COMMIT, TOKEN, run_in_thread
 from tests.tools.loopback_hub import DataSet as HubDataSet

@@ -18,12 +18,12 @@ from rich.console import Console
 from corpusmill.commands.command import Call
 from corpusmill.commands.inspect import Inspect
 from corpusmill.commands.inspection import inspect
-from corpusmill.dataset.check_data_set import verify
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
+from corpusmill.verification.check_data_set import verify
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
 Entries = dict[str, Any]
@@ -100,7 +100,7 @@ NAMES = [
     "../x", "../../x", "/etc/passwd", "a/../../x", "a\\b", "..\\x", "C:x", "C:\\x", "..", ".",
     ".hidden", "a\nb", "a\0b", "\x1b[2Jx", "\x7f", "", 7, None,
 ]  # fmt: skip
-NUMBERS = (-1, "1", None, 1.5, True, 2**62 + 1, 2**70, 10**400)
+NUMBERS = (-1, "1", None, 1.5, True, 2**62, 2**70, 10**400)
 SPECIAL_IDS = ("cls_id", "sep_id", "mask_id", "pad_id", "unk_id", "eos_id")
 # Columns of the data set: tokens, segments, class, positions, predicted ids.
 CHANGES: dict[str, Change] = {
@@ -224,10 +224,41 @@ CHANGES: dict[str, Change] = {
     "another distribution": in_distributions(other=[0, 7]),
     "negative counts": in_entry("counts", **{"read.lines": -1}),
     "huge counts": in_entry("counts", **{"read.lines": 10**400}),
+    "counts of 2**62": in_entry("counts", **{"read.lines": 2**62}),
     "counts that are texts": in_entry("counts", **{"read.lines": "9"}),
     "half of a character": in_entry("tokenizer", name="\ud800"),
     "corpus": in_entry(corpus=[]),
     "bytes of the corpus": in_entry("corpus", bytes=-1),
+    **{
+        f"file of the corpus {name!r}": in_entry("corpus", "files", 0, path=name)
+        for name in ("../x", "a/../../x", "/etc/passwd", "a\0b", "..", 7, None)
+    },
+    **{
+        f"corpus {name}={value!r}": in_entry("corpus", "options", **{name: value})
+        for name, value in (
+            ("max_line_bytes", 2**62), ("max_line_bytes", "1"), ("max_document_bytes", -1),
+            ("document_rule", "none"), ("sentence_rule", 7), ("language", "en"),
+            ("keep_fields", "url"), ("keep_fields", ["digest"]), ("suffixes", [""]),
+            ("text_field", None), ("loader", "os.system"),
+        )
+    },
+    **{
+        f"tokenizer {name}={value!r}": in_entry("tokenizer", "options", **{name: value})
+        for name, value in (
+            ("lowercase", "yes"), ("role_tokens", ["x"]), ("tiktoken_pattern", " "),
+            ("special_tokens_in_text", None), ("loader", "os.system"),
+        )
+    },
+    **{
+        f"filtering {filtering!r:.40}": in_entry("corpus", filtering=filtering)
+        for filtering in (
+            [], "x", {"filters": [{"name": 7}]}, {"filters": [{"name": "a"}, {"name": "a"}]},
+            {"drop_duplicates": "yes"}, {"evaluation": {"files": [], "passages": -1}},
+        )
+    },
+    "provenance that is not there": in_entry(provenance={
+        "version": 1, "generations": [{"first_file": 0, "layout": {
+            "seed": 1, "train_shards": 2, "validation_shards": 1}}]}),
 }  # fmt: skip
 
 
@@ -314,7 +345,7 @@ LIES: dict[str, Change] = {
     "no such tokenizer": lambda entries: entries["files"].pop(0),
     "padded": pad_rows,
     "another objective": in_entry(objective={"name": "ernie", "options": {}, "repeats": 1}),
-    "more counts": in_entry("counts", **{"read.lines": 2**62}),
+    "more counts": in_entry("counts", **{"read.lines": 2**56}),
 }  # fmt: skip
 
 

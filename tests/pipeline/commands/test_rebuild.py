@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.objectives.registry import OBJECTIVES
-from tests.tools.jobs import build, digests, run_here
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.data_set import DataSet
+from tests.tools.jobs import build, digests, run_any, run_here
 
 FLAGS = ("--validation-share", "0.2")
 
@@ -97,6 +100,68 @@ def test_another_input_is_refused_before_any_work(
     assert not (tmp_path / "again").exists()
 
 
+def keep_all(_text: str, _metadata: object) -> None:
+    """A filter without an entry point."""
+
+
+def one_word(text: str) -> list[tuple[int, int]]:
+    """A rule of words without an entry point."""
+    return [(0, len(text))] if text.strip() else []
+
+
+def test_a_function_that_the_manifest_names_is_called_only_if_the_user_names_it_too(
+    corpus: Path, wordpiece: Path, tmp_path: Path
+) -> None:
+    first, here = tmp_path / "first", __name__
+    functions = ("--filter", f"{here}:keep_all", "--words", f"{here}:one_word")
+    build([corpus], wordpiece, first, *functions, "--whole-word-mask")
+    arguments = ("rebuild", first, "--input", corpus, "--output", tmp_path / "again")
+    for given, option in (
+        ((), "--filter"), (functions[2:], "--filter"), (functions[:2], "--words")
+    ):  # fmt: skip
+        run_here(*arguments, *given, refused=[option, "code that the manifest"])
+    run_here(*arguments, *functions[:2], "os:system", refused=["os:system", "not built with it"])
+    assert not (tmp_path / "again").exists()
+    assert "the manifests are equal" in run_here(*arguments, *functions).output
+
+
+@pytest.mark.parametrize(
+    ("entry", "values"),
+    [
+        ("filter", {"filters": [{"name": "builtins:exec", "package": None}]}),
+        ("filter", {"filters": [{"name": "builtins:exec", "package": "corpusmill 1.0"}]}),
+        ("filter", {"filters": [{"name": "no.such.module:f", "package": None}]}),
+        ("words", {"whole_word_mask": True, "words": "os:system"}),
+        ("words", {"whole_word_mask": True, "words": "subprocess:run"}),
+    ],
+)
+def test_nothing_that_a_stranger_names_is_imported_or_called(
+    entry: str, values: dict[str, Any], data_set: Path, corpus: Path, tmp_path: Path,
+    altered: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    manifest = json.loads((data_set / "dataset.json").read_text())
+    if entry == "filter":
+        manifest["corpus"]["filtering"] = {"drop_duplicates": False, "evaluation": None, **values}
+    else:
+        manifest["objective"]["options"].update(values)
+    folder = altered(**manifest)
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(EntryPoint, "load", refuse)
+    arguments = ("rebuild", folder, "--input", corpus, "--output", tmp_path / "again")
+    run_here(*arguments, refused=[f"--{entry}", "code that the manifest"])
+    for command in (
+        ("verify", folder), ("inspect", folder), ("config", folder),
+        ("trace", folder, "--row", "0", "--input", corpus),
+        ("drop", folder, "--document", "0", "--workers", "1"),
+    ):  # fmt: skip
+        assert run_any(*command).status in {0, 1, 2}
+    DataSet(folder)[0]
+    collator_for(DataSet(folder))
+
+
 def test_mistakes(data_set: Path, corpus: Path, tmp_path: Path) -> None:
     place = ("--output", tmp_path / "again")
     run_here("rebuild", data_set, *place, refused=["does not tell where", "a.txt"])
@@ -118,9 +183,11 @@ def test_another_version_is_named(
 
 
 def test_another_result_is_a_failure(
-    altered: Callable[..., Path], corpus: Path, tmp_path: Path
+    altered: Callable[..., Path], data_set: Path, corpus: Path, tmp_path: Path
 ) -> None:
-    folder = altered(seed=5)
+    provenance = json.loads((data_set / "dataset.json").read_text())["provenance"]
+    provenance["generations"][0]["layout"]["seed"] = 5
+    folder = altered(seed=5, provenance=provenance)
     arguments = ("--input", corpus, "--output", tmp_path / "again")
     outcome = run_here("rebuild", folder, *arguments, status=1)
     assert "such as train-00000-of-00003.parquet" in outcome.output

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.check_data_set import Listed, Totals, compare_list, conclude, verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.location import LocalPath, Location, locate
+from corpusmill.verification.check_data_set import Listed, Totals, compare_list, conclude, verify
 from tests.tools.small_datasets import (
     ONE_DOCUMENT,
     WITH_REJECT,
