@@ -263,7 +263,7 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
         raise UserError(option("output", output), cause, cure) from None
     except UserError as error:  # another run was faster, or a store refuses
         _remove_made(folder)
-        raise UserError(option("output", output), *error.args[1:]) from None
+        raise error.about(option("output", output)) from None
     return folder
 
 

@@ -322,7 +322,7 @@ def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, Listed
     except (OSError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:
-        raise _refusal(path, *error.args[1:]) from None
+        raise error.about(option("input", path)) from None
     files = {
         file.path: file
         for file in listed
