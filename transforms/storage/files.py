@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from corpusmill import location
 from corpusmill.corpus.hub_data_sets import is_hub_path
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, first_line
 from corpusmill.location import Location, drop_last_slash, scheme_of
 from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path
 from transforms.storage.objects import (
@@ -93,8 +93,11 @@ class StoredUrl(Location):
         """List every file below the folder."""
         try:
             sizes = list_folder(self.url)
-        except beam_errors():
-            return {}
+        except beam_errors() as error:
+            if not beam_file_systems().exists(self.url):
+                return {}
+            cause = f"it cannot be listed ({first_line(error)})"
+            raise UserError(self.url, cause, "Check the URL and the credentials") from error
         return {path.removeprefix(f"{self.url}/"): size for path, size in sorted(sizes.items())}
 
     def open(self, name: str = "") -> BinaryIO:
