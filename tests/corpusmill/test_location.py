@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_read_is_not_taken_from_the_folder_below(tmp_path:
         folder.read("shard")
 
 
-class RememberingFiles(MemoryFileSystem):  # type: ignore[misc]  # fsspec is untyped
+class RememberingFiles(MemoryFileSystem):  # fsspec is untyped
     """Files of a server that is slow to list, so that what it has listed is remembered."""
 
     protocol = "remembering"
@@ -196,8 +196,11 @@ class RememberingFiles(MemoryFileSystem):  # type: ignore[misc]  # fsspec is unt
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         if path not in self.dircache:
-            self.dircache[path] = super().ls(path, detail=True, **options)
-        return self.dircache[path] if detail else [one["name"] for one in self.dircache[path]]
+            listed = super().ls(path, detail=True, **options)
+            self.dircache[path] = listed
+        else:
+            listed = self.dircache[path]
+        return listed if detail else [one["name"] for one in listed]
 
     def info(self, path: str, **_: Any) -> Any:
         path = self._strip_protocol(path)

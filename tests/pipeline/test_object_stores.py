@@ -239,6 +239,17 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     assert len(filled.proxy.requests) - first <= 10 * 4 + 50
 
 
+def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
+    """Their sizes are those of the listing."""
+    for number in range(60):
+        write_file(f"{filled.url}/in/small-{number:02}", b"A sentence of a small object.\n" * 9)
+    filled.proxy.clear()
+    build(filled)
+    requests = [request for request in filled.proxy.requests if "small-" in request.path]
+    assert len(requests) <= 61
+    assert not [request for request in requests if request.method == "HEAD"]
+
+
 def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
     filled: Bucket, sample: Path, tokenizer_path: Path
 ) -> None:

@@ -28,6 +28,8 @@ _DELETES_PER_REQUEST = 1000
 # A larger object is copied in parts; the store copies up to 5 GB at once.
 _ONE_COPY_BYTES, _COPY_PART_BYTES = 2**30, 256 * 2**20
 _COPIES_AT_ONCE = 8
+# More than threads of a process use at once; the client would close and open others each time.
+_CONNECTIONS = 64
 _TEMPORARY = {
     "ConditionalRequestConflict", "InternalError", "OperationAborted", "RequestTimeout",
     "ServiceUnavailable", "SlowDown",
@@ -94,6 +96,7 @@ def _make_client(options: PipelineOptions) -> tuple[Any, bool]:
         config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
             connect_timeout=20,
+            max_pool_connections=_CONNECTIONS,
             # Without credentials a public bucket can still be read.
             signature_version=None if credentials else UNSIGNED,
         )

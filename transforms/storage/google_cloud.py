@@ -18,6 +18,7 @@ from google.auth.exceptions import (
 from google.auth.transport.requests import Request
 from google.cloud import storage
 from google.cloud.storage.exceptions import InvalidResponse
+from requests.adapters import HTTPAdapter
 from requests.exceptions import ChunkedEncodingError, RequestException, Timeout
 from requests.exceptions import ConnectionError as NoConnectionError
 from urllib3.exceptions import HTTPError as BrokenTransferError
@@ -27,6 +28,8 @@ from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 _PART_BYTES = 16 * 2**20
 _DELETES_PER_REQUEST = 100
+# More than threads of a process use at once; the client would close and open others each time.
+_CONNECTIONS = 64
 _REFUSED = {401, 403}
 _OF_NETWORK = (
     NoConnectionError, ChunkedEncodingError, Timeout, ConnectionError, TransportError,
@@ -92,6 +95,8 @@ class GoogleCloudStore(Store):
         super().__init__(bucket)
         with self.explained(""):
             client, self.has_credentials = _make_client(options)
+        for scheme in ("https://", "http://"):
+            client._http.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
         self._client, self._bucket = client, client.bucket(bucket)
         self._retry = Patience(_judge)
 
