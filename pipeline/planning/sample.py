@@ -109,7 +109,7 @@ def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[Sam
 def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePart:
     """Copy the first lines of a file, decompressed."""
     content = b""
-    with open_file(file.path) as raw:
+    with open_file(file.path, file.bytes) as raw:
         with suppress(DamagedStreamError):
             stream = open_decompressed(raw, file.path)
             while len(content) < num_bytes and (block := stream.read(_BLOCK_BYTES)):

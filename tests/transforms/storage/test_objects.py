@@ -92,7 +92,7 @@ def test_parquet_is_read_by_its_footer(bucket: Bucket) -> None:
 @pytest.mark.parametrize("fault", ["503", "lost", "refused"])
 def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: str) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
-    bucket.proxy.fault = on_kth(1, fault, is_upload)  # type: ignore[arg-type]
+    bucket.proxy.fault = on_kth(1, fault, is_upload)
     write_large(f"{bucket.url}/large", parts)
     assert read_file(f"{bucket.url}/large") == b"".join(parts)
 
@@ -101,7 +101,7 @@ def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault
 def test_a_read_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: str) -> None:
     content = bytes(range(256)) * 50_000
     write_file(f"{bucket.url}/large", content)
-    bucket.proxy.fault = on_kth(1, fault, is_download)  # type: ignore[arg-type]
+    bucket.proxy.fault = on_kth(1, fault, is_download)
     with open_file(f"{bucket.url}/large") as stream:
         assert stream.read(6_000_000) + stream.read() == content
 
