@@ -31,7 +31,7 @@ PROJECT = pyproject.toml job/pyproject.toml constraints.txt
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-hosts test-install prism docs wheels constraints clean
+.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-stores test-hosts test-install prism docs wheels constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,9 @@ test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that th
 test-kills: $(ENV)/test ## Kill each command that writes before each of its changes of files, then processes at random moments
 	CORPUSMILL_ALL_MOMENTS=1 $(PYTEST) tests/kills
 	$(VENV)/python -m benchmarks.faults.kills
+
+test-stores: $(ENV)/test ## Outages of a minute, kills and two of everything at once on emulators of S3 and Google's storage
+	$(PYTEST) tests/stores
 
 test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go
 	$(VENV)/pytest -m hosts tests/deploy

@@ -111,10 +111,14 @@ class UserError(Exception):
 
     def spelled(self, spelling: Spelling) -> "UserError":
         """Return the error, with its notes, as the caller of a program or a file spells options."""
-        error = UserError(*(spell(part, spelling) for part in self.args))
+        error = type(self)(*(spell(part, spelling) for part in self.args))
         for note in getattr(self, "__notes__", ()):
             error.add_note(spell(note, spelling))
         return error
+
+    def about(self, value: str) -> "UserError":
+        """Return the error, of the same class, about another value, such as an option."""
+        return type(self)(value, *self.args[1:])
 
     def renamed(self, name: str, mention: Callable[[str], str]) -> "UserError":
         """Return the error with other mentions in the place of those of one option.
@@ -127,11 +131,15 @@ class UserError(Exception):
         def rename(found: Mention) -> str:
             return mention(found.words) if found.name == name else _mark(found)
 
-        return UserError(*(spell(part, rename) for part in self.args))
+        return type(self)(*(spell(part, rename) for part in self.args))
 
     def _render_traceback_(self) -> list[str]:
         """Show the message alone in a notebook, which asks for this."""
         return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
+
+
+class OutageError(UserError):
+    """A store or the hub did not answer for long: no mistake, but it is told in the same way."""
 
 
 class RefusedError(UserError):

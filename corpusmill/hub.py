@@ -10,13 +10,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 import huggingface_hub  # it imports each of its own modules when one is needed
 
-from corpusmill.errors import UserError, first_line
+from corpusmill.errors import OutageError, UserError, first_line
+from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 
 # Unless it is given a limit, the hub's client waits for its first answer forever.
 TIMEOUT_SECONDS = 5.0
@@ -29,6 +31,35 @@ _NAME = re.compile(
     r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<path>.*))?"
 )
 LOGIN = "with a token in HF_TOKEN or after `hf auth login`"
+
+
+# The clients of HTTP that versions of the hub's client use.
+_TRANSPORTS = {"httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"}
+
+
+def _judge(error: Exception) -> float | None:
+    """Judge an error of the hub's client as `Patience` does."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        header = response.headers.get("Retry-After")
+        return parse_wait(header) if response.status_code in _TEMPORARY else None
+    kind = type(error)
+    if kind.__name__ == "OfflineModeIsEnabled":
+        return None
+    is_of_network = isinstance(error, ConnectionError | TimeoutError) or (
+        kind.__module__.partition(".")[0] in _TRANSPORTS and "URL" not in kind.__name__
+    )
+    return 0.0 if is_of_network else None
+
+
+# A conflict on the hub is somebody else's commit, and not temporary.
+_TEMPORARY = TEMPORARY_STATUSES - {409}
+
+
+@cache
+def patience_of(endpoint: str) -> Patience:  # noqa: ARG001  the cache goes by it
+    """Return how long a hub is waited for; the same for all who ask this hub."""
+    return Patience(_judge)
 
 
 class DataSetName(NamedTuple):
@@ -60,7 +91,8 @@ class DataSetName(NamedTuple):
             options: of the hub's client ("endpoint", "token").
         """
         api = huggingface_hub.HfApi(**options)
-        return api.dataset_info(self.data_set, revision=self.revision, timeout=TIMEOUT_SECONDS)
+        ask = patience_of(api.endpoint)(api.dataset_info)
+        return ask(self.data_set, revision=self.revision, timeout=TIMEOUT_SECONDS)
 
     @property
     def url(self) -> str:
@@ -93,6 +125,17 @@ def fetch_files(
         Exception: neither the hub nor its cache has the files. This is the error of the hub's
             client, or of its transport (requests, httpx or Xet, depending on its version).
     """
+    fetch = patience_of(huggingface_hub.HfApi().endpoint)(_fetch_files)
+    return fetch(repository, patterns, kind, revision, choose)
+
+
+def _fetch_files(
+    repository: str,
+    patterns: Sequence[str],
+    kind: Literal["dataset", "model"],
+    revision: str | None,
+    choose: Callable[[list[str]], list[str]],
+) -> list[Path]:
     place: dict[str, Any] = {"repo_type": kind, "revision": revision}
     try:
         api = huggingface_hub.HfApi()
@@ -136,8 +179,13 @@ def pin_url(url: str, options: Mapping[str, Any]) -> str:
         own = {key: options[key] for key in ("endpoint", "token") if key in options}
         info = name.ask(**own)
     except Exception as error:  # its transport depends on its version, with errors of its own
-        raise UserError(url, *explain_error(error)) from error
+        raise error_class(error)(url, *explain_error(error)) from error
     return name._replace(revision=info.sha).url
+
+
+def error_class(error: Exception) -> type[UserError]:
+    """Return the class of what is told of an error: of an outage, or of a mistake."""
+    return UserError if _judge(error) is None else OutageError
 
 
 def explain_error(error: Exception) -> tuple[str, str]:

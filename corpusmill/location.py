@@ -256,7 +256,7 @@ class LocalPath(Location):
     def list(self) -> dict[str, int]:
         """List every file below the folder; a link to a folder counts as an empty file."""
         sizes, begin = {}, len(self.url.rstrip("/")) + 1
-        for folder, folders, names in os.walk(self.url):
+        for folder, folders, names in os.walk(self.url, onerror=_refuse_unlisted):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # of a run, or a link to nothing
                     sizes[str(file)[begin:]] = file.stat().st_size
@@ -358,6 +358,13 @@ class LocalPath(Location):
             Path(self.url).rmdir()
 
 
+def _refuse_unlisted(error: OSError) -> None:
+    """Refuse a folder that cannot be listed; one that is not there is as good as empty."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        cause = f"the folder cannot be listed ({error.strerror})"
+        raise UserError(str(error.filename), cause, "Change its permissions, or name another one")
+
+
 def _write_whole(place: Path, content: bytes, new: bool) -> None:
     """Write a file that is whole, on the disk too, as soon as it has a name.
 
@@ -447,7 +454,7 @@ class RemoteUrl(Location):
         files, root = self._find()
         try:
             files.invalidate_cache()
-            listed = files.find(root, detail=True)
+            listed = _find_files(files, root)
         except FileNotFoundError:
             return {}
         except Exception as error:  # each filesystem has errors of its own
@@ -495,8 +502,10 @@ class RemoteUrl(Location):
     def _find(self, name: str = "") -> "tuple[AbstractFileSystem, str]":
         from fsspec.core import url_to_fs  # noqa: PLC0415  local folders do not need it
 
+        # Sizes that it remembers may be those of a data set that was replaced; commits stay.
+        remembers = {} if self.url.startswith("hf://") else {"use_listings_cache": False}
         try:
-            files, root = url_to_fs(self.url, **self.options)
+            files, root = url_to_fs(self.url, **{**remembers, **self.options})
         except ImportError as error:
             cause = f"a package is missing ({str(error).rstrip('.')})"
             package = _PACKAGES.get(self.url.split(":", maxsplit=1)[0])
@@ -508,51 +517,21 @@ class RemoteUrl(Location):
         return files, f"{root.rstrip('/')}/{name}".rstrip("/")
 
 
-@dataclass(frozen=True, repr=False)
-class Layers(Location):
-    """A folder over another one, whose files are there where the upper one lacks them.
+def _find_files(files: "AbstractFileSystem", folder: str) -> dict[str, Any]:
+    """Find all files below a folder; fsspec's own walk leaves out what it cannot list."""
+    from fsspec.asyn import AbstractFileSystem, AsyncFileSystem  # noqa: PLC0415  as below
 
-    Attributes:
-        upper: the folder that is looked into first.
-        lower: the folder around it.
-    """
-
-    upper: Location
-    lower: Location
-
-    @property
-    def url(self) -> str:  # type: ignore[override]
-        """The path or URL of the lower folder."""
-        return self.lower.url
-
-    def __str__(self) -> str:
-        """What the user wrote."""
-        return str(self.lower)
-
-    def __truediv__(self, name: str) -> Location:
-        """A folder below this one."""
-        return self.lower / name
-
-    def list(self) -> dict[str, int]:
-        """List the files of both."""
-        name = self.upper.url.rpartition("/")[2]
-        both = self.lower.list() | self.upper.list()
-        return {file: both[file] for file in sorted(both) if not file.startswith(f"{name}/")}
-
-    def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading from any position."""
-        try:
-            return self.upper.open(name)
-        except OSError as error:
-            # The lower folder has another file of this name, unless the upper one lacks it.
-            if not isinstance(error, FileNotFoundError) and name in self.upper.list():
-                raise
-            return self.lower.open(name)
-
-    def local_path(self, name: str = "") -> Path | None:
-        """The path of a file on this machine."""
-        path = self.upper.local_path(name)
-        return path if path is not None and path.exists() else self.lower.local_path(name)
+    kind, walks = type(files), AsyncFileSystem._find
+    if kind.find is not AbstractFileSystem.find or getattr(kind, "_find", walks) is not walks:
+        return cast(dict[str, Any], files.find(folder, detail=True))
+    found = {}
+    for entry in files.ls(folder, detail=True):
+        path = entry["name"].rstrip("/")
+        if entry["type"] != "directory":
+            found[entry["name"]] = entry
+        elif path != folder:
+            found |= _find_files(files, path)
+    return found
 
 
 def locate(text: str, options: Mapping[str, Any] | None = None) -> Location:

@@ -27,7 +27,9 @@ from corpusmill.hub import (
     TIMEOUT_SECONDS,
     DataSetName,
     describe_error,
+    error_class,
     explain_error,
+    patience_of,
 )
 from corpusmill.location import Location, locate, scheme_of
 from corpusmill.verification.check_data_set import verify
@@ -81,6 +83,7 @@ class Repository:
         self._token = get_token()
         self._api, self._name = HfApi(token=self._token), name
         self._branch, self._private = branch, private
+        self._patience = patience_of(self._api.endpoint)
         self.page = f"{self._api.endpoint}/datasets/{name}"
         self._tokens = f"Make one at {self._api.endpoint}/settings/tokens, and push {LOGIN}"
         if self._token is None:
@@ -117,11 +120,11 @@ class Repository:
         """Create the repository and the branch where they do not exist."""
         with self._explain():
             if self._state is None:
-                self._api.create_repo(
+                self._patience(self._api.create_repo)(
                     self._name, repo_type=_KIND, private=self._private, exist_ok=True
                 )
             if self._branch:
-                self._api.create_branch(
+                self._patience(self._api.create_branch)(
                     self._name, branch=self._branch, repo_type=_KIND, exist_ok=True
                 )
         self._state = self._look_up()
@@ -162,7 +165,7 @@ class Repository:
 
     def _upload(self, additions: Sequence[CommitOperationAdd], contents: Contents) -> None:
         """Send what the hub does not have yet; the files do not get their names."""
-        self._api.preupload_lfs_files(
+        self._patience(self._api.preupload_lfs_files)(
             self._name, additions, repo_type=_KIND, revision=self._branch, free_memory=False
         )
         for addition in additions:
@@ -179,7 +182,7 @@ class Repository:
     ) -> str:
         assert self._state  # noqa: S101  it was created
         try:
-            made = self._api.create_commit(
+            made = self._patience(self._api.create_commit)(
                 self._name,
                 operations,
                 commit_message=message,
@@ -211,7 +214,7 @@ class Repository:
         with self._explain():
             for revision in dict.fromkeys([self._branch, None]):
                 try:
-                    return self._api.dataset_info(
+                    return self._patience(self._api.dataset_info)(
                         self._name, revision=revision, timeout=TIMEOUT_SECONDS
                     )
                 except (RepositoryNotFoundError, RevisionNotFoundError):
@@ -245,7 +248,7 @@ class Repository:
             raise
         # Its transport depends on its version, and has errors of its own.
         except Exception as error:
-            raise UserError(self._name, *self._cause_and_cure(error)) from error
+            raise error_class(error)(self._name, *self._cause_and_cure(error)) from error
 
     def _cause_and_cure(self, error: Exception) -> tuple[str, str]:
         if isinstance(error, HFValidationError):

@@ -344,7 +344,7 @@ def _refuse_unknown(name: str, known: Collection[str], command: type[Any]) -> Us
         return UserError(f"{name}=", cause, "Leave it out")
     function = _CAPITAL.sub("_", command.__name__).lower()
     error = refuse_unknown(name, known, f"help(corpusmill.{function}) explains all options")
-    return UserError(f"{name}=", *error.args[1:])
+    return error.about(f"{name}=")
 
 
 def _refuse_preset(objective: ObjectiveOptions, preset: str | None) -> None:

@@ -15,6 +15,7 @@ _OUTSIDE_ROOMS = {
     "extending.py",
     "hub.py",
     "job.py",
+    "outages.py",
     "lazy_names.py",
     "location.py",
     "plugins.py",

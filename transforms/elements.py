@@ -189,6 +189,7 @@ class PlannedRange(NamedTuple):
         start: first byte.
         end: end of the range, exclusive; None for a file that is read whole, such as a compressed
             one.
+        bytes: size of the file; None if it is not known, so that it is asked for.
     """
 
     file: str
@@ -196,6 +197,7 @@ class PlannedRange(NamedTuple):
     file_index: int
     start: int
     end: int | None
+    bytes: int | None = None
 
 
 def cut_ranges(
@@ -212,7 +214,8 @@ def cut_ranges(
         pieces = max(1, -(-size // range_bytes)) if splittable else 1
         cuts = (size * piece // pieces for piece in range(pieces + 1))
         for start, end in pairwise(cuts):
-            yield PlannedRange(path, name, file_index, start, end if splittable else None)
+            stop = end if splittable else None
+            yield PlannedRange(path, name, file_index, start, stop, size)
 
 
 def group_ranges(

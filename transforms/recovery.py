@@ -29,7 +29,7 @@ import msgspec
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.ownership import remove_named
-from corpusmill.errors import RefusedError, UserError, option
+from corpusmill.errors import OutageError, RefusedError, UserError, option
 from corpusmill.location import Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
@@ -269,6 +269,8 @@ class Workplace:
                 self.give_sign()
             with self.alive():
                 yield
+        except OutageError:
+            raise
         except UserError as error:
             self.give_up(error)
             raise
@@ -400,13 +402,13 @@ class Journal:
 def count_finished(temp_folder: str) -> dict[str, int]:
     """Return how many units of each kind are finished.
 
+    Raises:
+        UserError: the folder cannot be listed, so that nothing is known.
+
     Example:
         {"task": 12, "shard": 3}
     """
-    try:
-        return count_entries(list_folder(temp_folder))
-    except (OSError, UserError):
-        return {}
+    return count_entries(list_folder(temp_folder))
 
 
 def count_entries(paths: Iterable[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.console.terminal import Terminal, drop_unread_output
-from corpusmill.errors import UserError, as_flag, first_line, option, spell
+from corpusmill.errors import OutageError, UserError, as_flag, first_line, option, spell
 
 _LONGEST_MESSAGE = 6000
 
@@ -65,7 +65,8 @@ def explain(error: BaseException) -> Outcome:
     match blame_system(error) or error:
         case UserError() as mistake:
             parts = {"value": mistake.value, "cause": mistake.cause, "cure": mistake.cure}
-            return outcome_of(USER_ERROR, f"error: {mistake}{notes_of(error)}", parts)
+            status = FAILURE if isinstance(mistake, OutageError) else USER_ERROR
+            return outcome_of(status, f"error: {mistake}{notes_of(error)}", parts)
         case KeyboardInterrupt():
             text = str(error) or "the command did not finish"
             return outcome_of(INTERRUPTED, f"interrupted: {text}{notes_of(error, '. ')}")

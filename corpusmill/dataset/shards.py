@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,11 +30,58 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, Group, Sinks
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
-from corpusmill.location import Layers, Location
+from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
 # A regular expression of the names of generations.
 GENERATION = r"_generation-[0-9a-f]{32}"
+
+
+@dataclass(frozen=True, repr=False)
+class Layers(Location):
+    """A folder over another one, whose files are there where the upper one lacks them.
+
+    Attributes:
+        upper: the folder that is looked into first.
+        lower: the folder around it.
+    """
+
+    upper: Location
+    lower: Location
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """The path or URL of the lower folder."""
+        return self.lower.url
+
+    def __str__(self) -> str:
+        """What the user wrote."""
+        return str(self.lower)
+
+    def __truediv__(self, name: str) -> Location:
+        """A folder below this one."""
+        return self.lower / name
+
+    def list(self) -> dict[str, int]:
+        """List the files of both."""
+        name = self.upper.url.rpartition("/")[2]
+        both = self.lower.list() | self.upper.list()
+        return {file: both[file] for file in sorted(both) if not file.startswith(f"{name}/")}
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading from any position."""
+        try:
+            return self.upper.open(name)
+        except OSError as error:
+            # The lower folder has another file of this name, unless the upper one lacks it.
+            if not isinstance(error, FileNotFoundError) and name in self.upper.list():
+                raise
+            return self.lower.open(name)
+
+    def local_path(self, name: str = "") -> Path | None:
+        """The path of a file on this machine."""
+        path = self.upper.local_path(name)
+        return path if path is not None and path.exists() else self.lower.local_path(name)
 
 
 def is_generation(name: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
-from corpusmill.errors import RefusedError, UserError, option
+from corpusmill.errors import OutageError, RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.output import new_claim, refuse_alive
 from pipeline.folders.run_folder import describe_finished
@@ -118,6 +118,8 @@ class FileRun:
         token = uuid4().hex
         try:
             take_claim(self.path, new_claim(token, self.path), stopped.token if stopped else None)
+        except OutageError:
+            raise
         except UserError:
             cause, cure = "another run writes this file", "Wait for it to end"
             raise UserError(option("output", self.output), cause, cure) from None

@@ -146,7 +146,7 @@ def look(output: Location, temp_location: Location | None) -> Standing:
     try:
         claim, listed = read_claim(output.url), output.list()
     except UserError as error:  # of an object store
-        raise UserError(option("output", output), *error.args[1:]) from None
+        raise error.about(option("output", output)) from None
     for path in map(output.local_path, listed):
         if path:
             refuse_special(path)

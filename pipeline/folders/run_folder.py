@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.errors import UserError, option
+from corpusmill.errors import OutageError, UserError, option
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.exchange import finish_exchange, remove_leftovers
 from pipeline.folders.output import (
@@ -213,7 +213,12 @@ def run_folder(standing: Standing, intent: Intent, outlives: bool = False) -> It
         _open(folder, standing, intent)
         yield folder
     except BaseException as error:
-        _leave(folder, intent, error)
+        if isinstance(error, OutageError) and folder.has_begun and intent.resumable:
+            # The store would be waited for once more. Folder and claim stay, as after a kill.
+            error.add_note(f"The same command with {option('resume', True)} continues")
+        else:
+            with suppress(OutageError):  # of another store than the one that the error is about
+                _leave(folder, intent, error)
         raise
     if not folder.handed_over:
         _finish(folder)
@@ -269,7 +274,7 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
         raise UserError(option("output", output), cause, cure) from None
     except UserError as error:  # another run was faster, or a store refuses
         remove_empty(folder.made)
-        raise UserError(option("output", output), *error.args[1:]) from None
+        raise error.about(option("output", output)) from None
     return folder
 
 

@@ -59,7 +59,7 @@ def make_temporary_folder(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
     except UserError as error:
-        raise UserError(flag, *error.args[1:]) from None
+        raise error.about(flag) from None
 
 
 def is_folder_of_run(folder: str, output: Location, temp_location: Location | None) -> bool:

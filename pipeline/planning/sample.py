@@ -87,7 +87,9 @@ def choose_parts(
 
 def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
     end = file.bytes if file.splittable else None
-    return SamplePart(PlannedRange(file.path, file.name, number, 0, end), None, text_bytes)
+    return SamplePart(
+        PlannedRange(file.path, file.name, number, 0, end, file.bytes), None, text_bytes
+    )
 
 
 def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[SamplePart]:
@@ -100,14 +102,14 @@ def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[Sam
             start = end - file.bytes
             first, last = max(begin, start) - start, min(stop, end) - start
             if first < last:
-                planned = PlannedRange(file.path, file.name, number, first, last)
+                planned = PlannedRange(file.path, file.name, number, first, last, file.bytes)
                 yield SamplePart(planned, None, None)
 
 
 def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePart:
     """Copy the first lines of a file, decompressed."""
     content = b""
-    with open_file(file.path) as raw:
+    with open_file(file.path, file.bytes) as raw:
         with suppress(DamagedStreamError):
             stream = open_decompressed(raw, file.path)
             while len(content) < num_bytes and (block := stream.read(_BLOCK_BYTES)):

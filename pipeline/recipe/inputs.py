@@ -240,7 +240,7 @@ def choose_format(
     if resolved.input_format not in {options.input_format, "text"}:
         console.print(f"input format: {resolved.input_format}, by the files' names")
     first = next(file for file in files if file.bytes)
-    with open_file(first.path) as raw, suppress(DamagedStreamError):
+    with open_file(first.path, first.bytes) as raw, suppress(DamagedStreamError):
         check_start(open_decompressed(raw, first.path), first.path, resolved)
     return resolved
 
@@ -322,7 +322,7 @@ def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, Listed
     except (OSError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:
-        raise _refusal(path, *error.args[1:]) from None
+        raise error.about(option("input", path)) from None
     files = {
         file.path: file
         for file in listed

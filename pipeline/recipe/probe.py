@@ -105,7 +105,7 @@ def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> Probe:
 
 
 def _read_batches(file: InputFile, start: int, options: DocumentOptions) -> Iterator[DocumentBatch]:
-    with open_file(file.path) as raw, suppress(DamagedStreamError):
+    with open_file(file.path, file.bytes) as raw, suppress(DamagedStreamError):
         raw.seek(start)
         stream: BinaryIO = open_decompressed(raw, file.path)
         if options.input_format in _OF_LINES:

@@ -111,7 +111,7 @@ def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
         text_field=text_field,
         sentence_rule="document",
     )
-    with open_file(file.path) as raw:
+    with open_file(file.path, file.bytes) as raw:
         part = FileRange(file.name, 0, options)
         for batch in read_corpus(open_decompressed(raw, file.path), part):
             for reject in batch.rejects:
@@ -126,7 +126,7 @@ def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
 
 def _digest(file: InputFile) -> str:
     digest = hashlib.sha256()
-    with open_file(file.path) as stream:
+    with open_file(file.path, file.bytes) as stream:
         while block := stream.read(2**20):
             digest.update(block)
     return digest.hexdigest()
@@ -363,7 +363,7 @@ def find_documents(
             raise UserError(value, cause, "Leave the option out")
         documents = replace(documents, input_format="json-lines")
         file = records.write(temp_folder, documents.text_field)
-        with open_file(file.path) as stream:
+        with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
         return [file], documents
     if not inputs:

@@ -4,11 +4,11 @@ import re
 import sys
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError, option
+from corpusmill.errors import OutageError, UserError, option
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 # The last line of a traceback, which is all that an engine passes on of the error.
-_USER_ERROR = re.compile(rf"{UserError.__module__}\.{UserError.__qualname__}: ([^\n]+)")
+_USER_ERROR = re.compile(rf"{UserError.__module__}\.(UserError|OutageError): ([^\n]+)")
 
 
 class JobFailedError(Exception):
@@ -100,7 +100,7 @@ _FAULTS = (
 
 def drop_stage(error: UserError) -> UserError:
     """Return a mistake without the name of the stage that Beam adds to it."""
-    return UserError(_WHERE.sub("", error.value), *error.args[1:])
+    return error.about(_WHERE.sub("", error.value))
 
 
 def raise_user_error(trace: str) -> None:
@@ -149,9 +149,10 @@ def explain_failure(text: str) -> UserError | JobFailedError | None:
     # Engines pass a trace on as it is, or quoted with its line breaks escaped.
     text = _WHERE.sub("", text.replace("\\n", "\n"))
     if match := _USER_ERROR.search(text):
-        value, _, rest = match.group(1).partition(": ")
+        value, _, rest = match.group(2).partition(": ")
         cause, _, cure = rest.partition(". ")
-        return UserError(value, cause, cure.rstrip("."))
+        kind = OutageError if match.group(1) == OutageError.__name__ else UserError
+        return kind(value, cause, cure.rstrip("."))
     for fault in _FAULTS:
         if match := fault.pattern.search(text):
             cause = f"{fault.cause} ({match.group(match.lastindex or 0).strip()})"

@@ -1,18 +1,20 @@
+import errno
 import os
 import pickle
 import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
+from corpusmill.dataset.shards import Layers, open_data_set, read_manifest, read_shard
 from corpusmill.errors import UserError
-from corpusmill.location import Layers, LocalPath, Location, locate
+from corpusmill.location import LocalPath, Location, RemoteUrl, locate
 from corpusmill.reading.data_set import check_tokenizer
 from corpusmill.verification.check_data_set import verify
 from tests.tools.small_datasets import write_dataset
@@ -178,3 +180,75 @@ def test_a_file_that_cannot_be_read_is_not_taken_from_the_folder_below(tmp_path:
         folder.open("shard")
     with pytest.raises(ConnectionResetError):
         folder.read("shard")
+
+
+class RememberingFiles(MemoryFileSystem):  # fsspec is untyped
+    """Files of a server that is slow to list, so that what it has listed is remembered."""
+
+    protocol = "remembering"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    find = fsspec.AbstractFileSystem.find
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return "/" + path.removeprefix("remembering://").strip("/")
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        if path not in self.dircache:
+            listed = super().ls(path, detail=True, **options)
+            self.dircache[path] = listed
+        else:
+            listed = self.dircache[path]
+        return listed if detail else [one["name"] for one in listed]
+
+    def info(self, path: str, **_: Any) -> Any:
+        path = self._strip_protocol(path)
+        return next(one for one in self.ls(self._parent(path)) if one["name"] == path)
+
+
+def test_a_data_set_that_was_replaced_is_opened_again_in_the_same_process() -> None:
+    fsspec.register_implementation("remembering", RememberingFiles, clobber=True)
+    folder = locate("remembering://x")
+    assert isinstance(folder, RemoteUrl)
+    for content in (b"a", b"more"):
+        RememberingFiles(use_listings_cache=False).pipe_file("/x/file", content)
+        files, path = folder._find("file")
+        assert files.size(path) == len(content)
+        assert folder.list() == {"file": len(content)}
+
+
+@pytest.mark.parametrize("broken", ["/y", "/y/below"])
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec.register_implementation("remembering", RememberingFiles, clobber=True)
+    RememberingFiles().pipe_file("/y/below/file", b"content")
+    list_one = RememberingFiles.ls
+
+    def fail(self: RememberingFiles, path: str, **options: Any) -> Any:
+        if path == broken:
+            raise TimeoutError("no answer")
+        return list_one(self, path, **options)
+
+    assert locate("remembering://y").list() == {"below/file": 7}
+    monkeypatch.setattr(RememberingFiles, "ls", fail)
+    with pytest.raises(UserError, match="cannot be listed"):
+        locate("remembering://y").list()
+
+
+def test_a_local_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "below").mkdir()
+    scan = os.scandir
+
+    def fail(path: str) -> Any:
+        if str(path).endswith("below"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    assert locate(str(tmp_path / "nothing")).list() == {}
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(UserError, match="cannot be listed"):
+        locate(str(tmp_path)).list()

@@ -143,7 +143,7 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
         # A deletion or upload whose acknowledgment is lost is repeated, which does no harm.
         return fault if fault != "cut" or request.method == "GET" else "503"
 
-    filled.proxy.fault = judge  # type: ignore[assignment]
+    filled.proxy.fault = judge
     build(filled)
     filled.proxy.clear()
     assert describe_folder(f"{filled.url}/out") == reference
@@ -237,6 +237,18 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     assert len(input_requests) <= 10 * 4 + 10
     # The second build replaces a data set, in which each shard has two files of provenance.
     assert len(filled.proxy.requests) - first <= 10 * 4 + 60
+
+
+def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
+    """Their sizes are those of the listing."""
+    for number in range(60):
+        write_file(f"{filled.url}/in/small-{number:02}", b"A sentence of a small object.\n" * 9)
+    filled.proxy.clear()
+    build(filled)
+    requests = [request for request in filled.proxy.requests if "small-" in request.path]
+    # Some are looked into before the run.
+    assert len(requests) <= 60 + 20
+    assert not [request for request in requests if request.method == "HEAD"]
 
 
 def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(

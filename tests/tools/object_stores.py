@@ -14,14 +14,15 @@ from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Lock, Thread
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import requests
 
-# What happens to a request: it is refused with a status, its answer is lost after the work is done,
-# its answer breaks off in the middle, or the connection is closed.
-Fault = Literal["503", "403", "404", "lost", "cut", "refused"]
+# What happens to a request: it is answered with a status ("503"), perhaps with a code of S3's ("403
+# ExpiredToken"), its answer is lost after the work is done ("lost"), its answer breaks off in the
+# middle ("cut"), or the connection is closed ("refused").
+Fault = str
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Request:
     bytes: int
     name: str = ""
 
+    @property
+    def changes(self) -> bool:
+        """Whether it may change an object."""
+        return self.method not in {"GET", "HEAD"}
+
 
 @dataclass
 class Proxy:
@@ -53,22 +59,30 @@ class Proxy:
         url: URL of the proxy.
         requests: the requests that came.
         fault: chooses what happens to a request; None forwards it.
+        on_change: is called before a request is forwarded that changes something.
+        seconds: how long each request takes at least.
     """
 
     url: str
     requests: list[Request] = field(default_factory=list)
     fault: Callable[[Request], Fault | None] = lambda _: None
+    on_change: Callable[[Request], object] = lambda _: None
+    seconds: float = 0.0
     lock: Lock = field(default_factory=Lock)
 
     def judge(self, request: Request) -> Fault | None:
         """Record a request and return its fault."""
         with self.lock:
             self.requests.append(request)
-            return self.fault(request)
+            fault = self.fault(request)
+            if fault is None and request.changes:
+                self.on_change(request)
+            return fault
 
     def clear(self) -> None:
         """Forget the requests, and forward all further ones."""
-        self.requests, self.fault = [], lambda _: None
+        self.requests, self.fault, self.seconds = [], lambda _: None, 0.0
+        self.on_change = lambda _: None
 
     def counts(self) -> Counter[str]:
         """Return the number of requests of each method."""
@@ -107,11 +121,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.headers.get("Range", ""), len(body), _name_in(parts.query, body),
         )  # fmt: skip
         fault = self.proxy.judge(request)
+        time.sleep(self.proxy.seconds)
         if fault == "refused":
             self.connection.close()
             self.close_connection = True
-        elif fault in {"503", "403", "404"}:
-            self.answer(int(fault), {}, b"")
+        elif fault and fault[0].isdigit():
+            status, _, code = fault.partition(" ")
+            about = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>"
+            self.answer(int(status), {}, about.encode() if code else b"")
         else:
             self.forward(body, fault)
 

@@ -22,6 +22,7 @@ class WritableHub(Hub):
         objects: content of the LFS objects that have arrived, by digest.
         on_upload: is called with the digest of each object that is about to arrive.
         loses_answers: whether the answer to a commit gets lost.
+        busy: how many of the next messages it asks to send again in seven seconds.
     """
 
     def __init__(self, data_sets: dict[str, DataSet] | None = None) -> None:
@@ -29,6 +30,7 @@ class WritableHub(Hub):
         self.objects: dict[str, bytes] = {}
         self.on_upload: Callable[[str], object] = lambda _: None
         self.loses_answers = False
+        self.busy = 0
 
     @property
     def handler(self) -> type[Handler]:
@@ -51,7 +53,10 @@ class _WritingHandler(Handler):
         self.server.requests.append(f"POST {self.path}")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         path = urlsplit(self.path).path
-        if path == "/api/validate-yaml":
+        if self.server.busy and re.search("/commit/|/create$", path):
+            self.server.busy -= 1
+            self.answer(429, b"", {"Retry-After": "7"})
+        elif path == "/api/validate-yaml":
             self.answer_json({"errors": [], "warnings": []})
         elif not self.knows_token:
             self.refuse(401 if self.headers["Authorization"] == "Bearer hf_unknown" else 403, "No")

@@ -24,10 +24,10 @@ def test_compressed_files_are_whole() -> None:
     assert list(
         cut_ranges([("/a", "a", 10, True), ("/b.gz", "b.gz", 99, False), ("/c", "c", 3, True)], 5)
     ) == [
-        PlannedRange("/a", "a", 0, 0, 5),
-        PlannedRange("/a", "a", 0, 5, 10),
-        PlannedRange("/b.gz", "b.gz", 1, 0, None),
-        PlannedRange("/c", "c", 2, 0, 3),
+        PlannedRange("/a", "a", 0, 0, 5, 10),
+        PlannedRange("/a", "a", 0, 5, 10, 10),
+        PlannedRange("/b.gz", "b.gz", 1, 0, None, 99),
+        PlannedRange("/c", "c", 2, 0, 3, 3),
     ]
 
 

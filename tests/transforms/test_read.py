@@ -128,6 +128,7 @@ import gzip, io, sys, tempfile
 from pathlib import Path
 from corpusmill.corpus.document_options import DocumentOptions
 from transforms.corpus.read import TaskReader
+from transforms.elements import PlannedRange
 from transforms.tally import Tally
 
 folder = Path(tempfile.mkdtemp())
@@ -140,7 +141,7 @@ def read(line, number, options):
     path.write_bytes(data.getvalue())
     tally = Tally()
     reader = TaskReader(options, str(folder), tally)
-    for batch in reader.read([(str(path), "text.gz", 0, 0, None)]):
+    for batch in reader.read([PlannedRange(str(path), "text.gz", 0, 0, None)]):
         pass
     return dict(tally.counts()), list(reader.rejects(0))
 """

@@ -97,7 +97,7 @@ class _ReadRange(beam.DoFn):
         self._options = options
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
-        with open_file(element.file) as raw:
+        with open_file(element.file, element.bytes) as raw:
             part = FileRange(
                 element.name, element.file_index, self._options, element.start, element.end
             )

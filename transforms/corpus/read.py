@@ -18,7 +18,7 @@ from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
 from transforms.elements import LinesFile, PlannedRange, ReadRange
 from transforms.storage.checksums import ChecksumReader
-from transforms.storage.files import create_file, new_path, open_file
+from transforms.storage.files import create_file, new_path, open_ranges
 from transforms.tally import SourceTally, Tally
 
 REJECTS, READ_RANGES = "rejects", "read_ranges"
@@ -72,17 +72,16 @@ class TaskReader:
 
     def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         with ExitStack() as files:
-            for planned in ranges:
-                _, name, *_ = planned
+            for planned, raw in open_ranges(ranges):
                 self._tally.add("read.ranges", 1)
-                for batch in self._read_range(planned):
+                for batch in self._read_range(planned, raw):
                     for count, number in vars(batch.counts).items():
                         self._tally.add(f"read.{count}", number)
                     rejects = self._count(batch)
                     # Written as they come: a small compressed file may hold any number of them.
                     if rejects and self._keeps_rejects:
                         self._write(batch, files)
-                    documents = self._drop(batch.documents, name)
+                    documents = self._drop(batch.documents, planned.name)
                     if self._sources:
                         counts = {
                             "read.documents": batch.counts.documents,
@@ -96,10 +95,10 @@ class TaskReader:
             if self._writer:
                 self._writer.close()
 
-    def _read_range(self, planned: PlannedRange) -> Iterator[DocumentBatch]:
-        path, name, index, start, end = planned
+    def _read_range(self, planned: PlannedRange, raw: BinaryIO) -> Iterator[DocumentBatch]:
+        path, name, index, start, end, _ = planned
         file_range = FileRange(name, index, self._options, start, end)
-        with open_file(path) as raw:
+        with raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from read_corpus(open_decompressed(raw, path), file_range)
                 return

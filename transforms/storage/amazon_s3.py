@@ -1,34 +1,70 @@
 """Buckets of Amazon S3 and of stores that speak its protocol."""
 
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import BytesIO
 from typing import Any
 
 import boto3
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
-from boto3.s3.transfer import TransferConfig
 from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+from botocore.exceptions import ConnectionError as NoConnectionError
 
+from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 _DELETES_PER_REQUEST = 1000
 # A larger object is copied in parts; the store copies up to 5 GB at once.
 _ONE_COPY_BYTES, _COPY_PART_BYTES = 2**30, 256 * 2**20
-_ATTEMPTS = 7
+_COPIES_AT_ONCE = 8
+# More than threads of a process use at once; the client would close and open others each time.
+_CONNECTIONS = 64
+_TEMPORARY = {
+    "ConditionalRequestConflict", "InternalError", "OperationAborted", "RequestTimeout",
+    "ServiceUnavailable", "SlowDown",
+}  # fmt: skip
+_ANEW = "Log in again, or set AWS_SESSION_TOKEN with the keys that belong to it"
+_EXPIRED = ("the credentials have expired", _ANEW)
+_ELSEWHERE = (
+    "the bucket is in another region, or the endpoint is not that of its region",
+    "Name its region in AWS_DEFAULT_REGION, or with --s3_region_name after --",
+)
+_CLOCK = ("this machine's clock differs from the store's", "Set the clock, and run again")
+_WRONG_KEY = (
+    "the store does not accept the credentials",
+    "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in AWS_PROFILE",
+)
 _FAULTS: dict[str, Fault] = {
     **dict.fromkeys(("NoSuchBucket", "InvalidBucketName"), "no bucket"),
     **dict.fromkeys(("404", "NoSuchKey", "NotFound"), "no object"),
-    **dict.fromkeys(("PreconditionFailed", "ConditionalRequestConflict"), "exists"),
+    **dict.fromkeys(("412", "PreconditionFailed"), "exists"),
     **dict.fromkeys(
         (
-            "401", "403", "AccessDenied", "AllAccessDisabled", "ExpiredToken", "Forbidden",
-            "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "TokenRefreshRequired",
+            "401", "403", "AccessDenied", "AllAccessDisabled", "Forbidden",
         ),
         "refused",
     ),
+    **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _EXPIRED),
+    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch"), _WRONG_KEY),
+    **dict.fromkeys(
+        (
+            "301", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
+            "PermanentRedirect",
+        ),
+        _ELSEWHERE,
+    ),
+    "RequestTimeTooSkewed": _CLOCK,
 }  # fmt: skip
 
 _clients: dict[tuple[object, ...], Any] = {}
@@ -58,16 +94,43 @@ def _make_client(options: PipelineOptions) -> tuple[Any, bool]:
     key = (os.getpid(), user, session.region_name, *settings.values())
     if key not in _clients:
         config = Config(
-            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+            retries={"mode": "standard", "total_max_attempts": 1},
+            connect_timeout=20,
+            max_pool_connections=_CONNECTIONS,
             # Without credentials a public bucket can still be read.
             signature_version=None if credentials else UNSIGNED,
         )
-        _clients[key] = session.client("s3", config=config, **settings)
+        client = session.client("s3", config=config, **settings)
+        client._make_api_call = Patience(_judge)(partial(_ask, client._make_api_call))
+        _clients[key] = client
     return _clients[key], credentials is not None
 
 
 def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _ask(request: Callable[[str, Any], Any], operation: str, parameters: Any) -> Any:
+    """Make a request, with all of its answer, so that whatever fails in it makes it fail."""
+    # The client replaces a body by a stream, which only one attempt could read.
+    answer = request(operation, {**parameters})
+    if operation == "GetObject":
+        answer["Body"] = BytesIO(answer["Body"].read())
+    if errors := answer.get("Errors"):
+        raise ClientError({"Error": errors[0]}, operation)
+    return answer
+
+
+def _judge(error: Exception) -> float | None:
+    """Judge an error as `Patience` does."""
+    if isinstance(error, ClientError):
+        about: dict[str, Any] = error.response.get("ResponseMetadata", {})
+        is_temporary = _code(error) in _TEMPORARY
+        if is_temporary or about.get("HTTPStatusCode") in TEMPORARY_STATUSES:
+            return parse_wait(about.get("HTTPHeaders", {}).get("retry-after"))
+        return None
+    of_network = (NoConnectionError, HTTPClientError, IncompleteReadError)
+    return 0.0 if isinstance(error, of_network) else None
 
 
 class _S3Upload:
@@ -76,15 +139,42 @@ class _S3Upload:
         upload = client.create_multipart_upload(**self._target)
         self._target["UploadId"] = upload["UploadId"]
         self._parts: list[dict[str, Any]] = []
+        self._bytes = 0
 
     def write(self, part: bytes) -> None:
         number = len(self._parts) + 1
         sent = self._client.upload_part(**self._target, PartNumber=number, Body=part)
         self._parts.append({"ETag": sent["ETag"], "PartNumber": number})
+        self._bytes += len(part)
+
+    def copy(self, source: dict[str, str], size: int) -> None:
+        """Let the store copy an object as the parts, several at a time."""
+
+        def copy_part(number: int) -> dict[str, Any]:
+            begin = (number - 1) * _COPY_PART_BYTES
+            end = min(begin + _COPY_PART_BYTES, size)
+            sent = self._client.upload_part_copy(
+                **self._target, CopySource=source, CopySourceRange=f"bytes={begin}-{end - 1}",
+                PartNumber=number,
+            )  # fmt: skip
+            return {"ETag": sent["CopyPartResult"]["ETag"], "PartNumber": number}
+
+        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
+            numbers = range(1, -(-size // _COPY_PART_BYTES) + 1)
+            self._parts, self._bytes = list(threads.map(copy_part, numbers)), size
 
     def close(self) -> None:
         parts = {"Parts": self._parts}
-        self._client.complete_multipart_upload(**self._target, MultipartUpload=parts)
+        try:
+            self._client.complete_multipart_upload(**self._target, MultipartUpload=parts)
+        except ClientError as error:
+            # Of an attempt that has completed it, only the answer may have been lost.
+            if _code(error) != "NoSuchUpload" or self._find_size() != self._bytes:
+                raise
+
+    def _find_size(self) -> int:
+        place = {name: self._target[name] for name in ("Bucket", "Key")}
+        return int(self._client.head_object(**place)["ContentLength"])
 
     def terminate(self) -> None:
         self._client.abort_multipart_upload(**self._target)
@@ -120,21 +210,13 @@ class AmazonS3Store(Store):
         )
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        """Read a part of an object; an answer that breaks off is requested again."""
+        """Read a part of an object."""
         with self.explained(name):
-            for attempt in range(_ATTEMPTS):
-                # The client retries only until an answer begins.
-                try:
-                    answer = self.client.get_object(
-                        Bucket=self.bucket, Key=name, Range=f"bytes={start}-{end - 1}"
-                    )
-                    content: bytes = answer["Body"].read()
-                    return content
-                except HTTPClientError:
-                    if attempt == _ATTEMPTS - 1:
-                        raise
-                    time.sleep(min(20, 0.2 * 2**attempt))
-        raise AssertionError("not reached")
+            answer = self.client.get_object(
+                Bucket=self.bucket, Key=name, Range=f"bytes={start}-{end - 1}"
+            )
+        content: bytes = answer["Body"].read()
+        return content
 
     def list(self, prefix: str) -> Iterator[ListedFile]:
         """List the objects whose names begin with a prefix."""
@@ -165,33 +247,27 @@ class AmazonS3Store(Store):
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:
         """Copy an object, a large one in parts."""
-        places = {
-            "CopySource": {"Bucket": source.bucket, "Key": source_name},
-            "Bucket": self.bucket,
-            "Key": name,
-        }
+        copied = {"Bucket": source.bucket, "Key": source_name}
         with source.explained(source_name):
             if size <= _ONE_COPY_BYTES:
-                self.client.copy_object(**places)
-            else:
-                parts = TransferConfig(
-                    multipart_threshold=_ONE_COPY_BYTES, multipart_chunksize=_COPY_PART_BYTES
-                )
-                self.client.copy(**places, Config=parts)
+                self.client.copy_object(CopySource=copied, Bucket=self.bucket, Key=name)
+                return
+            upload = _S3Upload(self.client, self.bucket, name)
+            try:
+                upload.copy(copied, size)
+                upload.close()
+            except BaseException:
+                upload.terminate()
+                raise
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects, many with one request."""
         for begin in range(0, len(names), _DELETES_PER_REQUEST):
             keys = [{"Key": name} for name in names[begin : begin + _DELETES_PER_REQUEST]]
             with self.explained(keys[0]["Key"]):
-                answer = self.client.delete_objects(
+                self.client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
                 )
-            if failed := answer.get("Errors"):
-                message = f"{self.path(failed[0]['Key'])} and {len(failed) - 1:,} others"
-                code = failed[0].get("Code", "no code")
-                kind = PermissionError if _FAULTS.get(code) == "refused" else OSError
-                raise kind(f"{message} cannot be deleted ({code})")
 
     def abort_uploads(self, prefix: str) -> None:
         """Remove the parts that dead writers left; S3 keeps them for ever."""
@@ -203,8 +279,15 @@ class AmazonS3Store(Store):
 
     def classify(self, error: Exception) -> Fault | None:
         """Say what an error of boto3 means."""
+        if _judge(error) is not None:
+            return "out of reach"
+        if isinstance(error, ClientError):
+            return _FAULTS.get(_code(error), "not taken")
+        if isinstance(error, PartialCredentialsError):
+            return f"half of the credentials is missing ({error})", self.log_in
         if isinstance(error, NoCredentialsError):
             return "refused"
-        if isinstance(error, ClientError):
-            return _FAULTS.get(_code(error), "out of reach")
-        return "out of reach" if isinstance(error, BotoCoreError) else None
+        if isinstance(error, ValueError) and "endpoint" in str(error):
+            cure = "Write it with its scheme, such as --s3_endpoint_url=https://host:9000"
+            return str(error), cure
+        return "not taken" if isinstance(error, BotoCoreError) else None

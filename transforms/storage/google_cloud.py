@@ -6,23 +6,35 @@ from typing import Any
 
 import google.auth
 from apache_beam.internal.gcp import auth
-from apache_beam.io.gcp.gcsio import GcsIO, create_storage_client
+from apache_beam.io.gcp.gcsio import create_storage_client
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core import exceptions as api
-from google.api_core.retry import Retry
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+from google.auth.exceptions import (
+    DefaultCredentialsError,
+    GoogleAuthError,
+    RefreshError,
+    TransportError,
+)
 from google.auth.transport.requests import Request
 from google.cloud import storage
 from google.cloud.storage.exceptions import InvalidResponse
-from google.cloud.storage.retry import DEFAULT_RETRY
-from requests.exceptions import RequestException
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ChunkedEncodingError, RequestException, Timeout
+from requests.exceptions import ConnectionError as NoConnectionError
+from urllib3.exceptions import HTTPError as BrokenTransferError
 
+from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 from transforms.storage.store import Fault, ListedFile, Store, Upload
 
-# A name without a server is a mistake rather than a temporary fault.
-_FIRST_ANSWER_SECONDS = 20
 _PART_BYTES = 16 * 2**20
+_DELETES_PER_REQUEST = 100
+# More than threads of a process use at once; the client would close and open others each time.
+_CONNECTIONS = 64
 _REFUSED = {401, 403}
+_OF_NETWORK = (
+    NoConnectionError, ChunkedEncodingError, Timeout, ConnectionError, TransportError,
+    BrokenTransferError,
+)  # fmt: skip
 
 
 class _ImpatientRequest(Request):  # type: ignore[misc, unused-ignore]
@@ -48,6 +60,23 @@ def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
     return client, auth.get_service_credentials(options) is not None
 
 
+def _status(error: Exception) -> int | None:
+    """Return the status of the answer that an error is about."""
+    if isinstance(error, InvalidResponse):
+        return int(error.response.status_code)
+    return getattr(error, "code", None)
+
+
+def _judge(error: Exception) -> float | None:
+    """Judge an error as `Patience` does."""
+    if isinstance(error, _OF_NETWORK):
+        return 0.0
+    if _status(error) not in TEMPORARY_STATUSES:
+        return None
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    return parse_wait(headers.get("Retry-After"))
+
+
 class GoogleCloudStore(Store):
     """A bucket of Google Cloud Storage.
 
@@ -66,12 +95,10 @@ class GoogleCloudStore(Store):
         super().__init__(bucket)
         with self.explained(""):
             client, self.has_credentials = _make_client(options)
+        for scheme in ("https://", "http://"):
+            client._http.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
         self._client, self._bucket = client, client.bucket(bucket)
-        self.answered = False
-
-    @property
-    def _retry(self) -> Retry:
-        return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
+        self._retry = Patience(_judge)
 
     def _describe(self, blob: storage.Blob) -> ListedFile:
         return ListedFile(self.path(blob.name), int(blob.size), blob.updated.timestamp())
@@ -115,7 +142,7 @@ class GoogleCloudStore(Store):
     def begin_upload(self, name: str) -> Upload:
         """Begin to write a large object."""
         writer: Upload = self._bucket.blob(name).open(
-            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
+            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=self._retry
         )
         return writer
 
@@ -136,20 +163,26 @@ class GoogleCloudStore(Store):
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects, many with one request."""
-        with self.explained(names[0] if names else ""):
-            paths = [self.path(name) for name in names]
-            results = GcsIO(storage_client=self._client).delete_batch(paths)
-        failed = [(path, status) for path, status in results if status]
-        if failed:
-            path, status = failed[0]
-            message = f"{path} and {len(failed) - 1:,} others cannot be deleted (status {status})"
-            raise PermissionError(message) if status in _REFUSED else OSError(message)
+        for begin in range(0, len(names), _DELETES_PER_REQUEST):
+            with self.explained(names[begin]):
+                self._retry(self._delete)(names[begin : begin + _DELETES_PER_REQUEST])
+
+    def _delete(self, names: Sequence[str]) -> None:
+        batch = self._client.batch(raise_exception=False)
+        with batch:
+            for name in names:
+                self._bucket.delete_blob(name)
+        for answer in batch._responses:
+            if answer.status_code >= 400 and answer.status_code != 404:
+                raise api.from_http_response(answer)
 
     def classify(self, error: Exception) -> Fault | None:
         """Say what an error of Google's client means."""
-        status = getattr(error, "code", None)
-        if isinstance(error, InvalidResponse):
-            status = error.response.status_code
+        if _judge(error) is not None:
+            return "out of reach"
+        status = _status(error)
+        if isinstance(error, RefreshError):
+            return "the credentials have expired, or were withdrawn", self.log_in
         if isinstance(error, GoogleAuthError) or status in _REFUSED:
             return "refused"
         if status == 404:
@@ -157,4 +190,4 @@ class GoogleCloudStore(Store):
         if status == 412:
             return "exists"
         known = isinstance(error, (api.GoogleAPIError, InvalidResponse, RequestException))
-        return "out of reach" if known else None
+        return "not taken" if known else None

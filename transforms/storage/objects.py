@@ -210,12 +210,18 @@ class ObjectWriter(io.RawIOBase):
                 self._upload.terminate()
 
 
-def open_object(path: str) -> io.BufferedReader:
+def open_object(path: str, size: int | None = None) -> io.BufferedReader:
     """Open an object for reading at any position.
+
+    Args:
+        path: of the object.
+        size: its size in bytes, if it is known from a listing; then nothing is asked for before
+            the first read, which finds out whether the object still exists.
 
     Raises:
         FileNotFoundError: the object does not exist.
         UserError: the bucket does not exist, cannot be reached or refuses.
     """
     store, name = find_object(path)
-    return io.BufferedReader(_ObjectReader(store, name, store.find(name).bytes), _READ_BYTES)
+    size = store.find(name).bytes if size is None else size
+    return io.BufferedReader(_ObjectReader(store, name, size), _READ_BYTES)

@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from corpusmill.errors import UserError
+from corpusmill.errors import OutageError, UserError
 
-# What an error of a store's client means.
-Fault = Literal["refused", "no bucket", "no object", "exists", "out of reach"]
+# What an error of a store's client means, or its cause and its cure.
+Fault = (
+    Literal["refused", "no bucket", "no object", "exists", "out of reach", "not taken"]
+    | tuple[str, str]
+)
 
 
 class ListedFile(NamedTuple):
@@ -44,9 +47,9 @@ class Upload(Protocol):
 class Store(ABC):
     """A bucket.
 
-    Every method raises UserError if the bucket does not exist, cannot be reached or refuses, and
-    FileNotFoundError if an object that it reads does not exist. Temporary faults are retried, for
-    up to about two minutes.
+    Every method raises UserError if the bucket does not exist or refuses, OutageError if it cannot
+    be reached, and FileNotFoundError if an object that it reads does not exist. Each request that
+    meets a temporary fault is made again (`corpusmill.outages`).
 
     Args:
         bucket: name of the bucket.
@@ -56,7 +59,6 @@ class Store(ABC):
         log_in: how the user makes credentials known.
         bucket: name of the bucket.
         has_credentials: whether credentials were found.
-        answered: whether the store has ever answered; if not, it is not retried for so long.
     """
 
     scheme: ClassVar[str]
@@ -65,7 +67,6 @@ class Store(ABC):
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
         self.has_credentials = True
-        self.answered = False
 
     def path(self, name: str) -> str:
         """Return the full path of an object."""
@@ -141,24 +142,35 @@ class Store(ABC):
                 raise
             fault = missing if fault == "no object" else fault
             raise self.explain(fault, name, str(error)) from error
-        self.answered = True
 
     def explain(self, fault: Fault, name: str, details: str = "") -> Exception:
         """Make the error that says what is wrong with an object or its bucket."""
         path, bucket = self.path(name), f"{self.scheme}://{self.bucket}"
         details = next(iter(details.strip().splitlines()), "no details").rstrip(".")[:300]
-        if fault == "no object":
-            return FileNotFoundError(2, "No such object", path)
-        if fault == "exists":
-            return FileExistsError(17, "Object exists", path)
-        if fault == "no bucket":
-            cause = f"there is no bucket {self.bucket}"
-            return UserError(bucket, cause, "Check its name, or create it")
-        if fault == "out of reach":
-            cause = f"the store cannot be reached or does not work ({details})"
-            return UserError(bucket, cause, "Check the network and the endpoint, then run again")
+        match fault:
+            case "no object":
+                error: Exception = FileNotFoundError(2, "No such object", path)
+            case "exists":
+                error = FileExistsError(17, "Object exists", path)
+            case "no bucket":
+                cause = f"there is no bucket {self.bucket}"
+                error = UserError(bucket, cause, "Check its name, or create it")
+            case "out of reach":
+                cause = f"the store cannot be reached or does not work ({details})"
+                cure = "Check the network and the endpoint, then run again"
+                error = OutageError(bucket, cause, cure)
+            case "not taken":
+                cause = f"the store does not take the request ({details})"
+                error = UserError(path, cause, "Check the name, the endpoint and the options")
+            case "refused":
+                error = UserError(path, *self._explain_refusal(details))
+            case _:
+                error = UserError(path, *fault)
+        return error
+
+    def _explain_refusal(self, details: str) -> tuple[str, str]:
         if not self.has_credentials:
             cause = "no credentials were found on this machine, and it is not public"
-            return UserError(path, cause, self.log_in)
+            return cause, self.log_in
         cure = "Ask for permission to list, read and write objects there, or use other credentials"
-        return UserError(path, f"access is denied ({details})", cure)
+        return f"access is denied ({details})", cure

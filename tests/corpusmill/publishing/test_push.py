@@ -6,17 +6,20 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub.constants
 import numpy as np
 import pytest
 
+from corpusmill import outages
 from corpusmill.commands.command_line import main
 from corpusmill.dataset.manifest import REJECTS, SUCCESS
-from corpusmill.errors import UserError
+from corpusmill.errors import OutageError, UserError
 from corpusmill.location import locate
 from corpusmill.publishing import push
 from corpusmill.reading.data_set import DataSet
@@ -143,6 +146,19 @@ def test_a_lost_answer_is_no_failure(hub: WritableHub, out: Path) -> None:
     assert hub.data_sets["me/out"].branches["main"] == pushed.commit
 
 
+def test_a_hub_that_is_busy_is_asked_again_when_it_says(
+    hub: WritableHub, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    clock = SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=waits.append)
+    monkeypatch.setattr(outages, "time", clock)
+    hub.busy = 3
+    pushed = push(out, "me/out")
+    assert hub.data_sets["me/out"].branches["main"] == pushed.commit
+    assert len(waits) == 3
+    assert min(waits) >= 7
+
+
 def test_a_branch_is_made_and_the_main_one_stays(hub: WritableHub, out: Path) -> None:
     hub.data_sets["me/out"] = HubDataSet({"LICENSE": b"free"})
     pushed = push(out, "me/out@draft")
@@ -212,9 +228,10 @@ def test_a_hub_that_is_not_there_is_named(
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-    with pytest.raises(UserError, match=r"the hub cannot be reached \(127\.0\.0\.1"):
+    monkeypatch.setattr(outages, "_FIRST_SECONDS", 0.0)
+    with pytest.raises(OutageError, match=r"the hub cannot be reached \(127\.0\.0\.1"):
         push(out, "me/out")
-    with pytest.raises(UserError, match=r"the hub cannot be read \(127\.0\.0\.1"):
+    with pytest.raises(OutageError, match=r"the hub cannot be read \(127\.0\.0\.1"):
         DataSet("hf://datasets/me/out")
     assert not hub.requests
 

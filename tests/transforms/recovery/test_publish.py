@@ -58,7 +58,7 @@ def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
         copies.extend([request] if is_copy(request) else [])
         return "403" if is_copy(request) and len(copies) == k + 1 else None
 
-    bucket.proxy.fault = refuse_kth  # type: ignore[assignment]
+    bucket.proxy.fault = refuse_kth
     with pytest.raises(UserError, match="access is denied"):
         publish(moves, SCRATCH)
     bucket.proxy.clear()

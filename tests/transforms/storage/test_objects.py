@@ -10,10 +10,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request, on_kth
 from transforms.storage import google_cloud, objects
+from transforms.storage.amazon_s3 import AmazonS3Store
 from transforms.storage.files import (
     create_file,
     find_files,
     list_folder,
+    locate,
     open_file,
     read_file,
     write_file,
@@ -34,6 +36,10 @@ def is_upload(request: Request) -> bool:
 
 def is_download(request: Request) -> bool:
     return request.method == "GET" and bool(request.range)
+
+
+def is_end_of_upload(request: Request) -> bool:
+    return request.method == "POST" and "uploadId" in request.query
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ def test_parquet_is_read_by_its_footer(bucket: Bucket) -> None:
 @pytest.mark.parametrize("fault", ["503", "lost", "refused"])
 def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: str) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
-    bucket.proxy.fault = on_kth(1, fault, is_upload)  # type: ignore[arg-type]
+    bucket.proxy.fault = on_kth(1, fault, is_upload)
     write_large(f"{bucket.url}/large", parts)
     assert read_file(f"{bucket.url}/large") == b"".join(parts)
 
@@ -101,7 +107,7 @@ def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault
 def test_a_read_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: str) -> None:
     content = bytes(range(256)) * 50_000
     write_file(f"{bucket.url}/large", content)
-    bucket.proxy.fault = on_kth(1, fault, is_download)  # type: ignore[arg-type]
+    bucket.proxy.fault = on_kth(1, fault, is_download)
     with open_file(f"{bucket.url}/large") as stream:
         assert stream.read(6_000_000) + stream.read() == content
 
@@ -139,6 +145,64 @@ def test_a_bucket_that_refuses_says_so(bucket: Bucket) -> None:
     for use in (find_files, open_file, lambda path: write_file(path, b"x")):
         with pytest.raises(UserError, match="access is denied"):
             use(f"{bucket.url}/x")
+
+
+@pytest.mark.parametrize("status", ["409", "429", "500", "503"])
+def test_a_claim_is_asked_for_again_after_a_temporary_fault(bucket: Bucket, status: str) -> None:
+    """A conflict says that two wrote at once, and not who has won."""
+    bucket.proxy.fault = on_kth(0, status, lambda request: request.changes)
+    locate(f"{bucket.url}/x").write(b"mine", new=True)
+    assert read_file(f"{bucket.url}/x") == b"mine"
+    with pytest.raises(FileExistsError):
+        locate(f"{bucket.url}/x").write(b"another's", new=True)
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        ("400 ExpiredToken", "the credentials have expired"),
+        ("403 SignatureDoesNotMatch", "does not accept the credentials"),
+        ("403 RequestTimeTooSkewed", "this machine's clock"),
+        ("400 AuthorizationHeaderMalformed", "another region"),
+        ("301 PermanentRedirect", "another region"),
+    ],
+)
+def test_a_refusal_has_its_cause(bucket: Bucket, answer: str, cause: str) -> None:
+    bucket.proxy.fault = lambda _: answer
+    with pytest.raises(UserError, match=cause):
+        write_file(f"{bucket.url}/x", b"x")
+
+
+def test_half_of_the_credentials_and_half_an_endpoint_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    with pytest.raises(UserError, match="half of the credentials is missing"):
+        AmazonS3Store("bucket", PipelineOptions([]))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with pytest.raises(UserError, match="with its scheme"):
+        AmazonS3Store("bucket", PipelineOptions(["--s3_endpoint_url=localhost:9000"]))
+
+
+def test_a_lost_answer_to_the_end_of_an_upload_is_no_failure(
+    bucket: Bucket, small_parts: None
+) -> None:
+    parts = [bytes([number]) * 3_000_000 for number in range(5)]
+    bucket.proxy.fault = on_kth(0, "lost", is_end_of_upload)
+    write_large(f"{bucket.url}/large", parts)
+    assert read_file(f"{bucket.url}/large") == b"".join(parts)
+
+
+def test_a_store_in_which_nothing_may_be_deleted_says_so(bucket: Bucket) -> None:
+    write_file(f"{bucket.url}/x", b"x")
+    bucket.proxy.fault = lambda request: (
+        "403" if request.method == "DELETE" or "batch" in request.path or "delete" in request.query
+        else None
+    )  # fmt: skip
+    with pytest.raises(UserError, match="access is denied"):
+        locate(bucket.url).delete(["x"])
 
 
 def test_without_credentials_the_error_says_how_to_give_them(
