@@ -225,9 +225,10 @@ def test_a_damaged_file_of_a_kernel_is_compiled_anew(
         content = bytearray(path.read_bytes())
         middle = len(content) // 2
         content[middle] ^= 1
-        path.write_bytes(
-            {"cut": content[:middle], "empty": b"", "flipped": content,
-             "pickle": pickle.dumps(print)}[damage]
-        )  # fmt: skip
+        damaged = {
+            "cut": bytes(content[:middle]), "empty": b"", "flipped": bytes(content),
+            "pickle": pickle.dumps(print),
+        }  # fmt: skip
+        path.write_bytes(damaged[damage])
     assert call() == [result, "1"]
     assert call() == [result, "0"]
