@@ -45,6 +45,7 @@ from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWrite
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from corpusmill.provenance.store import open_documents, open_spans
+from corpusmill.verification.check_provenance import ProvenanceCheck
 from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Decided, Inputs, render_descriptions
 from transforms.commit.rename import Move
@@ -216,6 +217,7 @@ class _Loaded:
     manifest: Manifest
     units: Sequence[Unit]
     selection: Selection | None
+    provenance: ProvenanceCheck
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,7 @@ class _Editor:
     def __init__(self, edited: Edited, loaded: _Loaded, temp_folder: str, tally: Tally) -> None:
         self._edited, self._folder, self._tally = edited, edited.folder, tally
         self._manifest, self._selection = loaded.manifest, loaded.selection
+        self._provenance = loaded.provenance
         self._temp_folder = temp_folder
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
@@ -255,9 +258,9 @@ class _Editor:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
         name = unit.files[-1]
+        # Rows of other documents would be removed without a trace.
+        self._provenance.check_spans(unit.shard)
         with open_spans(self._folder, name) as spans:
-            if len(spans) != unit.shard.rows:
-                raise ValueError(f"it tells of {len(spans):,} rows, which its shard does not have")
             kept = np.ones(len(spans), np.bool_)
             kept[find_removed(spans, selection)] = False
         if kept.all():
@@ -370,7 +373,8 @@ class _Edit(beam.DoFn):
 def _load_edited(edited: Edited) -> _Loaded:
     manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
-    return _Loaded(manifest, list_units(manifest), selection)
+    provenance = ProvenanceCheck(edited.folder, manifest, frozenset())
+    return _Loaded(manifest, list_units(manifest), selection, provenance)
 
 
 class _NumberUnits(beam.DoFn):

@@ -17,8 +17,15 @@ import pyarrow as pa
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.ragged import is_padded, row_lengths
 from corpusmill.dataset.file_checks import Checked, Problem, Task, check_digest, check_task
-from corpusmill.dataset.manifest import Manifest, ProvenanceFile, name_documents, name_spans
+from corpusmill.dataset.manifest import (
+    Manifest,
+    ProvenanceFile,
+    Shard,
+    name_documents,
+    name_spans,
+)
 from corpusmill.dataset.manifest_entries import count_in_rows, measure_rows, removal_name
+from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, draw_keys, sort_order
 from corpusmill.location import Location
@@ -170,7 +177,7 @@ class ProvenanceCheck:
             return checked
         try:
             if spans and spans.name not in self._unread:
-                self._check_spans(spans, task, bounds)
+                self._check_spans(spans, task.shard, bounds)
             elif subject in self._documents:
                 return self._check_documents(self._documents[subject])
             elif subject in self._removals:
@@ -184,6 +191,18 @@ class ProvenanceCheck:
             if not is_told and not is_other:
                 return Checked(faults=(Problem(name, cause),), counts=checked.counts)
         return checked
+
+    def check_spans(self, shard: Shard) -> None:
+        """Compare the spans of a shard's rows with the layout and the tables of documents.
+
+        Raises:
+            UserError: they are not those of the shard.
+        """
+        file = self._spans[shard.file]
+        try:
+            self._check_spans(file, shard, None)
+        except ValueError as error:
+            raise damaged_file(self._folder, file.name, str(error)) from error
 
     def _check_removal(self, name: str) -> None:
         with open_documents(self._folder, name) as table:
@@ -206,13 +225,15 @@ class ProvenanceCheck:
                 total += (len(ids), int(group.column("tokens").to_numpy().sum(dtype=np.int64)))
         return Checked(counts={DOCUMENTS: total})
 
-    def _check_spans(self, file: ProvenanceFile, task: Task, bounds: TokenBounds | None) -> None:
+    def _check_spans(
+        self, file: ProvenanceFile, shard: Shard | None, bounds: TokenBounds | None
+    ) -> None:
         with open_spans(self._folder, file.name) as table:
-            if task.shard and len(table) != task.shard.rows:
+            if shard and len(table) != shard.rows:
                 raise ValueError(f"tells of {len(table):,} rows, and the shard has other ones")
             rows = _read_rows(table)
         layout = file.generation.layout
-        if not task.shard and file.number in {0, layout.train_shards}:
+        if not shard and file.number in {0, layout.train_shards}:
             self._store.row_starts(SPLIT_NAMES[layout.split_of(file.number)])
         provenance = self._manifest.provenance
         assert provenance  # noqa: S101  there are spans
@@ -223,7 +244,7 @@ class ProvenanceCheck:
             raise ValueError("has spans, and the manifest says that it has none")
         self._check_homes(file, rows)
         is_drawn = self._is_ours and column_of(self._manifest.columns, Role.SEGMENTS)
-        is_whole = not self._manifest.removals and not (task.shard and task.shard.bin is not None)
+        is_whole = not self._manifest.removals and not (shard and shard.bin is not None)
         if is_drawn and is_whole and not file.generation.layout.firsts:
             self._check_order(file, rows)
         self._check_named(file, rows)

@@ -225,8 +225,8 @@ def test_a_damaged_file_of_a_kernel_is_compiled_anew(
         content = bytearray(path.read_bytes())
         middle = len(content) // 2
         content[middle] ^= 1
-        damaged: dict[str, bytes | bytearray] = {
-            "cut": content[:middle], "empty": b"", "flipped": content,
+        damaged = {
+            "cut": bytes(content[:middle]), "empty": b"", "flipped": bytes(content),
             "pickle": pickle.dumps(print),
         }  # fmt: skip
         path.write_bytes(damaged[damage])

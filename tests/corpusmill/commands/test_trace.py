@@ -259,6 +259,7 @@ def test_a_folder_without_a_data_set_is_refused(tmp_path: Path) -> None:
     [
         (b"[1, 2]", "it holds no state of a reader"),
         (b"\x80\x04garbage", "it is neither JSON nor a file that torch loads safely"),
+        (b"cos\nsystem\n(S'touch exploded'\ntR.", "nor a file that torch loads safely"),
     ],
 )
 def test_files_that_hold_no_state_are_refused(
@@ -267,6 +268,7 @@ def test_files_that_hold_no_state_are_refused(
     (tmp_path / "state").write_bytes(content)
     flags = ("--state", tmp_path / "state", "--batch-size", "4")
     jobs.run_here("trace", data, *flags, refused=[message])
+    assert not Path("exploded").exists()
 
 
 def test_the_state_of_another_data_set_is_refused(data: Path, tmp_path: Path) -> None:

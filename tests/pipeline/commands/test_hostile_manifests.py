@@ -250,12 +250,14 @@ CHANGES: dict[str, Change] = {
         )
     },
     **{
-        f"filtering {filtering!r:.40}": in_entry("corpus", filtering=filtering)
-        for filtering in (
-            [], "x", {"filters": [{"name": 7}]}, {"filters": [{"name": "a"}, {"name": "a"}]},
-            {"drop_duplicates": "yes"}, {"evaluation": {"files": [], "passages": -1}},
+        f"filtering {name}={value!r:.40}": in_entry("corpus", filtering={name: value})
+        for name, value in (
+            ("filters", [{"name": 7}]), ("filters", [{"name": "a"}, {"name": "a"}]),
+            ("filters", "x"), ("drop_duplicates", "yes"),
+            ("evaluation", {"files": [], "passages": -1}),
         )
     },
+    "filtering": in_entry("corpus", filtering=[]),
     "provenance that is not there": in_entry(provenance={
         "version": 1, "generations": [{"first_file": 0, "layout": {
             "seed": 1, "train_shards": 2, "validation_shards": 1}}]}),
