@@ -4,6 +4,7 @@ import logging
 import shlex
 from contextlib import redirect_stderr, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from io import StringIO
 from typing import Any
 
@@ -26,6 +27,9 @@ from pipeline.console.run_log import LogOptions, log_event, open_log
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from transforms.storage.file_systems import beam_file_systems, set_beam_options
 from transforms.storage.files import locate_any
+
+# How similar a mistyped name is to the one that was meant.
+_ALMOST_THE_SAME = 0.88
 
 
 def run_logged(run: Run, options: Any, call: Call) -> int:
@@ -114,6 +118,28 @@ def _check_beam_options(arguments: tuple[str, ...]) -> None:
         cause = printed.getvalue().strip().splitlines()[-1].partition("error: ")[2]
         cure = "Give options as Beam's documentation has them"
         raise UserError(f"-- {shlex.join(arguments)}", cause, cure) from None
+    _refuse_typos(arguments)
+
+
+def _refuse_typos(arguments: tuple[str, ...]) -> None:
+    """Refuse an option that is almost one of Beam's, which ignores what it does not know.
+
+    Others may be those of an engine.
+    """
+    from apache_beam.options import pipeline_options  # noqa: PLC0415  as above
+
+    parser = pipeline_options._BeamArgumentParser(allow_abbrev=False)
+    kinds = {str(kind): kind for kind in pipeline_options.PipelineOptions.__subclasses__()}
+    for kind in kinds.values():
+        kind._add_argparse_args(parser)
+    known = set(parser._option_string_actions)
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if not name.startswith("--") or name in known:
+            continue
+        if close := get_close_matches(name, known, 1, _ALMOST_THE_SAME):
+            cause, cure = "Beam has no such option", f"Write {close[0]}"
+            raise UserError(f"-- {argument}", cause, cure)
 
 
 def _end_workers() -> None:

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Lock, Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import requests
 
@@ -61,6 +61,7 @@ class Proxy:
         fault: chooses what happens to a request; None forwards it.
         on_change: is called before a request is forwarded that changes something.
         seconds: how long each request takes at least.
+        target: host and port of the emulator.
     """
 
     url: str
@@ -68,7 +69,9 @@ class Proxy:
     fault: Callable[[Request], Fault | None] = lambda _: None
     on_change: Callable[[Request], object] = lambda _: None
     seconds: float = 0.0
+    target: str = ""
     lock: Lock = field(default_factory=Lock)
+    creating: Lock = field(default_factory=Lock)
 
     def judge(self, request: Request) -> Fault | None:
         """Record a request and return its fault."""
@@ -129,8 +132,19 @@ class _Handler(BaseHTTPRequestHandler):
             status, _, code = fault.partition(" ")
             about = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>"
             self.answer(int(status), {}, about.encode() if code else b"")
+        elif "ifGenerationMatch=0" in request.query:
+            # The emulator of Google's storage does not look at this condition.
+            with self.proxy.creating:
+                if self._exists(request):
+                    self.answer(412, {}, b"")
+                else:
+                    self.forward(body, fault)
         else:
             self.forward(body, fault)
+
+    def _exists(self, request: Request) -> bool:
+        place = f"{request.path.removeprefix('/upload')}/{quote(request.name, safe='')}"
+        return requests.get(f"http://{self.target}{place}", timeout=60).ok
 
     def forward(self, body: bytes, fault: Fault | None) -> None:
         connection = HTTPConnection(self.target, timeout=60)
@@ -178,7 +192,7 @@ def _name_in(query: str, body: bytes) -> str:
 
 @contextmanager
 def _start_proxy(target: str) -> Iterator[Proxy]:
-    proxy = Proxy("")
+    proxy = Proxy("", target=target)
     handler = type("Handler", (_Handler,), {"proxy": proxy, "target": target})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
@@ -281,6 +295,10 @@ class Bucket:
     @property
     def scheme(self) -> str:
         return self.url.split(":")[0]
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
 
 
 @contextmanager

@@ -165,7 +165,6 @@ def test_a_claim_is_asked_for_again_after_a_temporary_fault(bucket: Bucket, stat
         ("403 SignatureDoesNotMatch", "does not accept the credentials"),
         ("403 RequestTimeTooSkewed", "this machine's clock"),
         ("400 AuthorizationHeaderMalformed", "another region"),
-        ("301 PermanentRedirect", "another region"),
     ],
 )
 def test_a_refusal_has_its_cause(bucket: Bucket, answer: str, cause: str) -> None:
