@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.stores.conftest import Corpus
-from tests.tools.jobs import run_any, run_here, start, wait_for
+from tests.tools.forked_commands import ForkedCommand
+from tests.tools.jobs import run_any, run_here, wait_for
 from tests.tools.object_stores import Bucket
 from tests.tools.stored_objects import read_objects, write_objects
 
@@ -23,7 +24,7 @@ def test_of_two_at_once_one_works_and_the_other_one_removes_nothing(
     before, states = read_objects(bucket), list[dict[str, bytes]]()
     bucket.proxy.on_change = lambda _: states.append(read_objects(bucket))
     # The claim of a process that lives on would be taken for that of a run at work.
-    done = wait_for(start(*corpus.build(bucket, *(flags if appends else ()), text=text)))
+    done = wait_for(ForkedCommand(corpus.build(bucket, *(flags if appends else ()), text=text)))
     assert done.status == 0, done.errors
     bucket.proxy.clear()
     expected = read_objects(bucket)
@@ -31,7 +32,7 @@ def test_of_two_at_once_one_works_and_the_other_one_removes_nothing(
     for _ in range(_TRIES):
         write_objects(bucket, begin)
         command = corpus.build(bucket, *flags, text=text)
-        outcomes = [wait_for(each) for each in [start(*command), start(*command)]]
+        outcomes = [wait_for(each) for each in [ForkedCommand(command) for _ in range(2)]]
         statuses = sorted(outcome.status for outcome in outcomes)
         assert statuses in ([0, 0], [0, 2]), outcomes
         if statuses == [0, 2] or not appends:

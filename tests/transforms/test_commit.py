@@ -21,7 +21,7 @@ from tests.tools.manifests import small_manifest
 from transforms.commit.commit import CommitDataset
 from transforms.commit.contents import CommitOptions, Decision
 from transforms.commit.rename import Move, publish
-from transforms.elements import LinesFile, ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery import CLAIM, COMMITTED, FAILED, Claim, Workplace, read_claim, take_claim
 from transforms.storage.checksums import compute_checksum, seal
 from transforms.testing import local_pipeline
@@ -103,6 +103,14 @@ class Folders:
         return [
             self._write_part("companion", (number, 1), content, 0, 0)
             for number, content in enumerate((b"1,", b"2,", b"3,"))
+        ]
+
+    def write_provenance(self) -> list[WrittenFile]:
+        """Write the spans and the documents of each shard."""
+        return [
+            self._write_part(name, (number, part), b"%d" % number, 0, 0)
+            for name, part in (("spans", SPANS), ("documents", DOCUMENTS))
+            for number in range(len(self.shards))
         ]
 
     def _write_part(

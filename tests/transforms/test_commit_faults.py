@@ -42,9 +42,15 @@ CASES = {
 EARLIER_NAMES = "{split}-{shard:05d}-of-00002.parquet"
 
 
-WITH_PROVENANCE = to_json(
-    replace(from_json(HEADER), provenance=Provenance(1, (Generation(0, LAYOUT),)))
-)
+def describe(generation: Generation) -> dict[str, Any]:
+    """Return the manifest of a generation without its results."""
+    header = from_json(HEADER)
+    output = replace(header.output, validation_share=0.3)
+    provenance = Provenance(1, (generation,))
+    return to_json(replace(header, seed=LAYOUT.seed, output=output, provenance=provenance))
+
+
+FIRST, MORE = Generation(0, LAYOUT), Generation(2, LAYOUT, "more1")
 
 
 class Case:
@@ -59,8 +65,9 @@ class Case:
             shards = [*self.folders.shards, *self.folders.write_companions()]
             self.changes = {"shards": shards, **JOINED}
         if replaced == "added":
-            self.changes["generation"] = Generation(0, LAYOUT)
-            self.folders.set_stale(header=WITH_PROVENANCE)
+            self.changes["generation"] = FIRST
+            self.changes["shards"] = [*self.folders.shards, *self.folders.write_provenance()]
+            self.folders.set_stale(header=describe(FIRST))
         if replaced:
             self._commit_earlier(replaced)
         if replaced == "added":
@@ -102,8 +109,8 @@ class Case:
         left = output / "train-more1-00000-of-00007.parquet"
         left.write_bytes(b"left")
         earlier = json.loads((output / "dataset.json").read_bytes())
-        self.folders.set_stale(left.name, header=WITH_PROVENANCE, appended_to=earlier)
-        self.changes["generation"] = Generation(2, LAYOUT, "more1")
+        self.folders.set_stale(left.name, header=describe(MORE), appended_to=earlier)
+        self.changes["generation"] = MORE
 
     def look(self) -> None:
         """Check the folder, unless it has been found right with the same content before."""
