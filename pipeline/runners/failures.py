@@ -4,11 +4,13 @@ import re
 import sys
 from dataclasses import dataclass
 
-from corpusmill.errors import UserError, option
+from corpusmill.errors import RefusedError, UserError, option
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 # The last line of a traceback, which is all that an engine passes on of the error.
-_USER_ERROR = re.compile(rf"{UserError.__module__}\.{UserError.__qualname__}: ([^\n]+)")
+_USER_ERROR = re.compile(
+    rf"{UserError.__module__}\.(?:{UserError.__qualname__}|{RefusedError.__qualname__}): ([^\n]+)"
+)
 
 
 class JobFailedError(Exception):
@@ -50,8 +52,16 @@ _FAULTS = (
     ),
     _Fault(
         re.compile(
-            r"(?:Permission denied|Read-only file system|Input/output error|File too large)[^\n]*"
+            r"(?:Too many open files|File too large|can't start new thread"
+            r"|Resource temporarily unavailable)[^\n]*"
         ),
+        "a limit of the machine is reached",
+        "Raise the limit (ulimit -n of open files, -f of the size of files, -u of processes), or "
+        f"give fewer {option('workers')}",
+        option("workers"),
+    ),
+    _Fault(
+        re.compile(r"(?:Permission denied|Read-only file system|Input/output error)[^\n]*"),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",
         f"{option('input')}, {option('output')}, {option('temp_location')}",
@@ -73,7 +83,7 @@ _FAULTS = (
         re.compile(
             r"Out of memory: Killed process[^\n]*|lack of memory|OOMKilled|MemoryError"
             r"|OutOfMemoryError[^\n]*|exceeding memory limits|Cannot allocate memory"
-            r"|malloc of size \d+ failed|exit (?:code|status):? 137"
+            r"|malloc of size \d+ failed|failed to map segment|exit (?:code|status):? 137"
         ),
         "memory ran out on a worker",
         "Give workers more memory, let fewer tasks run at once on each, or write more shards "

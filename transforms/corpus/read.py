@@ -16,9 +16,10 @@ from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
+from transforms.corpus.listed import open_listed
 from transforms.elements import LinesFile, PlannedRange, ReadRange
 from transforms.storage.checksums import ChecksumReader
-from transforms.storage.files import create_file, new_path, open_file
+from transforms.storage.files import create_file, new_path
 from transforms.tally import SourceTally, Tally
 
 REJECTS, READ_RANGES = "rejects", "read_ranges"
@@ -97,9 +98,9 @@ class TaskReader:
                 self._writer.close()
 
     def _read_range(self, planned: PlannedRange) -> Iterator[DocumentBatch]:
-        path, name, index, start, end = planned
+        path, name, index, start, end, *_ = planned
         file_range = FileRange(name, index, self._options, start, end)
-        with open_file(path) as raw:
+        with open_listed(planned) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from read_corpus(open_decompressed(raw, path), file_range)
                 return

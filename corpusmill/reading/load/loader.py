@@ -19,7 +19,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from corpusmill.reading.rows import Batch, check_minimum
+from corpusmill.reading.rows import Batch, check_epoch, check_minimum
 
 T = TypeVar("T")
 
@@ -76,10 +76,9 @@ class Progress:
         them, and still resumes in the middle of one.
 
         Raises:
-            UserError: the number is negative.
+            UserError: the number is negative, or too large.
         """
-        if epoch < 0:
-            raise UserError(f"set_epoch({epoch})", "epochs count from 0", "Give 0 or more")
+        check_epoch("epoch", epoch, self._size)
         if epoch != self.epoch:
             self.move_to(Position(epoch * self._size))
 
