@@ -111,7 +111,7 @@ class UserError(Exception):
 
     def spelled(self, spelling: Spelling) -> "UserError":
         """Return the error, with its notes, as the caller of a program or a file spells options."""
-        error = UserError(*(spell(part, spelling) for part in self.args))
+        error = type(self)(*(spell(part, spelling) for part in self.args))
         for note in getattr(self, "__notes__", ()):
             error.add_note(spell(note, spelling))
         return error
@@ -136,6 +136,10 @@ class UserError(Exception):
 
 class RefusedError(UserError):
     """What the data is stands against a run, so that the same run would be refused again."""
+
+
+class NoMatchError(UserError):
+    """Nothing is what a user has asked for, who wants that to be a failure."""
 
 
 def suggest(name: str, known: Iterable[str], most: int = 2) -> str:

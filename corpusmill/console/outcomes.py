@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.console.terminal import Terminal, drop_unread_output
-from corpusmill.errors import UserError, as_flag, first_line, option, spell
+from corpusmill.errors import NoMatchError, UserError, as_flag, first_line, option, spell
 
 _LONGEST_MESSAGE = 6000
 
@@ -68,7 +68,8 @@ def explain(error: BaseException) -> Outcome:
     match blame_system(error) or error:
         case UserError() as mistake:
             parts = {"value": mistake.value, "cause": mistake.cause, "cure": mistake.cure}
-            return outcome_of(USER_ERROR, f"error: {mistake}{notes_of(error)}", parts)
+            status = FAILURE if isinstance(mistake, NoMatchError) else USER_ERROR
+            return outcome_of(status, f"error: {mistake}{notes_of(error)}", parts)
         case _ if _lacks_memory(error):
             text = f"memory ran out ({first_line(error) or type(error).__name__}). {_MEMORY}"
             return outcome_with_trace(error, text)

@@ -105,7 +105,9 @@ class Option:
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int) and abs(number) >= 2**64:
                 cause = "a number has more than 64 bits"
-                raise UserError(self.mention(), cause, "Give a smaller one")
+                # Python does not write numbers of thousands of digits.
+                shown = number if abs(number) < 10**99 else "..."
+                raise UserError(self.mention(shown), cause, "Give a smaller one")
 
     def mention(self, *value: Any) -> str:
         """Mention the option in a message, perhaps with a value."""

@@ -310,7 +310,10 @@ class Loader(BaseLoader[Batch]):
     per second. It is started with each iteration and ends with it, even if a loop is left early. It
     does not change which batches are read, or their order.
 
-    An iteration resumes where the last one stopped, even within an epoch.
+    An iteration resumes where the last one stopped, even within an epoch. A run that is resumed with
+    more ranks than samples are left in an epoch reads these at the beginning of the next one. After
+    the last epoch there is none: up to world_size - 1 samples are left, which the loop below does
+    not read. To lose none, resume the last epoch with as many ranks as before, or fewer.
 
     Args:
         batches: the batches to read.
