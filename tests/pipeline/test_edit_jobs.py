@@ -246,7 +246,8 @@ def test_mistakes_are_refused_before_any_work(
     both = ("--where", "true", "--document", "1")
     run_here("drop", whole.output, *both, refused=("Give one of them",))
     drop(whole.output, [99], refused=("--document 99", "no such document", "corpusmill trace"))
-    drop(whole.output, [2**64], refused=("no document has this id",))
+    drop(whole.output, [2**64], refused=("a number has more than 64 bits",))
+    drop(whole.output, [-1], refused=("no document has this id",))
     drop(tmp_path / "none", [1], refused=("there is no such folder",))
     subset(whole.output, [0], whole.output, refused=("it is the folder of a data set",))
     subset(whole.output, [0], tmp_path / "t", "--workers", "0", refused=("--workers",))
@@ -329,15 +330,12 @@ def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
     copied: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        "corpusmill.reading.data_set.DataSet._piece_limits", PieceLimits(memory_tokens=-1)
-    )
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=-1))
+    cache = tmp_path / "cache/corpusmill/shards"
     for split in ("train", "validation"):
         for _ in Loader(make_batches(DataSet(copied.output, split=split), 8)):
             pass
-    unpacked = {
-        path.name for path in (tmp_path / "cache/corpusmill/shards").iterdir() if path.is_dir()
-    }
+    unpacked = {path.name for path in cache.iterdir() if path.is_dir()}
     before = {shard.sha256 for split in copied.manifest().splits.values() for shard in split.shards}
     printed = drop(copied.output, choose(copied.output)[:1]).output
     splits = manifest_of(copied.output).splits.values()

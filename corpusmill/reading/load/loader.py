@@ -310,10 +310,11 @@ class Loader(BaseLoader[Batch]):
     per second. It is started with each iteration and ends with it, even if a loop is left early. It
     does not change which batches are read, or their order.
 
-    An iteration resumes where the last one stopped, even within an epoch. A run that is resumed with
-    more ranks than samples are left in an epoch reads these at the beginning of the next one. After
-    the last epoch there is none: up to world_size - 1 samples are left, which the loop below does
-    not read. To lose none, resume the last epoch with as many ranks as before, or fewer.
+    An iteration resumes where the last one stopped, even within an epoch. A run that is resumed
+    with more ranks than samples are left in an epoch reads these in the first step of the next one.
+    A loop that counts samples, as the one below, then reads those of its last epoch, too, with a
+    few of the next one to fill the step; one that counts epochs, such as
+    `for epoch in range(loader.epoch, 3)`, leaves them out, at most world_size - 1.
 
     Args:
         batches: the batches to read.
@@ -326,9 +327,12 @@ class Loader(BaseLoader[Batch]):
         UserError: a value is out of range.
 
     Example:
-        for epoch in range(loader.epoch, 3):
+        end = 3 * len(batches.order)  # samples of three epochs, all ranks together
+        while loader.state_dict()["number"] < end:
             for batch in loader:
                 ...  # {"input_ids": int64[32, 512], ...}; loader.state_dict() resumes after it
+                if loader.state_dict()["number"] >= end:
+                    break
     """
 
     def _finish(self, batch: Batch) -> Batch:
