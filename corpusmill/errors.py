@@ -146,6 +146,10 @@ class RefusedError(UserError):
     """What the data is stands against a run, so that the same run would be refused again."""
 
 
+class NoMatchError(UserError):
+    """Nothing is what a user has asked for, who wants that to be a failure."""
+
+
 def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
     """Begin a cure with the names that a user may have meant.
 

@@ -177,7 +177,9 @@ class Plugins(Generic[Value]):
         owner = f" of {entry.dist.name}" if entry.dist else ""
         try:
             value = self._adapt(entry.load())
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # its module may end the process, as a script does
             cause = (
                 f"{entry.value}{owner} cannot be imported ({type(error).__name__}: "
                 f"{first_line(error)})"

@@ -189,7 +189,8 @@ class PlannedRange(NamedTuple):
         start: first byte.
         end: end of the range, exclusive; None for a file that is read whole, such as a compressed
             one.
-        bytes: size of the file; None if it is not known, so that it is asked for.
+        bytes: size of the file when it was listed, beyond which nothing is read; None if unknown.
+        modified: when it was last written, in seconds since 1970; 0 if unknown.
     """
 
     file: str
@@ -198,24 +199,25 @@ class PlannedRange(NamedTuple):
     start: int
     end: int | None
     bytes: int | None = None
+    modified: float = 0.0
 
 
 def cut_ranges(
-    files: Iterable[tuple[str, str, int, bool]], range_bytes: int
+    files: Iterable[tuple[str, str, int, bool, float]], range_bytes: int
 ) -> Iterator[PlannedRange]:
     """Cut files into ranges of equal size.
 
     Args:
-        files: (path, name, size in bytes, whether the file can be cut) of each file, in the order
-            that numbers them.
+        files: (path, name, size in bytes, whether the file can be cut, when it was written) of each
+            file, in the order that numbers them.
         range_bytes: largest size of a range.
     """
-    for file_index, (path, name, size, splittable) in enumerate(files):
+    for file_index, (path, name, size, splittable, modified) in enumerate(files):
         pieces = max(1, -(-size // range_bytes)) if splittable else 1
         cuts = (size * piece // pieces for piece in range(pieces + 1))
         for start, end in pairwise(cuts):
-            stop = end if splittable else None
-            yield PlannedRange(path, name, file_index, start, stop, size)
+            last = end if splittable else None
+            yield PlannedRange(path, name, file_index, start, last, size, modified)
 
 
 def group_ranges(

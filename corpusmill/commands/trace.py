@@ -105,7 +105,7 @@ class Trace:
     def _check_numbers(self) -> None:
         for name in ("limit", "epoch", "offset"):
             value = getattr(self, name) or 0
-            check_option(name, value, value >= 0, "0 or more")
+            check_option(name, value, 0 <= value < 2**63, f"0 to {2**63 - 1}")
         size = self.batch_size
         check_option("batch_size", size, size is None or size > 0, "1 or more")
         for document in self.document:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,7 +11,15 @@ from typing import NamedTuple
 
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from corpusmill.console.terminal import Terminal, drop_unread_output
-from corpusmill.errors import OutageError, UserError, as_flag, first_line, option, spell
+from corpusmill.errors import (
+    NoMatchError,
+    OutageError,
+    UserError,
+    as_flag,
+    first_line,
+    option,
+    spell,
+)
 
 _LONGEST_MESSAGE = 6000
 
@@ -22,12 +31,14 @@ _RIGHTS = "Change the permissions, or name another place"
 _PLACE = "Name another place"
 _MACHINE = "Repair the disk or mount, or name another place"
 _LIMITS = "Raise the limit (ulimit)"
+_MEMORY = "Free some, raise the limit (ulimit -v), or use a machine with more"
+_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory|malloc of size")
 # What the system refuses for reasons that lie with the machine or the user's paths.
 _CURES = {
     errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS, errno.EISDIR: _PLACE, errno.ENOTDIR: _PLACE, errno.ELOOP: _PLACE,
     errno.ENAMETOOLONG: _PLACE, errno.EIO: _MACHINE, errno.ESTALE: _MACHINE,
-    errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS, errno.EFBIG: _LIMITS,
+    errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS, errno.EFBIG: _LIMITS, errno.EAGAIN: _LIMITS,
 }  # fmt: skip
 
 
@@ -65,8 +76,11 @@ def explain(error: BaseException) -> Outcome:
     match blame_system(error) or error:
         case UserError() as mistake:
             parts = {"value": mistake.value, "cause": mistake.cause, "cure": mistake.cure}
-            status = FAILURE if isinstance(mistake, OutageError) else USER_ERROR
+            status = FAILURE if isinstance(mistake, NoMatchError | OutageError) else USER_ERROR
             return outcome_of(status, f"error: {mistake}{notes_of(error)}", parts)
+        case _ if _lacks_memory(error):
+            text = f"memory ran out ({first_line(error) or type(error).__name__}). {_MEMORY}"
+            return outcome_with_trace(error, text)
         case KeyboardInterrupt():
             text = str(error) or "the command did not finish"
             return outcome_of(INTERRUPTED, f"interrupted: {text}{notes_of(error, '. ')}")
@@ -77,6 +91,16 @@ def explain(error: BaseException) -> Outcome:
                 named = ["an unforeseen fault", type(error).__name__, cause]
                 cause = ": ".join(filter(None, named))
             return outcome_with_trace(error, cause)
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, or an error came of that: a library that could not be loaded, say."""
+    while error is not None:
+        is_refused = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        if isinstance(error, MemoryError) or is_refused or _NO_MEMORY.search(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def outcome_of(status: int, text: str, fields: Mapping[str, str] | None = None) -> Outcome:
@@ -109,9 +133,10 @@ def blame_system(error: BaseException) -> UserError | None:
     cure, cause = _CURES[error.errno], str(error.strerror)
     if cure is _SPACE:
         cause = f"the disk is full ({cause})"
-    elif error.filename is None:  # of a connection, perhaps
+    elif error.filename is None and cure is not _LIMITS:  # of a connection, perhaps
         return None
-    value = "a file or standard output" if error.filename is None else str(error.filename)
+    unnamed = "this process" if cure is _LIMITS else "a file or standard output"
+    value = unnamed if error.filename is None else str(error.filename)
     return UserError(value, cause, cure)
 
 

@@ -10,6 +10,25 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 
+# The largest number of a sample, all epochs counted.
+MOST_SAMPLES = 2**63 - 1
+
+
+def check_epoch(name: str, epoch: int, size: int) -> None:
+    """Refuse the number of an epoch whose samples cannot be numbered.
+
+    Args:
+        name: the keyword.
+        epoch: the number.
+        size: samples of an epoch.
+
+    Raises:
+        UserError: it is negative, or too large.
+    """
+    most = MOST_SAMPLES // max(1, size) - 1
+    if not 0 <= epoch <= most:
+        raise UserError(f"{name}={epoch}", "there is no such epoch", f"Give 0 to {most}")
+
 
 def check_minimum(name: str, value: int | None, minimum: int) -> None:
     """Refuse a number below the minimum, which is 0 or 1; None is accepted.

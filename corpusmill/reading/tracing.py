@@ -16,7 +16,7 @@ from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
-from corpusmill.reading.rows import Integers, check_minimum, group
+from corpusmill.reading.rows import Integers, check_epoch, check_minimum, group
 from corpusmill.reading.token_windows import TokenWindows
 
 
@@ -184,7 +184,7 @@ class Run:
         Raises:
             UserError: the epoch has fewer steps.
         """
-        check_minimum("epoch", epoch, 0)
+        check_epoch("epoch", epoch, len(self.order))
         check_minimum("step", number, 0)
         before = 0
         for pool in self._pools(epoch):
@@ -229,12 +229,14 @@ class Run:
             epochs: the epochs.
 
         Raises:
-            UserError: the batches are by length, whose steps depend on all samples around them.
+            UserError: an epoch is too large, or the batches are by length, whose steps depend on
+                all samples around them.
         """
         if not isinstance(self.batching, FixedBatches):
             cause = "a batch by length depends on all samples around it"
             raise UserError("batching", cause, "Give the number of a step instead")
         for epoch in epochs:
+            check_epoch("epoch", epoch, len(self.order))
             numbers = self._numbers_of(samples, epoch)
             located = self.order.locate(numbers).tolist()
             for number, sample in zip(numbers.tolist(), located, strict=True):

@@ -18,6 +18,7 @@ from corpusmill.settings.words import refuse_unknown
 BEAM = "beam"
 
 _HELP = "`corpusmill config COMMAND` prints such a file"
+_MOST_DIGITS = 80
 _SUFFIXES = (".yaml", ".yml", ".toml")
 
 
@@ -27,13 +28,19 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  filled below, as yaml does
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """Make a mapping, and refuse a key that is there twice."""
-        keys = set[Any]()
+        """Make a mapping, and refuse a key that is no text, or is there twice."""
+        keys = set[str]()
         for key, _ in node.value:
-            if key.value in keys and isinstance(key, yaml.ScalarNode):
+            problem = ""
+            if key.tag != "tag:yaml.org,2002:str":
+                kind = key.tag.rpartition(":")[2]
+                shown = f"{key.value} ({kind})" if isinstance(key, yaml.ScalarNode) else f"a {kind}"
+                problem = f"the key is {shown}, and not a text"
+            elif key.value in keys:
                 problem = f"the key {key.value} is given twice"
+            if problem:
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            keys.add(str(key.value))
+            keys.add(key.value)
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return mapping
 
@@ -46,6 +53,9 @@ def _make_float(loader: _Loader, node: Any) -> float:
 
 def _make_integer(loader: _Loader, node: Any) -> int:
     text = str(loader.construct_scalar(node))
+    if len(text) > _MOST_DIGITS:
+        problem = f"the number {text[:_MOST_DIGITS]}... is too large"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
     return int(text, 0 if re.match("[-+]?0[ox]", text) else 10)
 
 

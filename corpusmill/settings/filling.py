@@ -33,6 +33,7 @@ def read_value(declared: Option, value: Any) -> Any:
         cause = "its value is empty"
         raise UserError(declared.mention(value), cause, "Give a value, or leave it out")
     hint = get_args(declared.hint)[0] if get_origin(declared.hint) is Annotated else declared.hint
+    declared.check_size(plain)
     try:
         return msgspec.convert(plain, hint)
     except msgspec.ValidationError:

@@ -96,6 +96,19 @@ class Option:
         listed = (get_args(kind) for kind in kinds if get_origin(kind) is Literal)
         return tuple(value for values in listed for value in values if value is not None)
 
+    def check_size(self, value: Any) -> None:
+        """Refuse a whole number that no kernel can hold.
+
+        Raises:
+            UserError: the value, or one of its values, has more than 64 bits.
+        """
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) >= 2**64:
+                cause = "a number has more than 64 bits"
+                # Python does not write numbers of thousands of digits.
+                shown = number if abs(number) < 10**99 else "..."
+                raise UserError(self.mention(shown), cause, "Give a smaller one")
+
     def mention(self, *value: Any) -> str:
         """Mention the option in a message, perhaps with a value."""
         return option(self.name, *value, is_flag=not self.is_positional)

@@ -110,11 +110,15 @@ def read_words(declared: Option, words: Sequence[str]) -> Any:
         raise UserError(declared.mention(), cause, "Give a value, or leave the option out")
     if declared.is_list:
         [kind] = (kind for kind in declared.kinds if get_origin(kind) is tuple)
-        return tuple(_read_word(declared, word, get_args(kind)[:1]) for word in words)
+        values = tuple(_read_word(declared, word, get_args(kind)[:1]) for word in words)
+        declared.check_size(values)
+        return values
     if not words:
         cure = f"Give {declared.describe_values()}; --help explains all options"
         raise UserError(declared.mention(), "its value is missing", cure)
-    return _read_word(declared, words[0], declared.kinds)
+    value = _read_word(declared, words[0], declared.kinds)
+    declared.check_size(value)
+    return value
 
 
 def _read_word(declared: Option, word: str, kinds: Sequence[Any]) -> Any:

@@ -23,6 +23,11 @@ class Drop:
     duckdb."""
     document: tuple[int, ...] = ()
     """Remove documents by their ids, as `corpusmill trace` shows them."""
+    copies: bool = False
+    """Remove the other documents with the same text, too: those whose digests are the same. They
+    are named in any case."""
+    must_match: bool = False
+    """End with status 1 if no document matches; otherwise nothing is done, with status 0."""
     run: RunOptions = field(default_factory=RunOptions)
     log: LogOptions = field(default_factory=LogOptions)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.distinct import are_among
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
@@ -82,6 +83,38 @@ def choose_documents(
     for number in missing.tolist():
         cause = "the data set holds no such document"
         raise UserError(option("document", number), cause, "Give an id of `corpusmill trace`")
+    return Choice(table, reason)
+
+
+def find_copies(folder: Location, manifest: Manifest, choice: Choice) -> Ids:
+    """Return the documents with the text of a chosen one that are not chosen, uint64[n], ascending.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        choice: the chosen documents.
+
+    Raises:
+        UserError: a file of provenance is damaged.
+    """
+    store, known = (
+        OriginStore(folder, manifest),
+        np.unique(choice.table.column("digest").to_numpy()),
+    )
+    copies: list[Ids] = [np.zeros(0, np.uint64)]
+    for split in manifest.splits:
+        for table in store.tables(split, ["document", "digest"]):
+            is_copy = are_among(table.column("digest").to_numpy(), known)
+            copies.append(table.column("document").to_numpy()[is_copy])
+    return np.setdiff1d(np.concatenate(copies), choice.ids)
+
+
+def add_copies(folder: Location, manifest: Manifest, choice: Choice, copies: Ids) -> Choice:
+    """Return a choice with the copies that `find_copies` found."""
+    schema, store = documents_schema(), OriginStore(folder, manifest)
+    found = [table.select(schema.names).cast(schema) for table in store.find_tables(copies)]
+    table = pa.concat_tables([choice.table, *found]).sort_by("document")
+    reason = f"digest IN (SELECT digest FROM documents WHERE {choice.reason})"  # noqa: S608
     return Choice(table, reason)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import UserError, option
+from corpusmill.errors import NoMatchError, UserError, option
 from corpusmill.location import Location
+from corpusmill.provenance.documents_table import Ids
 from pipeline.commands.drop import Drop
 from pipeline.commands.merge import Merge
 from pipeline.commands.subset import Subset
@@ -19,9 +20,11 @@ from pipeline.console.progress import Work
 from pipeline.editing.appending import Opened, check_mergeable, find_known, refuse_known
 from pipeline.editing.edits import (
     Choice,
+    add_copies,
     check_editable,
     choose_documents,
     describe_choice,
+    find_copies,
     record_of,
 )
 from pipeline.folders.output import EDIT, Intent, Standing, check_output, list_stale
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 
     from pipeline.editing.edit_files import Edit
     from transforms.editing import EditDecision
+
+# So many documents are named in a message.
+_MOST_SHOWN = 5
 
 # Returns what is edited, from the folder of the run.
 Plan = Callable[[str], "Edit"]
@@ -95,8 +101,16 @@ def run_drop(command: Drop, call: Call) -> bool:
     check_editable(manifest, str(output))
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
+        if command.must_match:
+            cure = "Try the condition with `corpusmill trace`"
+            raise NoMatchError(choice.reason, f"no document of {output} matches", cure)
         call.console.print(f"no document matches, and {output} stays as it is")
         return True
+    copies = find_copies(folder, manifest, choice)
+    if command.copies and len(copies):
+        choice = add_copies(folder, manifest, choice, copies)
+    elif len(copies):
+        call.console.print(_describe_copies(copies))
     target = Target(standing, intent, f"drop {output}")
 
     is_done = run_edit(launch, call, target, _choose((folder, manifest, choice), target, False))
@@ -106,7 +120,37 @@ def run_drop(command: Drop, call: Call) -> bool:
             f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
             f"with {removal.tokens:,} tokens that held any of their text"
         )
+        call.console.print(_empty_cache(folder, manifest, read_manifest(output)))
     return is_done
+
+
+def _describe_copies(copies: Ids) -> str:
+    """Say which documents have the same text as those that are removed, and stay."""
+    shown = ", ".join(map(str, copies[:_MOST_SHOWN].tolist()))
+    more = f" and {len(copies) - _MOST_SHOWN:,} more" if len(copies) > _MOST_SHOWN else ""
+    return (
+        f"{len(copies):,} other documents have the same digest, and stay: {shown}{more}; "
+        f"--copies removes them, too"
+    )
+
+
+def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
+    """Remove what readers have unpacked of replaced shards, and say what is out of reach."""
+    # Imported here because no other command of the job needs readers.
+    from corpusmill.reading.cache.shard_cache import (  # noqa: PLC0415
+        default_cache_folder,
+        remove_unpacked,
+    )
+
+    kept = {shard.sha256 for split in after.splits.values() for shard in split.shards}
+    cache, removed = default_cache_folder(), 0
+    for split in before.splits.values():
+        replaced = [shard for shard in split.shards if shard.sha256 not in kept]
+        removed += remove_unpacked(folder, before, replaced, cache)
+    return (
+        f"removed {removed:,} unpacked pieces of replaced shards from {cache}; the caches of other "
+        "machines, users and cache_folder keep theirs until they are deleted"
+    )
 
 
 def subset(command: Subset, call: Call) -> int:

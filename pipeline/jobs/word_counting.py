@@ -30,8 +30,8 @@ from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import ReadingLine
 from pipeline.recipe.inputs import InputFile, cut_files, sum_costs
 from pipeline.recipe.recipe import estimate_text_bytes
+from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import PlannedRange
-from transforms.storage.files import open_ranges
 
 # A sample consists of about this many pieces, because neighboring documents resemble each other. A
 # smaller piece would take longer to open than to read.
@@ -138,8 +138,9 @@ def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLin
     """
     counter, counts = options.make_counter(), Counter[str]()
     ranges, share = corpus.draw()
-    for (path, name, index, start, end, _), raw in open_ranges(ranges):
-        with raw:
+    for planned, opened in open_ranges(ranges):
+        path, name, index, start, end, *_ = planned
+        with as_listed(planned, opened) as raw:
             stream = open_decompressed(raw, path)
             part = FileRange(name, index, corpus.documents, start, end)
             for batch in read_corpus(stream, part):

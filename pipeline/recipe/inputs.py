@@ -154,7 +154,10 @@ def cut_files(
         range_bytes: the longest range.
     """
     in_ranges = reads_in_ranges(documents)
-    parts = ((file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files)
+    parts = (
+        (file.path, file.name, file.bytes, file.splittable and in_ranges, file.modified)
+        for file in files
+    )
     return cut_ranges(parts, range_bytes)
 
 

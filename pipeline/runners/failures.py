@@ -4,11 +4,12 @@ import re
 import sys
 from dataclasses import dataclass
 
-from corpusmill.errors import OutageError, UserError, option
+from corpusmill.errors import OutageError, RefusedError, UserError, option
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 # The last line of a traceback, which is all that an engine passes on of the error.
-_USER_ERROR = re.compile(rf"{UserError.__module__}\.(UserError|OutageError): ([^\n]+)")
+_KINDS = {kind.__qualname__: kind for kind in (UserError, OutageError, RefusedError)}
+_USER_ERROR = re.compile(rf"{UserError.__module__}\.({'|'.join(_KINDS)}): ([^\n]+)")
 
 
 class JobFailedError(Exception):
@@ -50,8 +51,16 @@ _FAULTS = (
     ),
     _Fault(
         re.compile(
-            r"(?:Permission denied|Read-only file system|Input/output error|File too large)[^\n]*"
+            r"(?:Too many open files|File too large|can't start new thread"
+            r"|Resource temporarily unavailable)[^\n]*"
         ),
+        "a limit of the machine is reached",
+        "Raise the limit (ulimit -n of open files, -f of the size of files, -u of processes), or "
+        f"give fewer {option('workers')}",
+        option("workers"),
+    ),
+    _Fault(
+        re.compile(r"(?:Permission denied|Read-only file system|Input/output error)[^\n]*"),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",
         f"{option('input')}, {option('output')}, {option('temp_location')}",
@@ -73,7 +82,7 @@ _FAULTS = (
         re.compile(
             r"Out of memory: Killed process[^\n]*|lack of memory|OOMKilled|MemoryError"
             r"|OutOfMemoryError[^\n]*|exceeding memory limits|Cannot allocate memory"
-            r"|malloc of size \d+ failed|exit (?:code|status):? 137"
+            r"|malloc of size \d+ failed|failed to map segment|exit (?:code|status):? 137"
         ),
         "memory ran out on a worker",
         "Give workers more memory, let fewer tasks run at once on each, or write more shards "
@@ -151,8 +160,7 @@ def explain_failure(text: str) -> UserError | JobFailedError | None:
     if match := _USER_ERROR.search(text):
         value, _, rest = match.group(2).partition(": ")
         cause, _, cure = rest.partition(". ")
-        kind = OutageError if match.group(1) == OutageError.__name__ else UserError
-        return kind(value, cause, cure.rstrip("."))
+        return _KINDS[match.group(1)](value, cause, cure.rstrip("."))
     for fault in _FAULTS:
         if match := fault.pattern.search(text):
             cause = f"{fault.cause} ({match.group(match.lastindex or 0).strip()})"

@@ -13,6 +13,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
 from corpusmill.errors import UserError
 from corpusmill.location import locate
+from corpusmill.reading.cache.pieces import PieceLimits
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
@@ -245,7 +246,8 @@ def test_mistakes_are_refused_before_any_work(
     both = ("--where", "true", "--document", "1")
     run_here("drop", whole.output, *both, refused=("Give one of them",))
     drop(whole.output, [99], refused=("--document 99", "no such document", "corpusmill trace"))
-    drop(whole.output, [2**64], refused=("no document has this id",))
+    drop(whole.output, [2**64], refused=("a number has more than 64 bits",))
+    drop(whole.output, [-1], refused=("no document has this id",))
     drop(tmp_path / "none", [1], refused=("there is no such folder",))
     subset(whole.output, [0], whole.output, refused=("it is the folder of a data set",))
     subset(whole.output, [0], tmp_path / "t", "--workers", "0", refused=("--workers",))
@@ -279,3 +281,67 @@ def test_the_record_is_in_the_manifest(copied: Growing) -> None:
     drop(copied.output, choose(copied.output)[:1])
     [entry] = json.loads((copied.output / "dataset.json").read_text())["removals"]
     assert entry.keys() == {"reason", "documents", "rows", "tokens", "segment_tokens", "is_listed"}
+
+
+@pytest.fixture(scope="module")
+def doubled(articles: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Growing:
+    """A data set of two files with the same documents."""
+    folder = tmp_path_factory.mktemp("doubled")
+    (folder / "in").mkdir()
+    for name in ("a", "b"):
+        shutil.copy(articles, folder / "in" / name)
+    growing = Growing(folder / "out", wordpiece, _SHARE)
+    growing.build(folder / "in")
+    return growing
+
+
+def test_copies_of_a_document_are_named_and_removed_if_asked_for(
+    doubled: Growing, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    shutil.copytree(doubled.output, output)
+    first, *_ = list_documents(output)
+    [copy] = [
+        one.document
+        for one in list_documents(output)
+        if one.digest == first.digest and one.document != first.document
+    ]
+    shutil.copytree(output, tmp_path / "named")
+    printed = drop(tmp_path / "named", [first.document]).output
+    assert f"1 other documents have the same digest, and stay: {copy}; --copies" in printed
+    assert manifest_of(tmp_path / "named").removals[-1].documents == 1
+    drop(output, [first.document], "--copies")
+    assert manifest_of(output).removals[-1].documents == 2
+    left = [one.document for one in list_documents(output)]
+    assert {first.document, copy}.isdisjoint(left)
+    assert problems(output) == []
+
+
+def test_nothing_that_matches_is_a_failure_if_asked_for(copied: Growing) -> None:
+    files = copied.files()
+    nothing = ("--where", "tokens < 0")
+    assert "no document matches" in run_here("drop", copied.output, *nothing).output
+    ended = run_here("drop", copied.output, *nothing, "--must-match", status=1)
+    assert "tokens < 0: no document of" in ended.errors
+    assert copied.files() == files
+
+
+def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
+    copied: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=-1))
+    cache = tmp_path / "cache/corpusmill/shards"
+    for split in ("train", "validation"):
+        for _ in Loader(make_batches(DataSet(copied.output, split=split), 8)):
+            pass
+    unpacked = {path.name for path in cache.iterdir() if path.is_dir()}
+    before = {shard.sha256 for split in copied.manifest().splits.values() for shard in split.shards}
+    printed = drop(copied.output, choose(copied.output)[:1]).output
+    splits = manifest_of(copied.output).splits.values()
+    replaced = before - {shard.sha256 for split in splits for shard in split.shards}
+    left = {path.name for path in cache.iterdir() if path.is_dir()}
+    assert left < unpacked
+    assert len(unpacked - left) == len(replaced)
+    assert f"removed {len(replaced)} unpacked pieces of replaced shards" in printed
+    assert "the caches of other machines" in printed

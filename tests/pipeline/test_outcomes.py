@@ -30,6 +30,8 @@ def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str
             BeamIOError("No", {"a": OSError(errno.EDQUOT, "Quota", "a\nb")}),
             r"a\nb: the disk is full",
         ),
+        (OSError(errno.EFBIG, "File too large"), "this process: File too large. Raise the limit"),
+        (OSError(errno.EMFILE, "Too many", "f"), "f: Too many. Raise the limit (ulimit)"),
         (UserError("--input x[/]", "a cause", "A cure"), "--input x[/]: a cause. A cure."),
     ],
 )
@@ -39,13 +41,28 @@ def test_what_the_machine_refuses_is_said_with_a_cure(
     assert part in message(error, USER_ERROR, capsys)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libx.so: failed to map segment from shared object"),
+    ],
+)  # fmt: skip
+def test_a_lack_of_memory_is_said_with_a_cure(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    line = message(error, FAILURE, capsys)
+    assert line.startswith("error: memory ran out (")
+    assert "ulimit -v" in line
+
+
 class PanicException(BaseException):
     """What libraries in Rust raise."""
 
 
-@pytest.mark.parametrize(
-    "error", [PanicException("index out of bounds"), KeyError(7), MemoryError()]
-)
+@pytest.mark.parametrize("error", [PanicException("index out of bounds"), KeyError(7)])
 def test_what_nobody_foresaw_is_one_line_with_a_trace(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -36,7 +36,7 @@ def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
     text = folder / "text"
     text.write_text("\n".join(LINES), "utf-8")
     size = text.stat().st_size
-    ranges = cut_ranges([(str(text), text.name, size, True)], range_bytes)
+    ranges = cut_ranges([(str(text), text.name, size, True, 0.0)], range_bytes)
     plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
     documents = DocumentOptions(input_format="lines")
     place = Workplace(str(folder))

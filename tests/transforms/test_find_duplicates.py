@@ -37,7 +37,7 @@ def test_each_task_drops_what_an_earlier_one_has(
     for path, lines in zip(paths, texts, strict=True):
         path.write_text("\n".join(lines))
     sizes = [path.stat().st_size for path in paths]
-    named = [(str(path), path.name, path.stat().st_size, True) for path in paths]
+    named = [(str(path), path.name, path.stat().st_size, True, 0.0) for path in paths]
     plan = write_plan(str(tmp_path / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
     options = DocumentOptions(input_format="lines")
     comparison = Comparison(options, (), plan.tasks, text_bytes, Workplace(str(tmp_path)))

@@ -45,7 +45,7 @@ def plan_corpus(folder: Path) -> Plan:
     for path, lines in zip(paths, TEXTS, strict=True):
         path.write_text("\n".join(lines))
     sizes = [path.stat().st_size for path in paths]
-    named = [(str(path), path.name, path.stat().st_size, True) for path in paths]
+    named = [(str(path), path.name, path.stat().st_size, True, 0.0) for path in paths]
     return write_plan(str(folder / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
 
 

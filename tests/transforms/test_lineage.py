@@ -14,7 +14,7 @@ from transforms.testing import local_pipeline
 
 def sources_of(files: list[str], folder: Path) -> set[str]:
     """The sources that a run over these files reports, as a catalog gets them."""
-    ranges = cut_ranges([(file, file, 10, True) for file in files], 5)
+    ranges = cut_ranges([(file, file, 10, True, 0.0) for file in files], 5)
     plan = write_plan(str(folder / "plan"), ([planned] for planned in ranges), files)
     with local_pipeline() as pipeline:
         _ = pipeline | PlanTasks(plan, Workplace(""))

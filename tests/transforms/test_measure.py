@@ -28,7 +28,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
 ) -> None:
     (tmp_path / "tokenizer.json").write_text(tokenizer.json)
     size = sample.stat().st_size
-    ranges = cut_ranges([(str(sample), "text", size, True)], 3_000)
+    ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 3_000)
     plan = write_plan(str(tmp_path / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(

@@ -42,7 +42,7 @@ def prepare(
     kept = documents.keep_fields
     (temp / "tokenizer.json").write_text(tokenizer.json)
     size = 60_000
-    ranges = cut_ranges([(str(sample), "text", size, True)], 9_000)
+    ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 9_000)
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(

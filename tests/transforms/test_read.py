@@ -1,16 +1,19 @@
 import gzip
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.errors import UserError
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
-from transforms.elements import cut_ranges, group_ranges
+from transforms.elements import PlannedRange, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.shuffle.trees import join_rejects
 from transforms.tally import Tally
@@ -27,7 +30,8 @@ def read(
     """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
     parts = [
-        (str(file), file.name, size, splittable) for file, size in zip(files, sizes, strict=True)
+        (str(file), file.name, size, splittable, 0.0)
+        for file, size in zip(files, sizes, strict=True)
     ]
     tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, task_bytes)
     plan = write_plan(str(temp / "plan"), tasks)
@@ -169,3 +173,40 @@ def test_any_number_of_rejects_takes_little_memory() -> None:
         measured += f"counts, [rejects] = read({line!r}, 2**17, {options})\n"
         measured += "assert rejects.lines == counts['read.rejects'] == 2**17, counts\n"
     assert memory_of(before, measured) < 60 * 2**20
+
+
+def _plan(file: Path) -> PlannedRange:
+    status = file.stat()
+    return PlannedRange(str(file), file.name, 0, 0, None, status.st_size, status.st_mtime)
+
+
+def _append(file: Path) -> None:
+    with file.open("a") as stream:
+        stream.write("c\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (_append, ""),
+        (lambda file: file.write_text("a\n"), "it ends before 4 bytes"),
+        (lambda file: os.utime(file, (1, 1)), "it was written after its listing, with 4 bytes"),
+        (Path.unlink, "it is not there any more; it had 4 bytes"),
+    ],
+    ids=["grows", "shrinks", "replaced", "removed"],
+)
+def test_a_file_is_read_as_it_was_listed(
+    change: Callable[[Path], None], cause: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("a\nb\n")
+    planned = _plan(file)
+    change(file)
+    reader = TaskReader(DocumentOptions(document_rule="blank-lines"), str(tmp_path), Tally())
+    if not cause:
+        [batch] = reader.read([planned])
+        assert batch.column("sentences").to_pylist() == [["a", "b"]]
+        return
+    with pytest.raises(UserError, match=cause) as error:
+        list(reader.read([planned]))
+    assert str(file) in str(error.value)

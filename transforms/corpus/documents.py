@@ -36,6 +36,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_s
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from transforms.coders import NamedOutputs
+from transforms.corpus.listed import open_listed
 from transforms.corpus.read import REJECTS
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.files import find_files, open_file
@@ -97,7 +98,7 @@ class _ReadRange(beam.DoFn):
         self._options = options
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
-        with open_file(element.file, element.bytes) as raw:
+        with open_listed(element) as raw:
             part = FileRange(
                 element.name, element.file_index, self._options, element.start, element.end
             )
@@ -144,7 +145,9 @@ class ReadDocuments(beam.PTransform):
         names = sorted(sizes)
         self._options = resolve_format(options or DocumentOptions(), names)
         in_ranges = reads_in_ranges(self._options)
-        files = [(name, name, sizes[name], in_ranges and not is_compressed(name)) for name in names]
+        files = [
+            (name, name, sizes[name], in_ranges and not is_compressed(name), 0.0) for name in names
+        ]
         self._ranges = list(cut_ranges(files, range_bytes))
 
     def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:

@@ -16,9 +16,10 @@ from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
+from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import LinesFile, PlannedRange, ReadRange
 from transforms.storage.checksums import ChecksumReader
-from transforms.storage.files import create_file, new_path, open_ranges
+from transforms.storage.files import create_file, new_path
 from transforms.tally import SourceTally, Tally
 
 REJECTS, READ_RANGES = "rejects", "read_ranges"
@@ -95,10 +96,10 @@ class TaskReader:
             if self._writer:
                 self._writer.close()
 
-    def _read_range(self, planned: PlannedRange, raw: BinaryIO) -> Iterator[DocumentBatch]:
-        path, name, index, start, end, _ = planned
+    def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
+        path, name, index, start, end, *_ = planned
         file_range = FileRange(name, index, self._options, start, end)
-        with raw:
+        with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from read_corpus(open_decompressed(raw, path), file_range)
                 return

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +24,6 @@ from corpusmill import location
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, first_line
 from corpusmill.location import Location, drop_last_slash, scheme_of
-from transforms.elements import PlannedRange
 from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path
 from transforms.storage.objects import (
     ObjectWriter,
@@ -73,8 +71,6 @@ _LOGGER = logging.getLogger(__name__)
 _MAGIC = re.compile(r"[*?[]")
 # Beam's name for no compression.
 _PLAIN = "uncompressed"
-# A smaller object is fetched whole, before its bytes are asked for.
-_SMALL_BYTES = 2**20
 # Number of objects that one call deletes.
 _NAMES_AT_ONCE = 1000
 
@@ -211,32 +207,6 @@ def open_file(path: str, size: int | None = None) -> BinaryIO:
     if is_object_path(path):
         return cast(BinaryIO, open_object(path, size))
     return cast(BinaryIO, beam_file_systems().open(path, compression_type=_PLAIN))
-
-
-def open_ranges(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, BinaryIO]]:
-    """Open the files of ranges, in their order.
-
-    Of small objects in a store, several are fetched ahead, each with one request. Whoever takes a
-    file closes it.
-
-    Raises:
-        OSError: as of `open_file`.
-        UserError: as of `open_file`.
-    """
-    ranges = list(ranges)
-    ahead = CALLS_AT_ONCE if any(is_object_path(planned.file) for planned in ranges) else 0
-    yield from zip(
-        ranges, map_ahead(_open_range, ranges, ahead) if ahead else map(_open_range, ranges),
-        strict=True,
-    )  # fmt: skip
-
-
-def _open_range(planned: PlannedRange) -> BinaryIO:
-    stream = open_file(planned.file, planned.bytes)
-    if not is_object_path(planned.file) or (planned.bytes or _SMALL_BYTES) >= _SMALL_BYTES:
-        return stream
-    with stream:
-        return BytesIO(stream.read())
 
 
 def create_file(path: str) -> BinaryIO:

@@ -175,7 +175,9 @@ def _ask(name: str, function: Filter, text: str, metadata: dict[str, Any]) -> st
     place = f"of {printable(metadata['file'])} at {metadata['offset']}"
     try:
         answer = function(text, metadata)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, or a panic of a library in Rust
         cause = f"it fails on the document {place} ({type(error).__name__}: {in_one_line(error)})"
         raise UserError(option("filter", name), cause, _CURE) from error
     if answer is None or answer is True:

@@ -9,6 +9,7 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -128,6 +129,12 @@ _MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES = 128, 2**28
 # Up to so many bytes more rows than that are decoded at once: a small dictionary, or one of nulls
 # alone, may serve millions.
 _FEW_REPEATED_BYTES = 2**25
+# A page is decoded at once, and held up to three times while it becomes rows. Most writers end a
+# page near a megabyte, but some only after a thousand rows, which may be books.
+MAX_PAGE_BYTES = 2**29
+# To read the headers of all pages is to read a chunk of an object store twice. So it is done where
+# the footer leaves room for such a page, and where a chunk is small, whose footer may not be true.
+_SMALL_CHUNK_BYTES = 2**22
 
 
 class ParquetTable:
@@ -216,12 +223,19 @@ class ParquetTable:
                 yield from table.slice_texts(columns[self._text_field], list(kept))
 
     def _limit_rows(self, chunk: pq.ColumnChunkMetaData) -> int:
-        """Return how many rows may be decoded at once, whatever the dictionary of a chunk holds."""
+        """Return how many rows may be decoded at once, whatever the dictionary of a chunk holds.
+
+        Raises:
+            UnreadableError: a page is too large to be decoded.
+        """
+        size = 0
+        is_small = chunk.total_compressed_size <= _SMALL_CHUNK_BYTES
+        is_checked = is_small or chunk.total_uncompressed_size > MAX_PAGE_BYTES
+        for page in islice(read_pages(self._stream, chunk), None if is_checked else 1):
+            if page.bytes > MAX_PAGE_BYTES:
+                raise table.too_large(page.bytes, MAX_PAGE_BYTES)
+            size = max(size, page.bytes if page.is_dictionary else 0)
         if not chunk.has_dictionary_page:
             return MAX_BATCH_ROWS
-        first = next(read_pages(self._stream, chunk), None)
-        size = first.bytes if first else 0
-        if size > table.MAX_BLOCK_BYTES:
-            raise table.too_large(size)
         rows = min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size))
         return max(1, rows, min(MAX_BATCH_ROWS, _FEW_REPEATED_BYTES // max(1, size)))

@@ -245,6 +245,10 @@ class _TableReader(RecordCollector):
         """Add the rows that hold a text, and refuse the others."""
         # Rows of several blocks are checked together, as blocks may be small.
         unchecked, self._unchecked = self._unchecked, []
+        if any(self._has_long(rows) for _, _, rows in unchecked):  # it may not be copied
+            for first, block, rows in unchecked:
+                self._sift(first, block, rows)
+            return
         texts = join_arrays([rows.texts for _, _, rows in unchecked])
         fields = [
             pa.concat_arrays(
@@ -252,7 +256,7 @@ class _TableReader(RecordCollector):
             )
             for n in range(len(self.part.options.keep_fields))
         ]
-        if self._are_good(texts, fields):
+        if not texts.null_count and are_utf_8(texts.view(pa.large_string())):
             spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
             self._add_rows(np.concatenate([np.empty(0, np.int64), *spans]), texts, fields)
         else:
@@ -263,10 +267,9 @@ class _TableReader(RecordCollector):
         if len(texts):
             self.add(rows << PIECE_BITS, [texts], np.ones(len(texts), np.int64), fields)
 
-    def _are_good(self, texts: pa.Array, fields: Sequence[pa.Array]) -> bool:
-        longest = max(lengths_of(some).max(initial=0) for some in (texts, *fields))
-        is_short = longest <= self.part.options.max_line_bytes
-        return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
+    def _has_long(self, rows: TextRows) -> bool:
+        longest = max(lengths_of(some).max(initial=0) for some in (rows.texts, *rows.fields))
+        return bool(longest > self.part.options.max_line_bytes)
 
     def _sift(self, first: int, opened: _OpenBlock, rows: TextRows) -> None:
         """Add the rows that are good, and refuse the others for the first fault that they have."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
+from corpusmill.corpus.document_options import MAX_LIMIT_BYTES
 from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_array
 from corpusmill.corpus.text.lines import are_utf_8
 
@@ -270,6 +271,11 @@ def lengths_of(texts: pa.Array) -> npt.NDArray[np.integer]:
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
+# Values of other types than text become objects of Python, which take ten times their bytes, and
+# then text, which is limited to less.
+_MAX_NESTED_BYTES = 2**25
+
+
 def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterator[TextRows]:
     """Cut a column, and the columns that are kept beside it, into pieces of about a megabyte.
 
@@ -283,6 +289,7 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
     Raises:
         pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
             value is not UTF-8.
+        UnreadableError: a value is too large to be decoded.
     """
     column, lengths = _check_texts(texts)
     fields = [None if each is None else _check_texts(each) for each in kept]
@@ -319,9 +326,29 @@ def _check_texts(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
         column = _as_large_binary(column)
         return column, lengths_of(column)
     column.validate(full=True)
-    column = _decode(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     return column, np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
 
 
 def _decode(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    """Return a column without a dictionary.
+
+    Raises:
+        UnreadableError: a value is too large to be decoded.
+    """
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary
+        if values.nbytes > MAX_LIMIT_BYTES and is_text_type(values.type):
+            # Each row gets a copy of a value that may be as large as a whole block.
+            places = column.indices.drop_null().to_numpy()
+            _limit_value(int(lengths_of(values)[places].sum()), MAX_LIMIT_BYTES)
+        return column.dictionary_decode()
+    if not is_text_type(column.type):
+        _limit_value(column.nbytes, _MAX_NESTED_BYTES)
+    return column
+
+
+def _limit_value(size: int, limit: int) -> None:
+    if size > limit:
+        raise too_large(size, limit)

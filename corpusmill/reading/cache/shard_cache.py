@@ -21,7 +21,7 @@ import sys
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -34,10 +34,17 @@ from typing import Any, Self, TextIO
 from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import cache_folder, make_own
-from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.errors import UserError
 from corpusmill.location import Location
-from corpusmill.reading.cache.pieces import CHECKSUMS, Piece, note_comparison, were_compared
+from corpusmill.reading.cache.pieces import (
+    CHECKSUMS,
+    Piece,
+    PieceLimits,
+    cut_shards,
+    note_comparison,
+    were_compared,
+)
 from corpusmill.reading.cache.unpacking import (
     DamagedError,
     always,
@@ -509,6 +516,28 @@ class ShardCache:
                 f"cache_bytes={self._cache_bytes}: the {len(needed)} pieces that are read together "
                 f"take {total:,} bytes, and stay. Give as much, or a smaller window."
             )
+
+
+def remove_unpacked(
+    folder: Location, manifest: Manifest, shards: Sequence[Shard], cache_folder: Path
+) -> int:
+    """Remove what readers have unpacked of some shards, which are no longer read.
+
+    Args:
+        folder: the folder of the data set.
+        manifest: its manifest, which lists these shards.
+        shards: of one split.
+        cache_folder: the folder of unpacked pieces.
+
+    Returns:
+        The number of pieces that were there.
+    """
+    # From another place than this one, or with other limits, each was unpacked whole.
+    whole = [Piece(shard, 0, shard.rows) for shard in shards]
+    pieces = (*cut_shards(folder, manifest, shards, PieceLimits()), *whole)
+    cache = ShardCache(folder, manifest, pieces, cache_folder)
+    places = {cache.place(number) for number in range(len(pieces))}
+    return sum(map(remove_place, places))
 
 
 # A piece of a shard by its number, and what unpacks it.

@@ -19,7 +19,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from corpusmill.reading.rows import Batch, check_minimum
+from corpusmill.reading.rows import Batch, check_epoch, check_minimum
 
 T = TypeVar("T")
 
@@ -76,10 +76,9 @@ class Progress:
         them, and still resumes in the middle of one.
 
         Raises:
-            UserError: the number is negative.
+            UserError: the number is negative, or too large.
         """
-        if epoch < 0:
-            raise UserError(f"set_epoch({epoch})", "epochs count from 0", "Give 0 or more")
+        check_epoch("epoch", epoch, self._size)
         if epoch != self.epoch:
             self.move_to(Position(epoch * self._size))
 
@@ -311,7 +310,11 @@ class Loader(BaseLoader[Batch]):
     per second. It is started with each iteration and ends with it, even if a loop is left early. It
     does not change which batches are read, or their order.
 
-    An iteration resumes where the last one stopped, even within an epoch.
+    An iteration resumes where the last one stopped, even within an epoch. A run that is resumed
+    with more ranks than samples are left in an epoch reads these in the first step of the next one.
+    A loop that counts samples, as the one below, then reads those of its last epoch, too, with a
+    few of the next one to fill the step; one that counts epochs, such as
+    `for epoch in range(loader.epoch, 3)`, leaves them out, at most world_size - 1.
 
     Args:
         batches: the batches to read.
@@ -324,9 +327,12 @@ class Loader(BaseLoader[Batch]):
         UserError: a value is out of range.
 
     Example:
-        for epoch in range(loader.epoch, 3):
+        end = 3 * len(batches.order)  # samples of three epochs, all ranks together
+        while loader.state_dict()["number"] < end:
             for batch in loader:
                 ...  # {"input_ids": int64[32, 512], ...}; loader.state_dict() resumes after it
+                if loader.state_dict()["number"] >= end:
+                    break
     """
 
     def _finish(self, batch: Batch) -> Batch:

@@ -15,7 +15,7 @@ last word of a unit is filled up with spaces and holds at least one, so that no 
 another's: "ab" is one word, "abcdefgh" is two.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -111,14 +111,35 @@ EncodeSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 EncodeKnownSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
+# The tokenizers library takes some 300 bytes of memory for each character of a text. A longer text
+# is cut, where it can be before a space in the last part.
+MOST_CHARACTERS, _SOUGHT = 2**21, 2**16
+
+
 def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
-    """Turn a tokenizer of texts into one of stretches of a text."""
+    """Turn a tokenizer of texts into one of stretches of a text, in bounded memory."""
 
     def encode_spans(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         view = text.data
-        return encode_texts([str(view[start:end], "utf-8") for start, end in spans.tolist()])
+        texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
+        if max(map(len, texts), default=0) <= MOST_CHARACTERS:
+            return encode_texts(texts)
+        parts = [[encode_texts([part])[0] for part in _cut_long(long)] for long in texts]
+        ids = [np.concatenate(each) for each in parts]
+        return np.concatenate(ids), np.cumsum([0, *map(len, ids)])
 
     return encode_spans
+
+
+def _cut_long(text: str) -> Iterator[str]:
+    begin = 0
+    while len(text) - begin > MOST_CHARACTERS:
+        end = begin + MOST_CHARACTERS
+        space = text.rfind(" ", max(begin + 1, end - _SOUGHT), end)
+        end = space if space > 0 else end
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
 def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> EncodeSpans:

@@ -15,7 +15,6 @@ Where threads run already, as in a notebook, a server process without threads im
 is forked instead.
 """
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -57,12 +56,13 @@ class Worker:
     Attributes:
         process: the process.
         environment: the connection at which it waits.
-        compiling: whether one of the workers has compiled a kernel.
+        compiling: a pipe that is never read, into which the workers write when they compile a
+            kernel. Unlike shared memory it needs no /dev/shm.
     """
 
     process: BaseProcess
     environment: Connection
-    compiling: ctypes.c_bool
+    compiling: tuple[Connection, Connection]
 
     def begin(
         self,
@@ -108,10 +108,10 @@ def start_workers(number: int) -> list[Worker]:
 
     context = _choose_context()
     workers = []
-    compiling = context.RawValue(ctypes.c_bool, False)
+    compiling = context.Pipe(duplex=False)
     for _ in range(number):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=worker.main, args=(receiver, compiling), daemon=True)
+        process = context.Process(target=worker.main, args=(receiver, compiling[1]), daemon=True)
         # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
         try:

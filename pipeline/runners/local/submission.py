@@ -203,7 +203,7 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
 
     def look() -> None:
         run.counters.update("here", shown_here() - before)
-        if say and any(worker.compiling.value for worker in run.workers):
+        if say and any(worker.compiling[0].poll() for worker in run.workers):
             say.pop()()
 
     with _quick_graphs():

@@ -29,12 +29,12 @@ _KEPT_BYTES = 32 * 2**20
 _SAMPLING_MILLISECONDS = 10
 
 
-def main(environment: Connection, compiling: ctypes.c_bool) -> None:
+def main(environment: Connection, compiling: Connection) -> None:
     """Run Beam's worker until the engine ends it.
 
     Args:
         environment: receives the variables that Beam's worker reads from its environment.
-        compiling: set when a kernel is compiled, as a worker has no terminal.
+        compiling: written to when a kernel is compiled, as a worker has no terminal.
     """
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -46,7 +46,7 @@ def main(environment: Connection, compiling: ctypes.c_bool) -> None:
         _keep_freed_memory()
     return_memory_between_bundles()
     end_bundles_at_once()
-    before_compiling(partial(setattr, compiling, "value", True))
+    before_compiling(partial(compiling.send_bytes, b"1"))
     # The first call of a compiled kernel takes half a second; there is no work to do yet.
     mix(np.uint64(0))
     try:

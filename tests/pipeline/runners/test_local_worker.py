@@ -1,11 +1,14 @@
 """What a worker process of this machine changes in Beam."""
 
+import errno
 import subprocess
 import sys
 
+import pytest
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 
+from pipeline.runners.local.engine import start_workers
 from pipeline.runners.local.worker import end_bundles_at_once
 from tests.conftest import CHECKOUT
 
@@ -41,3 +44,14 @@ def test_what_a_stage_has_freed_is_returned_before_the_next_one() -> None:
     kept, returned = map(int, printed.split())
     assert kept > 150
     assert returned < 50
+
+
+def test_workers_start_without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/dev/shm")  # noqa: S108
+
+    monkeypatch.setattr("multiprocessing.heap.Arena.__init__", refuse)
+    [started] = start_workers(1)
+    assert started.process.is_alive()
+    started.process.kill()
+    started.process.join()

@@ -88,6 +88,26 @@ def test_a_filter_that_fails_is_named_with_the_document() -> None:
     assert caught.value.cause == cause
 
 
+@pytest.mark.parametrize("error", ["SystemExit(3)", "GeneratorExit", "BaseException('x')"])
+def test_a_filter_does_not_end_the_process(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"ending_{error.partition('(')[0].lower()}"
+    (tmp_path / f"{name}.py").write_text(f"def end(text, metadata):\n    raise {error}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="it fails on the document of the file at 0"):
+        drop_documents(DOCUMENTS, "the file", load_filters([f"{name}:end"]))
+
+
+def test_a_module_of_filters_does_not_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ending_module.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="cannot be imported"):
+        load_filters(["ending_module:end"])
+
+
 def test_functions_are_found_by_their_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -158,3 +159,24 @@ def test_a_batch_that_misstates_its_rows_is_damaged(write: object) -> None:
 def test_feather_of_version_1_is_refused() -> None:
     with pytest.raises(UserError, match="Feather version 1"):
         check_start(io.BytesIO(b"FEA1" + bytes(100) + b"FEA1"), "f", OPTIONS)
+
+
+def test_a_dictionary_does_not_multiply_a_value_that_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "MAX_LIMIT_BYTES", 50_000)
+    data = arrow_file([b"a", b"b" * 100_000], 1, pa.dictionary(pa.int8(), pa.string()))
+    result = read(data, OPTIONS)
+    assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
+
+
+def test_a_nested_value_that_is_too_large_does_not_become_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "_MAX_NESTED_BYTES", 50_000)
+    sink = io.BytesIO()
+    rows = pa.table({"text": ["a", "b"], "numbers": pa.array([[1], [1] * 20_000])})
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=1)
+    result = read(sink.getvalue(), replace(OPTIONS, keep_fields=("numbers",)))
+    assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])

@@ -10,6 +10,7 @@ import pytest
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
+from corpusmill.corpus.tables import parquet as parquet_tables
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.table import BATCH_BYTES, TableStream
 from corpusmill.errors import UserError
@@ -155,3 +156,12 @@ def test_a_table_without_columns() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({}), sink)
     assert not read(sink.getvalue(), OPTIONS).rejects
+
+
+def test_a_page_that_is_too_large_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": ["a", "b" * 50_000]}), sink, row_group_size=1)
+    monkeypatch.setattr(parquet_tables, "MAX_PAGE_BYTES", 20_000)
+    content = read(sink.getvalue(), OPTIONS)
+    assert (content.sentences, content.reasons) == (["a"], ["block-too-large"])
+    assert "above the limit of 20000" in content.rejects[0].detail

@@ -91,6 +91,22 @@ def test_too_few_samples_for_more_ranks_are_read_with_the_next_epoch(batches: Ba
     assert sorted(read) == [*sorted(pair for batch in left for pair in key(batch)), *expected]
 
 
+def test_a_loop_that_counts_samples_reads_those_that_are_left_of_its_last_epoch(
+    batches: Batches,
+) -> None:
+    size, read = len(batches.order), []
+    state = batches.state_dict(Position(2 * size - 2))
+    for rank in range(5):
+        loader = Loader(replace(batches, batching=FixedBatches(1)), rank, 5)
+        loader.load_state_dict(state)
+        while loader.state_dict()["number"] < 2 * size:
+            for batch in loader:
+                read += [epoch for epoch, _ in key(batch)]
+                if loader.state_dict()["number"] >= 2 * size:
+                    break
+    assert sorted(read) == [1, 1, 2, 2, 2]
+
+
 def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
     read: list[tuple[int, int]] = []
     state = Loader(batches).state_dict()
@@ -127,8 +143,9 @@ def test_setting_the_epoch_that_is_being_read_changes_nothing(batches: Batches) 
     assert first + [key(batch) for batch in loader] == read_plainly(batches, 2)
     loader.set_epoch(0)
     assert [key(batch) for batch in loader] == read_plainly(batches, 0)
-    with pytest.raises(UserError, match=r"set_epoch\(-1\)"):
-        loader.set_epoch(-1)
+    for epoch in (-1, 2**62):
+        with pytest.raises(UserError, match=f"epoch={epoch}: there is no such epoch"):
+            loader.set_epoch(epoch)
 
 
 def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:

@@ -96,3 +96,21 @@ def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     assert own.tolist() == alone[2].tolist()
     assert (separable is None) == ("ideographs" not in rule)
     assert str(separable) == str(alone[3])
+
+
+def test_texts_that_would_fill_the_memory_are_cut_before_spaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(units, "MOST_CHARACTERS", 5)
+    seen: list[str] = []
+
+    def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        seen.extend(texts)
+        ids = np.array([ord(character) for text in texts for character in text], np.int32)
+        return ids, np.cumsum([0, *map(len, texts)])
+
+    text = np.frombuffer("né ab cdefghijkl".encode(), np.uint8)
+    spans = np.array([[0, 3], [4, 17]])
+    ids, ends = units.encode_spans_by(encode)(text, spans)
+    assert seen == ["né", "ab", " cdef", "ghijk", "l"]
+    assert ("".join(map(chr, ids)), list(ends)) == ("néab cdefghijkl", [0, 2, 15])

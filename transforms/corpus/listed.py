@@ -1,0 +1,131 @@
+"""Input files as they were when they were listed: what is added later is not read."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from corpusmill.corpus.hub_data_sets import is_hub_path
+from corpusmill.errors import UserError, option
+from corpusmill.location import scheme_of
+from transforms.elements import PlannedRange
+from transforms.storage.files import CALLS_AT_ONCE, map_ahead, open_file
+from transforms.storage.objects import is_object_path
+
+# A smaller object is fetched whole, before its bytes are asked for.
+_SMALL_BYTES = 2**20
+
+
+class _ListedReader(io.RawIOBase):
+    """Reads a file up to the size that it had.
+
+    Args:
+        raw: the file, at its beginning.
+        planned: a range of it, with the size.
+    """
+
+    def __init__(self, raw: BinaryIO, planned: PlannedRange) -> None:
+        super().__init__()
+        self._raw, self._planned = raw, planned
+        self._size, self._position = planned.bytes or 0, 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that its position can be changed."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does."""
+        left = max(0, self._size - self._position)
+        size = left if size is None or size < 0 else min(size, left)
+        data = self._raw.read(size) if size else b""
+        if size and not data:
+            raise _explain_change(self._planned, "it ends before")
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Change the position as any file does."""
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = self._raw.seek(begin + offset)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+
+def open_ranges(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, BinaryIO]]:
+    """Open the files of ranges, in their order; whoever takes a file reads it by `as_listed`.
+
+    Of small objects in a store, several are fetched ahead, each with one request.
+
+    Raises:
+        OSError: a file cannot be read.
+        UserError: a file is gone, or its bucket cannot be reached or refuses.
+    """
+    ranges = list(ranges)
+    ahead = CALLS_AT_ONCE if any(is_object_path(planned.file) for planned in ranges) else 0
+    opened = map_ahead(_open, ranges, ahead) if ahead else map(_open, ranges)
+    yield from zip(ranges, opened, strict=True)
+
+
+def _open(planned: PlannedRange) -> BinaryIO:
+    try:
+        stream = open_file(planned.file, planned.bytes)
+    except FileNotFoundError as error:
+        if error.filename != planned.file:
+            raise
+        raise _explain_change(planned, "it is not there any more; it had") from None
+    if not is_object_path(planned.file) or (planned.bytes or _SMALL_BYTES) >= _SMALL_BYTES:
+        return stream
+    with stream:
+        return io.BytesIO(stream.read())
+
+
+@contextmanager
+def as_listed(planned: PlannedRange, raw: BinaryIO) -> Iterator[BinaryIO]:
+    """Read the file of a range as it was when it was listed, and close it.
+
+    Raises:
+        UserError: it has been cut or written anew since.
+    """
+    with raw:
+        if planned.bytes is None or is_hub_path(planned.file):
+            yield raw
+            return
+        yield cast(BinaryIO, _ListedReader(raw, planned))
+    if planned.modified and scheme_of(planned.file) is None:
+        _check_unchanged(planned)
+
+
+@contextmanager
+def open_listed(planned: PlannedRange) -> Iterator[BinaryIO]:
+    """Open the file of a range as it was when it was listed.
+
+    Raises:
+        UserError: it is gone, or has been cut or written anew since.
+    """
+    with as_listed(planned, _open(planned)) as stream:
+        yield stream
+
+
+def _check_unchanged(planned: PlannedRange) -> None:
+    """Refuse a file that has as many bytes as before, and was written since."""
+    try:
+        status = Path(planned.file).stat()
+    except FileNotFoundError:  # it was there as long as it was read
+        return
+    if status.st_size == planned.bytes and status.st_mtime != planned.modified:
+        raise _explain_change(planned, "it was written after its listing, with")
+
+
+def _explain_change(planned: PlannedRange, what: str) -> UserError:
+    cause = f"the file has changed since the run began: {what} {planned.bytes:,} bytes"
+    cure = "Run again once nothing writes to the input; a copy of it cannot change"
+    return UserError(option("input", planned.file), cause, cure)
