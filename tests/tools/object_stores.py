@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _exists(self, request: Request) -> bool:
         place = f"{request.path.removeprefix('/upload')}/{quote(request.name, safe='')}"
-        return requests.get(f"http://{self.target}{place}", timeout=60).ok
+        return bool(requests.get(f"http://{self.target}{place}", timeout=60).ok)
 
     def forward(self, body: bytes, fault: Fault | None) -> None:
         connection = HTTPConnection(self.target, timeout=60)
