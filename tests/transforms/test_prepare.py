@@ -41,7 +41,7 @@ def prepare(
     """Return the collections of PrepareDocuments for a text in several tasks."""
     kept = documents.keep_fields
     (temp / "tokenizer.json").write_text(tokenizer.json)
-    size = 60_000
+    size = Path(sample).stat().st_size
     ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 9_000)
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
