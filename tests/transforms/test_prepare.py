@@ -14,7 +14,6 @@ from corpusmill.corpus.filters.functions import text_arrays
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.conftest import CHECKOUT
 from tests.tools.plain_corpus import encode, read_documents
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES, load_candidates
@@ -28,7 +27,7 @@ from transforms.tally import COUNTS
 from transforms.testing import collect, local_pipeline, sums
 
 LAYOUT = Layout(3, 4, 1)
-SAMPLE = CHECKOUT / "samples" / "wiki.sample.tokens"
+_sizes: dict[Path, int] = {}
 TEXT = DocumentOptions(input_format="text")
 PLAIN = tokenized_schema("int16")
 
@@ -43,8 +42,8 @@ def prepare(
     """Return the collections of PrepareDocuments for a text in several tasks."""
     kept = documents.keep_fields
     (temp / "tokenizer.json").write_text(tokenizer.json)
-    # A file that is gone had the text of the bundled sample.
-    size = (sample if sample.exists() else SAMPLE).stat().st_size
+    # A file that is gone has been prepared before.
+    size = _sizes[sample] = _sizes.get(sample) or sample.stat().st_size
     ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 9_000)
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
