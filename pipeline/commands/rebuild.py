@@ -29,7 +29,7 @@ class Rebuild:
     filter: tuple[str, ...] = ()
     """The filters of the data set that are package.module:function, if it has any: what a manifest
     alone names is run only if it is an entry point of an installed package."""
-    words: str = ""
+    words: str | None = None
     """Its rule of words, likewise."""
     replace: bool = False
     """Replace the data set in the output folder."""

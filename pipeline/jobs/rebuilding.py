@@ -232,11 +232,11 @@ def rebuild(command: Rebuild, call: Call) -> int:
         raise UserError(f"rebuild {option('wait', False)}", cause, "Leave it out")
     place = folder_of(command.data_set)
     rebuilt = call.locate(place)
+    folder, manifest = open_data_set(rebuilt)
     output = locate(command.output)
     if output.is_within(rebuilt) or rebuilt.is_within(output):
         cause = "it is the data set that is built again, or a folder in or around it"
         raise UserError(option("output", command.output), cause, "Give another folder")
-    folder, manifest = open_data_set(rebuilt)
     if manifest.provenance and len(manifest.provenance.generations) > 1:
         cause = f"text was added to it {len(manifest.provenance.generations) - 1} times"
         cure = f"Build its first part, and add the others with {option('append', True)}"

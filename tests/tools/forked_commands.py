@@ -85,7 +85,9 @@ def _run(
     prepare: Callable[[], object] | None,
 ) -> None:
     os.setpgid(0, 0)
-    # What runs the tests may ignore them, as a shell does for what it starts in the background.
+    # What runs the tests may ignore them, as a shell does for what it starts in the background, and
+    # the thread that started this process's parent may have blocked them.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number, path in enumerate(streams, 1):
