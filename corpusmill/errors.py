@@ -139,7 +139,7 @@ class UserError(Exception):
 
 
 class OutageError(UserError):
-    """A store or the hub did not answer for long: no mistake, but it is told in the same way."""
+    """A store or the hub has not answered for minutes: shown as a mistake is, but none."""
 
 
 class RefusedError(UserError):

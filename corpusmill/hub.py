@@ -184,7 +184,7 @@ def pin_url(url: str, options: Mapping[str, Any]) -> str:
 
 
 def error_class(error: Exception) -> type[UserError]:
-    """Return the class of what is told of an error: of an outage, or of a mistake."""
+    """Return the class of the message about an error: that of an outage, or of a mistake."""
     return UserError if _judge(error) is None else OutageError
 
 

@@ -166,7 +166,7 @@ def end_claim(output: str, token: str, ended: str, mistake: UserError | None = N
 def drop_claim(output: str, token: str) -> None:
     """Remove this run's claim; the claim of another run stays.
 
-    What cannot be removed is only told in a warning: the claim says that its run has ended.
+    A warning says so where it cannot be removed: the claim tells that its run has ended.
     """
     current = read_claim(output)
     if current is None or current.token != token:

@@ -16,8 +16,8 @@ elsewhere.
 import json
 import logging
 import re
-from collections.abc import Container, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -69,15 +69,22 @@ class OwnFolder:
     def discard(self) -> None:
         """Remove the folder, and its mark at last; a folder with another mark stays.
 
-        Whoever calls it has finished: what cannot be removed is only told in a warning.
+        Whoever calls it has finished: a warning names what cannot be removed.
         """
-        try:
+        with _warned(self.place):
             if self.is_there():
                 self.place.remove(MARK)
             else:
                 _remove_empty(self.place)
-        except (OSError, UserError) as error:
-            _LOG.warning("%s is not removed: %s", self.place, error)
+
+
+@contextmanager
+def _warned(place: Location) -> Iterator[None]:
+    """Log a warning where a block cannot remove something, and go on."""
+    try:
+        yield
+    except (OSError, UserError) as error:
+        _LOG.warning("%s is not removed: %s", place, error)
 
 
 def read_mark(folder: Location) -> Mapping[str, str] | None:
@@ -104,7 +111,10 @@ def _remove_empty_folders(path: Path) -> None:
 
 def read_record(folder: Location) -> Manifest | None:
     """Return the manifest in a folder; None if there is none that can be read."""
-    content = folder.read_any(MANIFEST)
+    return _decode(folder.read_any(MANIFEST), folder)
+
+
+def _decode(content: bytes | None, folder: Location) -> Manifest | None:
     try:
         return decode(content, str(folder)) if content is not None else None
     except UserError:
@@ -130,9 +140,10 @@ def find_generations(folder: Location, names: Iterable[str]) -> dict[str, Manife
     found = {}
     for name in sorted({name.partition("/")[0] for name in names}):
         content = (folder / name).read_any(MANIFEST) if is_generation(name) else None
-        manifest = read_record(folder / name) if content else None
-        if content and manifest and generation_of(seal(content)) == name:
-            found[name] = manifest
+        if content and generation_of(seal(content)) == name:
+            manifest = _decode(content, folder / name)
+            if manifest is not None:
+                found[name] = manifest
     return found
 
 
@@ -236,12 +247,10 @@ def put_file(folder: Location, place: Location, content: bytes) -> None:
 def remove_named(folder: Location) -> None:
     """Remove a temporary folder that a run's claim names, and its mark at last.
 
-    What cannot be removed is only told in a warning.
+    A warning names what cannot be removed.
     """
-    try:
+    with _warned(folder):
         folder.remove(MARK)
-    except (OSError, UserError) as error:
-        _LOG.warning("%s is not removed: %s", folder, error)
 
 
 def remove_empty_generations(folder: Location) -> None:
@@ -261,12 +270,10 @@ def remove_generation(folder: Location, name: str, names: Iterable[str] | None =
         names: of the files in it, if it is known that it lacks others of its record.
     """
     generation = folder / name
-    try:
+    with _warned(generation):
         manifest = find_generations(folder, [f"{name}/{MANIFEST}"]).get(name)
         if manifest is not None:
             listed = {*manifest.entries, SUCCESS}
             generation.delete(sorted(listed if names is None else listed & {*names}))
             generation.delete([MANIFEST])
         _remove_empty(generation)
-    except (OSError, UserError) as error:
-        _LOG.warning("%s is not removed: %s", generation, error)

@@ -1,6 +1,6 @@
 """The provenance of a data set compared with its shards, and its documents with its counts.
 
-What can be told without the text is told: every row of a shard has its spans, as many tokens as its
+All that needs no text is checked: every row of a shard has its spans, as many tokens as its
 columns say, of documents that are at home where the layout puts them, and which the tables list
 with as many tokens. What cannot be told is which of the documents of a shard a row is made of, save
 where the order of the rows follows from their documents, and whether a digest is that of a text.
@@ -74,7 +74,7 @@ class TokenBounds:
         return total
 
     def holds(self, tokens: Integers) -> npt.NDArray[np.bool_]:
-        """Return whether each row may hold so many tokens of documents, bool[rows]."""
+        """Return whether each row may hold this number of tokens of documents, bool[rows]."""
         least, most = np.concatenate(self._least), np.concatenate(self._most)
         fits: npt.NDArray[np.bool_] = (least <= tokens) & (tokens <= most)
         return fits
@@ -185,7 +185,7 @@ class ProvenanceCheck:
         except (UserError, ValueError) as error:
             name = spans.name if spans else subject
             cause = error.cause if isinstance(error, UserError) else str(error)
-            # Damaged bytes, and a file that this one is compared with, are told by their own tasks.
+            # Damaged bytes, and the file that this one is compared with, concern other tasks.
             is_told = any(check_digest(self._manifest.entries[name], self._folder))
             is_other = isinstance(error, UserError) and not error.value.endswith(f"/{name}")
             if not is_told and not is_other:

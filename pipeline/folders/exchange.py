@@ -77,7 +77,9 @@ def _move_generation(standing: Standing) -> None:
 
 def _remove_generations(standing: Standing) -> None:
     """Remove all generations, with what they were to add to the data set."""
-    output, listed = standing.output, standing.output.list()
+    output = standing.output
+    # Without a generation there is nothing to list once more.
+    listed = output.list() if standing.own.generations else {}
     own = OwnFiles.find(output, listed)
     current = own.manifest.entries if own.manifest else {}
     for name, manifest in own.generations.items():

@@ -90,7 +90,7 @@ class Standing:
         """The generation to which readers are passed on; empty for none."""
         return reference_of(self.seal)
 
-    @property
+    @cached_property
     def has_work(self) -> bool:
         """Whether the folder that the claim names is that of a run into this folder."""
         return self.claim is not None and is_folder_of_run(
