@@ -109,7 +109,7 @@ class FileRun:
         folder = OwnFolder(locate(self.path), {"output": self.output.url})
         stopped = read_claim(self.path) if folder.is_there() else None
         if stopped is not None:
-            refuse_alive(stopped, str(self.output), self.path)
+            refuse_alive(stopped, str(self.output), folder.place, self.path)
             if count_finished(self.path) and not (resume or replace):
                 cause = "a run that writes this file was stopped"
                 cure = f"Add {option('resume', True)} to continue it, or {option('replace', True)}"

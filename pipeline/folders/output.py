@@ -14,7 +14,7 @@ from functools import cached_property
 import psutil
 
 from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.ownership import MARK, OwnFiles, OwnFolder
+from corpusmill.dataset.ownership import OwnFiles, OwnFolder
 from corpusmill.dataset.shards import is_generation
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
@@ -193,7 +193,7 @@ def check_output(output: Location, temp_location: Location | None, intent: Inten
     standing = look(output, temp_location)
     if standing.claim is not None:
         folder = standing.claim.temp_folder if standing.has_work else ""
-        refuse_alive(standing.claim, str(output), folder)
+        refuse_alive(standing.claim, str(output), output, folder)
     if intent.changes:
         _check_changed(standing, intent)
     else:
@@ -270,13 +270,15 @@ def new_claim(token: str, temp_folder: str, kind: str = BUILD) -> Claim:
     return Claim(token, temp_folder, *place, kind)
 
 
-def refuse_alive(claim: Claim, output: str, temp_folder: str) -> None:
+def refuse_alive(claim: Claim, output: str, claimed: Location, temp_folder: str) -> None:
     """Refuse to write where a run is at work.
 
     Args:
-        claim: of the run.
-        output: what it writes, for the message.
-        temp_folder: its folder; empty if that is not known to be a run's.
+        claim: the claim of the run.
+        output: what the run writes, for the message.
+        claimed: the folder that holds the claim, whose age is a sign of life as well: a run that
+            has just begun has given no other.
+        temp_folder: the run's folder; empty if that is not known to be a run's.
 
     Raises:
         UserError: the run is alive, or may be.
@@ -292,9 +294,9 @@ def refuse_alive(claim: Claim, output: str, temp_folder: str) -> None:
         )
     if is_here and not claim.outlives:
         return
-    signs = [last_sign(temp_folder) if temp_folder else 0.0]
-    if not is_here and temp_folder:
-        signs.append(last_written(join_path(temp_folder, MARK)))
+    signs = [last_written(join_path(str(claimed), CLAIM))]
+    if temp_folder:
+        signs.append(last_sign(temp_folder))
     silence = time.time() - max(signs)
     if silence < _SECONDS_OF_SILENCE:
         raise UserError(

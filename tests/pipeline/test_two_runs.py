@@ -18,13 +18,24 @@ from tests.tools.jobs import build, command_of, digests, leftovers, wait_for
 PROVENANCE = {"provenance/spans", "provenance/documents"}
 
 
-def start_and_stop(sample: Path, tokenizer: Path, output: Path) -> tuple[ForkedCommand, Path]:
-    """Return a run that is stopped once it has claimed the folder, and the file of its claim."""
+def start_and_stop(
+    sample: Path, tokenizer: Path, output: Path, has_folder: bool = False
+) -> tuple[ForkedCommand, Path]:
+    """Return a run that is stopped, and the file of its claim.
+
+    Args:
+        has_folder: whether it is stopped once it has begun in its temporary folder, and not already
+            when it has claimed the output folder.
+    """
     run = ForkedCommand(command_of([sample], tokenizer, output))
     claim = output / "_RUNNING"
     while not claim.exists() or not claim.read_bytes():
         assert run.poll() is None
-        time.sleep(0.01)
+        time.sleep(0.001)
+    folder = Path(json.loads(claim.read_bytes())["temp_folder"])
+    while has_folder and not (folder / "plan.jsonl").exists():
+        assert run.poll() is None
+        time.sleep(0.001)
     run.send_signal(signal.SIGSTOP)
     return run, claim
 
@@ -74,14 +85,16 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
     assert verify(output) == []
 
 
+@pytest.mark.parametrize("has_folder", [False, True])
 def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
-    sample: Path, tokenizer_path: Path, output: Path
+    has_folder: bool, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    first, claim = start_and_stop(sample, tokenizer_path, output)
-    # As where the first one is on another machine, and thought to be dead.
+    first, claim = start_and_stop(sample, tokenizer_path, output, has_folder)
+    # As where the first one is on another machine, and thought to be dead after a while.
     content = json.loads(claim.read_text())
     claim.write_text(json.dumps(content | {"host": "another"}))
-    for path in Path(content["temp_folder"]).iterdir():
+    build([sample], tokenizer_path, output, "--replace", refused=("sign of life is 0 seconds",))
+    for path in (claim, *Path(content["temp_folder"]).glob("*")):
         os.utime(path, (0, 0))
     build([sample], tokenizer_path, output, "--replace", "--seed", "2")
     whole = digests(output)
@@ -115,12 +128,8 @@ def test_a_folder_belongs_to_a_run_before_it_plans_its_work(
 def test_of_two_that_resume_a_killed_run_at_once_one_finishes_it(
     has_folder: bool, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    run, claim = start_and_stop(sample, tokenizer_path, output)
-    folder = Path(json.loads(claim.read_text())["temp_folder"])
+    run, _ = start_and_stop(sample, tokenizer_path, output, has_folder)
     run.send_signal(signal.SIGCONT)
-    while has_folder and not (folder / "plan.jsonl").exists():
-        assert run.poll() is None
-        time.sleep(0.001)
     run.kill()
     wait_for(run)
     command = command_of([sample], tokenizer_path, output, "--resume")

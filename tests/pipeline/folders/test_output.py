@@ -224,7 +224,7 @@ def test_a_run_whose_process_cannot_be_asked_is_left_alone_until_it_is_silent(
     for resume in (False, True):
         with pytest.raises(UserError, match=r"process 1 on .*\) writes .* sign of life is 0 s"):
             check(tmp_path, replaces=not resume, resumes=resume)
-    for sign in folder.iterdir():
+    for sign in (*folder.iterdir(), tmp_path / CLAIM):
         os.utime(sign, (time.time() - 301,) * 2)
     check(tmp_path, resumes=True)
     Workplace(str(folder)).give_sign()
