@@ -6,6 +6,7 @@ from dataclasses import replace
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.limits import Limits
 from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
@@ -17,7 +18,6 @@ from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
 from transforms.corpus.prepare import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
-from transforms.shuffle import trees
 from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
@@ -55,7 +55,7 @@ def assemble_job(
         filters=recipe.filters,
         passages=_write_passages(recipe, folder.path),
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, plan.tasks),
+        routes=choose_routes(recipe, plan.tasks, folder.place.limits),
         output_options=recipe.output,
         tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
         place=folder.place,
@@ -85,9 +85,10 @@ def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
         yield [part._replace(file_index=first + part.file_index) for part in task]
 
 
-def choose_routes(recipe: Recipe, tasks: int) -> Routes:
+def choose_routes(recipe: Recipe, tasks: int, limits: Limits) -> Routes:
     """Return how the documents of so many tasks reach their shards."""
     return plan_routes(
+        limits.stages,
         recipe.layout,
         recipe.dataset.validation_share,
         recipe.objective.repeats,
@@ -141,5 +142,4 @@ def _plan_commit(
         bins=recipe.bins,
         shard_name=output.shard_name,
         tasks=plan.tasks,
-        fan_in=trees.FAN_IN,
     )

@@ -186,7 +186,6 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         job.tokenizing.token_dtype,
         job.place,
         job.plan.tasks,
-        job.commit.fan_in,
     )
 
 

@@ -3,11 +3,13 @@
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.gigatoken_engine import Engine
 
 _DECIMAL, _BINARY = 1000, 1024
@@ -228,6 +230,15 @@ class RunOptions:
     report most faults; 0 waits for ever."""
     progress: bool = True
     """Show a progress line if the output is a terminal."""
+    limits: tuple[str, ...] = ()
+    """Other values for thresholds at which the job takes another way, each as NAME=NUMBER, such as
+    stages.fan_in=200 for a store that serves few files at once. The documents have a table of them;
+    the defaults fit all engines that were measured."""
+
+    @cached_property
+    def thresholds(self) -> Limits:
+        """All thresholds of the run."""
+        return LIMITS.with_values(self.limits)
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -235,6 +246,7 @@ class RunOptions:
         Raises:
             UserError: a value is not valid.
         """
+        _ = self.thresholds
         check_option("workers", self.workers, self.workers >= 1, "1 or more")
         length = self.range_bytes
         check_option("range_bytes", length, length is None or length >= 1, "1 or more")

@@ -124,11 +124,6 @@ class ShardProvenance:
 
 SHARDS = "shards"
 
-# Size of the rows that are sorted in memory; a shard of the default size fits, with its spans.
-SORT_BYTES = 336 * 2**20
-# Size of the files of a shard that does not fit. A slice of 256 of such a file is worth a read.
-SORT_FILE_BYTES = 96 * 2**20
-
 # Documents are built in batches that reach one of these numbers, as a call takes about two
 # milliseconds beside its examples. A batch depends on the documents of its home alone, and so does
 # a group of rows of provenance, which is made of batches.
@@ -197,7 +192,7 @@ class ShardDoFn(beam.DoFn):
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, SORT_BYTES, SORT_FILE_BYTES)
+                rows = RowSorter(self._rows, scratch, self._options.place.limits.stages)
                 planned = self._count_planned(shard, given)
                 for batch in examples:
                     rows.add(batch, self._passed / planned)

@@ -30,6 +30,7 @@ import msgspec
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.ownership import remove_named
 from corpusmill.errors import OutageError, RefusedError, UserError, option
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.location import Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
@@ -227,7 +228,7 @@ _given: dict[str, float] = {}
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a run works.
+    """Where a run works, and within which limits.
 
     Attributes:
         temp_folder: folder of its temporary files; every worker must reach it.
@@ -235,12 +236,14 @@ class Workplace:
         token: token of its claim on that folder.
         outlives: whether the job may continue without the command that started it; then workers
             give signs of life.
+        limits: the thresholds of the run.
     """
 
     temp_folder: str
     output: str = ""
     token: str = ""
     outlives: bool = False
+    limits: Limits = LIMITS
 
     def is_over(self) -> bool:
         """Return whether the run has ended, so that a worker has nothing left to do.

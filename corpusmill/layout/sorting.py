@@ -11,8 +11,6 @@ from corpusmill.layout.placement import draw_keys, sort_order
 
 # The most tokens of a group of long rows: 64 MB. Groups of BERT's rows never have as many.
 GROUP_TOKENS = 2**24
-# Size from which the rows of one bucket are a piece of their own.
-JOINED_BYTES = 8 * 2**20
 
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
@@ -40,19 +38,11 @@ def order_by_bucket(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (bucket, its rows) for all buckets of the batches, in ascending order.
 
-    If there is only one bucket, as of one shard or in the order of the corpus, its rows come in
-    pieces of about `JOINED_BYTES`: to join them all takes as much memory again.
-
     Args:
         batches: of the same schema; the list is emptied, so that the rows are not kept twice.
         buckets: uint32[rows] of each batch.
     """
     row_buckets = np.concatenate(buckets)
-    if (row_buckets == row_buckets[0]).all():
-        batches.reverse()
-        drained = (batches.pop() for _ in range(len(batches)))
-        yield from ((int(row_buckets[0]), rows) for rows in join_small(drained, JOINED_BYTES))
-        return
     rows = _join(batches)
     batches.clear()
     # NumPy sorts 16-bit integers by radix, which is ten times as fast.

@@ -68,7 +68,7 @@ def find_shared(
     Raises:
         UserError: a file of provenance is damaged.
     """
-    passing = DigestFilter(number=filter_bits)
+    passing = DigestFilter(filter_bits)
     for table in _tables(store) if earlier else ():
         passing.add(table.column("digest").to_numpy())
 

@@ -19,7 +19,6 @@ from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork
 from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
 from transforms.elements import WrittenFile
-from transforms.shuffle import trees
 from transforms.storage.checksums import StoredFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, write_file
@@ -55,11 +54,9 @@ class Edit:
         self.plan.write(path)
         files_a_unit = max(1, *(len(files) for files in self.plan.files))
         files = self.units * files_a_unit
-        fan_in = trees.FAN_IN
+        fan_in = run.place.limits.stages.fan_in
         groups = -(-files // fan_in) if files > fan_in else 0
-        work = CommitWork(
-            run.place, self.units, files_a_unit, groups, self.units, fan_in, is_awaited
-        )
+        work = CommitWork(run.place, self.units, files_a_unit, groups, self.units, is_awaited)
         return EditDecision(work, path)
 
 

@@ -20,6 +20,7 @@ from uuid import uuid4
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import OutageError, UserError, option
+from corpusmill.limits import LIMITS, Limits
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.exchange import finish_exchange, remove_leftovers
 from pipeline.folders.output import (
@@ -74,6 +75,7 @@ class RunFolder:
         token: the token of its own claim.
         before: the content of `_SUCCESS` when the run began; empty if there was none.
         outlives: whether the job may continue without this process.
+        limits: the thresholds of the run.
         has_begun: whether the run's record is written, so that there may be work to resume.
         handed_over: whether it does, so that this process removes nothing.
         restart: how the run is started over if it fails.
@@ -88,6 +90,7 @@ class RunFolder:
     token: str = field(default_factory=lambda: uuid4().hex)
     before: str = ""
     outlives: bool = False
+    limits: Limits = LIMITS
     has_begun: bool = False
     handed_over: bool = False
     restart: str = f"with {option('replace', True)} it starts over"
@@ -95,7 +98,7 @@ class RunFolder:
     @property
     def place(self) -> Workplace:
         """Where the run works."""
-        return Workplace(self.path, self.output, self.token, self.outlives)
+        return Workplace(self.path, self.output, self.token, self.outlives, self.limits)
 
     @property
     def is_committed(self) -> bool:
@@ -146,6 +149,7 @@ class RunFolder:
             "header": to_json(job.header),
             "layout": asdict(job.layout),
             "range_bytes": job.range_bytes,
+            "limits": self.limits.values(),
             "inputs": {file.name: [file.bytes, file.modified] for file in files},
             "stale": list(stale),
         }
@@ -193,7 +197,9 @@ class RunFolder:
 
 
 @contextmanager
-def run_folder(standing: Standing, intent: Intent, outlives: bool = False) -> Iterator[RunFolder]:
+def run_folder(
+    standing: Standing, intent: Intent, limits: Limits, outlives: bool = False
+) -> Iterator[RunFolder]:
     """Claim an output folder, make the folder of the run, and remove both at the end.
 
     If a run that can be resumed fails after some of its work is finished, folder and claim stay,
@@ -203,12 +209,14 @@ def run_folder(standing: Standing, intent: Intent, outlives: bool = False) -> It
     Args:
         standing: how the output folder stands, as `check_output` has accepted and `settle` left it.
         intent: what the command does there.
+        limits: the thresholds of the run.
         outlives: whether the job may continue without this process.
 
     Raises:
         UserError: no folder can be made, or another run has the output folder.
     """
     folder = _claim(standing, intent, outlives)
+    folder.limits = limits
     try:
         _open(folder, standing, intent)
         yield folder

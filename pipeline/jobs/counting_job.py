@@ -52,7 +52,7 @@ class CountingJob:
 
 
 def plan_counting(
-    corpus: SampledCorpus, options: TrainingOptions, engine: Engine, temp_folder: str
+    corpus: SampledCorpus, options: TrainingOptions, engine: Engine, place: Workplace
 ) -> CountingJob:
     """Plan how the words of a corpus are counted, and write the plan where workers find it.
 
@@ -62,8 +62,9 @@ def plan_counting(
         corpus: the corpus.
         options: of the model that is trained.
         engine: where the job runs.
-        temp_folder: the folder of temporary files.
+        place: where the run works.
     """
+    temp_folder = place.temp_folder
     files, read_bytes = corpus.files, corpus.read_bytes
     range_bytes = _find_range_bytes(temp_folder)
     if range_bytes is None:
@@ -76,8 +77,8 @@ def plan_counting(
     counting = Counting(
         options,
         corpus.documents,
-        Workplace(temp_folder),
-        count_partitions(corpus.text_bytes),
+        place,
+        count_partitions(corpus.text_bytes, place.limits.stages),
         drawn.share,
         corpus.sample.seed,
     )

@@ -32,6 +32,7 @@ from pipeline.recipe.records import Records
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
+from transforms.recovery import Workplace
 from transforms.storage.files import file_exists, locate, locate_any
 
 
@@ -119,9 +120,11 @@ def _count_by_job(
         asdict(corpus.documents),
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
+        command.run.thresholds.values(),
     ]
     run.identify(identity, command.resume)
-    job = plan_counting(corpus, options, launch.engine, run.path)
+    place = Workplace(run.path, limits=command.run.thresholds)
+    job = plan_counting(corpus, options, launch.engine, place)
     return run_counting(job, launch)
 
 
@@ -147,7 +150,7 @@ def _train(
     with show_reading(corpus.read_bytes, command.run.progress) as line:
 
         def train() -> str:
-            done = counted or count_here(corpus, options, line)
+            done = counted or count_here(corpus, options, command.run.thresholds, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))

@@ -19,6 +19,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.errors import UserError, option
+from corpusmill.limits import Limits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     draw_documents,
@@ -128,17 +129,20 @@ class Counted(NamedTuple):
     words: CountedWords
 
 
-def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLine) -> Counted:
+def count_here(
+    corpus: SampledCorpus, options: TrainingOptions, limits: Limits, line: ReadingLine
+) -> Counted:
     """Count the words of a corpus in this process.
 
     Args:
         corpus: the corpus.
         options: of the model that is trained.
+        limits: the thresholds of the run.
         line: shows the bytes that are read.
     """
     counter, counts = options.make_counter(), Counter[str]()
     ranges, share = corpus.draw()
-    for planned, opened in open_ranges(ranges):
+    for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
         path, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
             stream = open_decompressed(raw, path)

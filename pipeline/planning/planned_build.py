@@ -396,7 +396,7 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
         range_bytes=choose_range_bytes(recipe, engine),
         documents=recipe.documents,
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, counted.tasks),
+        routes=choose_routes(recipe, counted.tasks, job.place.limits),
         commit=replace(job.commit, tasks=counted.tasks),
     )
 

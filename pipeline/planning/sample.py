@@ -26,11 +26,9 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candida
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from pipeline.graph import Job, plan_preparation
 from pipeline.recipe.inputs import InputFile
-from transforms.build import SORT_BYTES
 from transforms.corpus.prepare import TaskDoFn
 from transforms.elements import PlannedRange, Task
 from transforms.recovery import Workplace
-from transforms.shuffle.segments import BUFFER_BYTES
 from transforms.shuffle.spill import Spill
 from transforms.storage.files import open_file
 from transforms.tally import COUNTS
@@ -163,7 +161,7 @@ def read_sample(job: Job, files: Sequence[InputFile], num_bytes: int) -> Sample:
         return Sample([])
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         # All text counts, however often its source is taken.
-        job = replace(job, sources=(), place=Workplace(folder))
+        job = replace(job, sources=(), place=Workplace(folder, limits=job.place.limits))
         choose = partial(choose_parts, files, job.documents, num_bytes, folder)
         sample = _read_parts(job, choose())
         # The parts may lie between the blocks of the files.
@@ -216,7 +214,7 @@ def _count_stored(part: SamplePart, counts: Counter[str], is_stopped: bool) -> f
 
 
 def _spill(job: Job, batches: Iterable[pa.RecordBatch]) -> None:
-    spill = Spill(job.place.temp_folder, BUFFER_BYTES)
+    spill = Spill(job.place.temp_folder, job.place.limits.stages)
     for documents in batches:
         spill.add(documents, job.routes.buckets(documents))
     spill.write()
@@ -267,13 +265,13 @@ def _estimate_temporary_bytes(
     shuffled: int = document_bytes * _count_levels(job)
     if job.filters.drop_duplicates:
         shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * _count_levels(job)
-    return shuffled + pool_bytes + _sorted_bytes(build, workers)
+    return shuffled + pool_bytes + _sorted_bytes(build, workers, job.place.limits.stages.sort_bytes)
 
 
-def _sorted_bytes(build: Mapping[str, Any], workers: int) -> int:
+def _sorted_bytes(build: Mapping[str, Any], workers: int, sort_bytes: int) -> int:
     """Sum the bytes of the shards that are too large to be sorted in memory."""
     return sum(
         min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
         for split in build["splits"].values()
-        if split["built_bytes"]["value"] > SORT_BYTES * split["shards"]
+        if split["built_bytes"]["value"] > sort_bytes * split["shards"]
     )

@@ -9,11 +9,11 @@ from typing import Any
 import datasets
 import pytest
 
-import transforms.build
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
+from tests.tools.small_limits import limit_flags
 
 LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
 # One example is short of the full length here and there, none as short as the first bins.
@@ -73,10 +73,9 @@ def test_the_rows_are_those_of_mixed_lengths_in_their_order(
 
 @pytest.mark.parametrize("way", [jobs.SMALL_RANGES, jobs.TWO_WORKERS], ids=" ".join)
 def test_the_same_bytes(
-    way: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    way: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path
+) -> None:
+    way = (*way, *limit_flags(sort_bytes=20_000))
     jobs.assert_same_bytes(binned, [sample], tokenizer_path, *FLAGS, *way)
 
 

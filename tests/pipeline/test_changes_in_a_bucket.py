@@ -14,17 +14,24 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import Bucket
 from tests.tools.origins import list_documents
+from tests.tools.small_limits import limit_flags
 from transforms.storage.files import list_folder, open_file, write_file
 
 # What the manifest and the files that follow from it hold besides, the tokenizer's path.
 _DESCRIBED = ("dataset.json", "README.md", "_SUCCESS")
 
 
-def change(root: str, files: Sequence[str], documents: list[int], flags: Sequence[str]) -> None:
-    """Build, append, remove, choose and join below a root."""
+def change(
+    root: str,
+    files: Sequence[str],
+    documents: list[int],
+    flags: Sequence[str] = (),
+    beam_flags: Sequence[str] = (),
+) -> None:
+    """Build, append, remove, choose and join below a root, by many tasks that take few files."""
 
     def run(*words: str) -> None:
-        run_here(*words, *(("--", *flags) if flags else ()))
+        run_here(*words, *flags, *(("--", *beam_flags) if beam_flags else ()))
 
     def build(text: str, output: str, *options: str) -> None:
         command = command_of([text], files[2], f"{root}/{output}", *options)
@@ -91,12 +98,10 @@ def test_the_same_comes_of_it_as_on_a_disk(
     names = ("in/first/text", "in/second/text", "tokenizer.json")
     for name, file in zip(names, (*halves, tokenizer_path), strict=True):
         write_file(f"{bucket.url}/{name}", file.read_bytes())
-    # Many tasks copy and move the files.
-    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
     # A job of many tasks would send a thousand requests to remove its temporary files.
     monkeypatch.setattr(transforms.commit.groups, "list_prefixes", lambda _: iter(()))
     files = [f"{bucket.url}/{name}" for name in names]
-    change(bucket.url, files, documents, bucket.beam_arguments)
+    change(bucket.url, files, documents, limit_flags(fan_in=2), bucket.beam_arguments)
     described = describe(bucket.url)
     assert [described.pop(name) for name in names]
     assert described == expected

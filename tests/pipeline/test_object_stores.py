@@ -14,6 +14,7 @@ import transforms.commit.groups
 import transforms.shuffle.trees
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
+from tests.tools.small_limits import limit_flags
 from transforms.storage.files import StoredUrl, list_folder, locate, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
@@ -98,7 +99,6 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
 def test_many_tasks_move_and_remove_what_one_task_would(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
     prefixes = ("spill-", "done-", "shard-")
     few = [f"/{prefix}" for prefix in prefixes]
     monkeypatch.setattr(
@@ -113,8 +113,9 @@ def test_many_tasks_move_and_remove_what_one_task_would(
     remove = StoredUrl.remove
     # The command removes what the tasks have left.
     monkeypatch.setattr(StoredUrl, "remove", watch)
-    build(filled, "--seed", "2")
-    build(filled, "--replace")
+    few_files = limit_flags(fan_in=2)
+    build(filled, "--seed", "2", *few_files)
+    build(filled, "--replace", *few_files)
     assert describe_folder(f"{filled.url}/out") == reference
     assert len(list_folder(filled.url)) == len(reference) + 2
     assert left

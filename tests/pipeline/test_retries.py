@@ -14,6 +14,7 @@ from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
+from tests.tools.small_limits import limit_flags
 from transforms.build import ShardDoFn
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
@@ -55,14 +56,13 @@ Build = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
-def build(corpus: Path, gpt_tokenizer: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+def build(corpus: Path, gpt_tokenizer: Path) -> Build:
     """Build a data set of a kind; gives the digests of all files of its folder."""
 
     def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
         case = KINDS[kind]
         if case.two_levels:
-            monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-            monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+            flags += (*limit_flags(smallest_segment_bytes=16 * 2**20, sort_bytes=20_000),)
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
         run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
         return digests(output)

@@ -17,6 +17,7 @@ import transforms.shuffle.segments
 import transforms.shuffle.trees
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
+from tests.tools.small_limits import limit_flags
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -103,12 +104,11 @@ def test_ranges_in_this_process(
 def test_trees_of_several_levels_and_little_memory(
     build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Segments thought to be tiny make several levels of files, if a merge has few of them.
-    monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-    monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
-    # No task then takes the candidates, the rejects or the files of more than two others.
-    monkeypatch.setattr(transforms.shuffle.trees, "FAN_IN", 2)
-    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    # Segments thought to be tiny make several levels of files, if a merge has few of them. No task
+    # takes the candidates, the rejects or the files of more than two others.
+    limits = limit_flags(
+        smallest_segment_bytes=16 * 2**20, most_references=2, fan_in=2, sort_bytes=20_000
+    )
     levels = Counter[str]()
     expand = transforms.shuffle.trees.JoinInTree.expand
 
@@ -117,7 +117,7 @@ def test_trees_of_several_levels_and_little_memory(
         return expand(tree, elements)
 
     monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
-    assert build_again("--range-bytes", "4444") == reference
+    assert build_again("--range-bytes", "4444", *limits) == reference
     assert levels == {"Candidates": 3, "LinesFile": 4}
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
+from tests.tools.small_limits import limit_flags
 
 Rows = list[dict[str, Any]]
 Build = Callable[..., Path]
@@ -46,12 +46,10 @@ def rows_of(folder: Path, split: str = "train") -> Rows:
 
 
 @pytest.mark.parametrize("segments", ["sentence-order", "full-sentences"])
-def test_ranges_and_little_memory(
-    segments: str, build_kind: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_and_little_memory(segments: str, build_kind: Build) -> None:
     reference = digests(build_kind(segments))
-    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-    assert digests(build_kind(segments, "--range-bytes", "7777")) == reference
+    flags = ("--range-bytes", "7777", *limit_flags(sort_bytes=20_000))
+    assert digests(build_kind(segments, *flags)) == reference
 
 
 def test_worker_processes(build_kind: Build) -> None:
@@ -118,15 +116,13 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
 # Packed rows
 
 
-def test_packed_rows_do_not_depend_on_the_work(
-    build_kind: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packed_rows_do_not_depend_on_the_work(build_kind: Build) -> None:
     flags = ("packed", "--max-seq-length", "256", "--whole-word-mask", "--duplicates", "2")
     folder = build_kind(*flags)
     assert verify(folder) == []
     assert digests(build_kind(*flags, *jobs.TWO_WORKERS)) == digests(folder)
-    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-    assert digests(build_kind(*flags, "--range-bytes", "7777")) == digests(folder)
+    little = ("--range-bytes", "7777", *limit_flags(sort_bytes=20_000))
+    assert digests(build_kind(*flags, *little)) == digests(folder)
 
 
 @pytest.mark.parametrize("output_format", ["tfrecord", "avro"])

@@ -18,6 +18,7 @@ from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.location import locate
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
+from tests.tools.small_limits import stage_limits
 from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
 from transforms.commit.commit import _Commit, _Decide, _End, _Finish
 from transforms.commit.contents import Decision
@@ -154,7 +155,8 @@ def _run(
         committed = _apply(_Commit(Decision(options, LAYOUT)), [b""], shards, counts, rejects, [])
         assert _apply(_End(options.place, is_awaited=False), committed)
         return
-    options, place = replace(options, fan_in=1), options.place
+    place = replace(options.place, limits=stage_limits(fan_in=2))
+    options = replace(options, place=place)
     lists = _apply(_ListBlock(place), [(file.shard, [file]) for file in shards])
     decided = _apply(_Decide(Decision(options, LAYOUT)), [b""], lists, counts, rejects, [])
     stages: list[Callable[[list[Any]], list[Any]]] = [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.layout.placement import Layout
+from tests.tools.small_limits import stage_limits
 from tests.transforms.test_commit import Folders, check_entries, commit, refused
 from transforms.commit.groups import PlannedReveal
 from transforms.recovery import CLAIM, Claim, take_claim
@@ -22,7 +23,8 @@ CONTENTS = {name: content for name, (content, _, _) in SHARDS.items()}
 def commit_all(root: Path, fan_in: int, *stale: str) -> Folders:
     """Commit nine shards, and the rejects of two tasks of nine."""
     folders = Folders(root, SHARDS)
-    folders.options = replace(folders.options, fan_in=fan_in, tasks=9)
+    place = replace(folders.options.place, limits=stage_limits(fan_in=fan_in))
+    folders.options = replace(folders.options, place=place, tasks=9)
     # In the order of tasks, whatever that of their names is.
     folders.rejects = [file._replace(number=8 * (file.number == 2)) for file in folders.rejects]
     for name in stale:
@@ -64,7 +66,8 @@ def test_an_earlier_data_set_is_replaced_in_groups(
 
 def test_a_run_whose_folder_another_one_took_moves_no_group(tmp_path: Path) -> None:
     folders = Folders(tmp_path, SHARDS)
-    folders.options = replace(folders.options, fan_in=2)
+    place = replace(folders.options.place, limits=stage_limits(fan_in=2))
+    folders.options = replace(folders.options, place=place)
     take_claim(str(folders.output), Claim("theirs", "", "host", 7, 0.0), over="mine")
     commit(folders, layout=LAYOUT)
     assert not folders.files()

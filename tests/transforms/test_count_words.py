@@ -6,11 +6,13 @@ import pytest
 
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.training import word_counters
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
 )
+from tests.tools.small_limits import stage_limits
 from tests.tools.training import count_text
 from transforms.corpus.count_words import (
     WORDS,
@@ -32,14 +34,16 @@ LINES = [
 ]
 
 
-def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
+def count(
+    folder: Path, range_bytes: int, partitions: int, limits: Limits = LIMITS
+) -> tuple[str, int]:
     text = folder / "text"
     text.write_text("\n".join(LINES), "utf-8")
     size = text.stat().st_size
     ranges = cut_ranges([(str(text), text.name, size, True, 0.0)], range_bytes)
     plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
     documents = DocumentOptions(input_format="lines")
-    place = Workplace(str(folder))
+    place = Workplace(str(folder), limits=limits)
     counting = Counting(ByteLevelBpeOptions(), documents, place, partitions)
     result = str(folder / "words.json")
     with local_pipeline() as pipeline:
@@ -70,8 +74,7 @@ def test_words_are_those_of_one_counter(
         )
     }
     monkeypatch.setattr(word_counters, "_MOST_WORDS", most_words)
-    monkeypatch.setattr(transforms.corpus.count_words, "_ADDED_BYTES", added_bytes)
-    result, tasks = count(tmp_path, range_bytes, partitions)
+    result, tasks = count(tmp_path, range_bytes, partitions, stage_limits(added_bytes=added_bytes))
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
         assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
-from tests.tools.small_comparisons import shrink_comparisons
+from tests.tools.small_limits import comparison_limits
 from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
@@ -22,16 +22,10 @@ FILES, LINES = 3, 60
     [(100, 10**6, 10**6), (2000, 100, 10**6), (2000, 100, 80)],
     ids=["one bucket", "many buckets", "several levels"],
 )
-@pytest.mark.parametrize("rows", [5, 10**6])
 def test_each_task_drops_what_an_earlier_one_has(
-    text_bytes: int,
-    bucket_bytes: int,
-    merge_bytes: int,
-    rows: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
 ) -> None:
-    shrink_comparisons(monkeypatch, rows, bucket_bytes, merge_bytes)
+    limits = comparison_limits(bucket_bytes, merge_bytes)
     texts = [[f"text {i * i % (17 + file)}" for i in range(LINES)] for file in range(FILES)]
     paths = [tmp_path / f"{file}" for file in range(FILES)]
     for path, lines in zip(paths, texts, strict=True):
@@ -40,14 +34,16 @@ def test_each_task_drops_what_an_earlier_one_has(
     named = [(str(path), path.name, path.stat().st_size, True, 0.0) for path in paths]
     plan = write_plan(str(tmp_path / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
     options = DocumentOptions(input_format="lines")
-    comparison = Comparison(options, (), plan.tasks, text_bytes, Workplace(str(tmp_path)))
+    comparison = Comparison(
+        options, (), plan.tasks, text_bytes, Workplace(str(tmp_path), limits=limits)
+    )
     with local_pipeline() as pipeline:
         found = pipeline | PlanTasks(plan, Workplace("")) | FindDuplicates(comparison)
         tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
     assert [task.number for task in sorted(tasks)] == list(range(plan.tasks))
     kept, tally = [], Tally()
     for task in sorted(tasks):
-        reader = TaskReader(options, str(tmp_path), tally, (load_repeats(task.repeats),))
+        reader = TaskReader(options, Workplace(str(tmp_path)), tally, (load_repeats(task.repeats),))
         for batch in reader.read(read_task(task)):
             kept += [line for lines in batch.column("sentences").to_pylist() for line in lines]
     distinct = list(dict.fromkeys(line for lines in texts for line in lines))

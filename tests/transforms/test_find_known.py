@@ -10,10 +10,11 @@ from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.location import locate
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
-from tests.tools.small_comparisons import shrink_comparisons
+from tests.tools.small_limits import comparison_limits
 from transforms.corpus.duplicates import Comparison, FindDuplicates, Screening
 from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_known
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
@@ -50,24 +51,30 @@ def plan_corpus(folder: Path) -> Plan:
 
 
 def search_of(
-    folder: Path, plan: Plan, tables: list[list[str]], text_bytes: int, refused: bool = False
+    folder: Path,
+    plan: Plan,
+    tables: list[list[str]],
+    text_bytes: int,
+    refused: bool = False,
+    limits: Limits = LIMITS,
 ) -> Search:
     for number, texts in enumerate(tables):
         write_table(folder / f"table-{number}", texts)
     held = write_plan(str(folder / "held"), [[(f"table-{n}",)] for n in range(len(tables))])
-    place = Workplace(str(folder))
+    place = Workplace(str(folder), limits=limits)
     comparison = Comparison(
         OPTIONS, (), plan.tasks, text_bytes, place, "digest", "known-", held.tasks
     )
-    return Search(comparison, Screening(), Held(locate(str(folder)), held, refused), 1024)
+    return Search(comparison, Screening(), Held(locate(str(folder)), held, refused))
 
 
 def read_kept(tasks: list[Task], screening: Screening, folder: Path) -> tuple[list[str], Tally]:
     """Read what the tasks keep."""
     kept, tally = [], Tally()
+    place = Workplace(str(folder))
     for task in sorted(tasks):
         steps = [*screening.list_steps(task, Shared()), load_known(task.known)]
-        for batch in TaskReader(OPTIONS, str(folder), tally, steps).read(read_task(task)):
+        for batch in TaskReader(OPTIONS, place, tally, steps).read(read_task(task)):
             kept += [line for lines in batch.column("sentences").to_pylist() for line in lines]
     return kept, tally
 
@@ -82,20 +89,14 @@ def read_kept(tasks: list[Task], screening: Screening, folder: Path) -> tuple[li
     ],
     ids=["one bucket", "many buckets", "several levels", "no filter"],
 )
-@pytest.mark.parametrize("rows", [5, 10**6])
 def test_each_task_drops_what_the_data_set_holds(
-    text_bytes: int,
-    bucket_bytes: int,
-    merge_bytes: int,
-    rows: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
 ) -> None:
-    shrink_comparisons(monkeypatch, rows, bucket_bytes, merge_bytes)
+    limits = comparison_limits(bucket_bytes, merge_bytes)
     plan = plan_corpus(tmp_path)
     others = [f"other {number}" for number in range(50)]
     held = [["text 1", "text 4"], [], ["text 9", "text 1", *others]]
-    search = search_of(tmp_path, plan, held, text_bytes)
+    search = search_of(tmp_path, plan, held, text_bytes, limits=limits)
     assert search.is_filtered == (text_bytes < 10**6)
     with local_pipeline() as pipeline:
         found = pipeline | PlanTasks(plan, Workplace("")) | FindKnown(search)

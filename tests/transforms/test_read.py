@@ -41,7 +41,7 @@ def read(
     documents: list[Any] = []
     rejects: list[Any] = []
     for task in planned:
-        reader = TaskReader(DocumentOptions(), str(temp), tally)
+        reader = TaskReader(DocumentOptions(), Workplace(str(temp)), tally)
         documents += reader.read(read_task(task))
         rejects += reader.rejects(task.number)
     return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
@@ -98,7 +98,7 @@ def test_joined_rejects_are_the_same_bytes_however_files_are_cut(tmp_path: Path)
 
     def join(range_bytes: int) -> bytes:
         result = read(files, range_bytes, tmp_path, task_bytes=1)
-        [joined] = join_rejects(0, result["rejects"], str(tmp_path))
+        [joined] = join_rejects(0, result["rejects"], Workplace(str(tmp_path)))
         assert joined.lines == result["counts"]["read.rejects"] == 2 * 286
         return Path(joined.path).read_bytes()
 
@@ -133,6 +133,7 @@ from pathlib import Path
 from corpusmill.corpus.document_options import DocumentOptions
 from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange
+from transforms.recovery import Workplace
 from transforms.tally import Tally
 
 folder = Path(tempfile.mkdtemp())
@@ -144,7 +145,7 @@ def read(line, number, options):
             stream.write(line * 2**10)
     path.write_bytes(data.getvalue())
     tally = Tally()
-    reader = TaskReader(options, str(folder), tally)
+    reader = TaskReader(options, Workplace(str(folder)), tally)
     for batch in reader.read([PlannedRange(str(path), "text.gz", 0, 0, None)]):
         pass
     return dict(tally.counts()), list(reader.rejects(0))
@@ -202,7 +203,9 @@ def test_a_file_is_read_as_it_was_listed(
     file.write_text("a\nb\n")
     planned = _plan(file)
     change(file)
-    reader = TaskReader(DocumentOptions(document_rule="blank-lines"), str(tmp_path), Tally())
+    reader = TaskReader(
+        DocumentOptions(document_rule="blank-lines"), Workplace(str(tmp_path)), Tally()
+    )
     if not cause:
         [batch] = reader.read([planned])
         assert batch.column("sentences").to_pylist() == [["a", "b"]]

@@ -12,6 +12,7 @@ from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
+from tests.tools.small_limits import stage_limits
 from transforms.corpus.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
 from transforms.elements import Candidates
 from transforms.recovery import Workplace
@@ -37,18 +38,18 @@ def draw(
     temp: Path,
     limit: int = 2**64 - 1,
     fan_in: int = 1000,
+    joined_bytes: int = 2**20,
 ) -> tuple[Pool, dict[str, int]]:
     """Draw the pool from batches, each in a file of candidates of a task, in reverse order."""
     tally, references, tasks = Tally(), [], len(documents)
+    place = Workplace(str(temp), limits=stage_limits(fan_in=fan_in, joined_bytes=joined_bytes))
     for number, batch in reversed([*enumerate(documents)]):
-        file = CandidateFile(SEED, limit, str(temp), tally)
+        file = CandidateFile(SEED, limit, place, tally)
         file.add(batch)
         references += file.close(number)
     with local_pipeline() as pipeline:
         candidates = pipeline | beam.Create(references).with_output_types(Candidates)
-        drawn = candidates | WritePool(
-            PoolOptions(SEED, budget, share, "int16", Workplace(str(temp)), tasks, fan_in)
-        )
+        drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", place, tasks))
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
     return map_pool(path), sums([*counts, *tally.counts()])
@@ -138,8 +139,6 @@ def test_no_document_above_the_limit_is_kept(share: float, tmp_path: Path) -> No
 def test_a_tree_of_joins_gives_the_same_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Then a join leaves several batches.
-    monkeypatch.setattr(transforms.corpus.pool, "JOINED_BYTES", 200)
     loaded = set[str]()
     load = transforms.corpus.pool.load_candidates
 
@@ -151,7 +150,9 @@ def test_a_tree_of_joins_gives_the_same_pool(
     drawn = []
     for folder, fan_in in (("at once", 1000), ("in a tree", 2)):
         (tmp_path / folder).mkdir()
-        drawn.append(draw(batches(2), TOKENS // 3, 0.3, tmp_path / folder, fan_in=fan_in))
+        # With 200 bytes a join leaves several batches.
+        part = (TOKENS // 3, 0.3, tmp_path / folder)
+        drawn.append(draw(batches(2), *part, fan_in=fan_in, joined_bytes=200))
     (pool, counts), (other, other_counts) = drawn
     for name in pools.ARRAYS:
         assert getattr(pool, name).tolist() == getattr(other, name).tolist()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import transforms.shuffle.segments
 from corpusmill.layout.placement import Layout, assign_splits
+from corpusmill.limits import StageLimits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from transforms.elements import Segment
@@ -86,7 +86,7 @@ def send(
     """Return the routed segments of tasks with one batch each."""
     keyed: list[KeyedSegment] = []
     for task, batch in enumerate(batches):
-        spill = Spill(str(temp), 10**9 if name == "files" else 100)
+        spill = Spill(str(temp), StageLimits(buffer_bytes=10**9 if name == "files" else 100))
         for row in range(batch.num_rows):
             one = batch.slice(row, 1)
             spill.add(one, routes.buckets(one))
@@ -161,7 +161,7 @@ def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> N
 def test_a_merge_stays_of_a_size_that_one_call_can_do(
     tasks: int, stored_bytes: int, merges: tuple[int, ...]
 ) -> None:
-    routes = plan_routes(Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
+    routes = plan_routes(StageLimits(), Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
     assert (routes.groups, routes.merges) == (128, merges)
 
 
@@ -178,18 +178,18 @@ def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
 
 
 def test_a_buffer_has_as_many_groups_as_keep_segments_worth_reading() -> None:
-    assert count_groups(Layout(0, 8, 0), 64 * 2**20) == 8
-    assert count_groups(Layout(0, 1000, 0), 64 * 2**20) == 256
-    assert count_groups(Layout(0, 8, 0), 1) == 1
+    limits = StageLimits(buffer_bytes=64 * 2**20)
+    assert count_groups(Layout(0, 8, 0), limits) == 8
+    assert count_groups(Layout(0, 1000, 0), limits) == 256
+    assert count_groups(Layout(0, 8, 0), StageLimits(buffer_bytes=1)) == 1
 
 
-def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_references(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_references() -> None:
     # Of 5 TB, 100 shards would get 1.5 million references each, in records of 120 MB.
-    routes = plan_routes(Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
+    limits = StageLimits()
+    routes = plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
     assert routes.groups == 100
     assert routes.count_merges(75_000) == [600]
-    assert not plan_routes(Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
-    monkeypatch.setattr(transforms.shuffle.segments, "MOST_REFERENCES", 2)
-    assert plan_routes(Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)
+    assert not plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
+    few = StageLimits(most_references=2)
+    assert plan_routes(few, Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)

@@ -8,6 +8,7 @@ import pytest
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.layout.sorting import KEY
+from corpusmill.limits import StageLimits
 from tests.tools.builders import from_rows
 from transforms.shuffle.spill import RowSorter
 
@@ -17,12 +18,16 @@ KEYS = [(place * 7919 % 250 * 2**56 + place % 3) % 2**64 for place in range(3000
 ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)]
 
 
+def limit(memory_bytes: int) -> StageLimits:
+    return StageLimits(sort_bytes=memory_bytes, sort_file_bytes=10_000)
+
+
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
 @pytest.mark.parametrize("size", [100, 999])
 def test_rows_come_back_in_order_however_little_memory_there_is(
     memory_bytes: int, size: int, tmp_path: Path
 ) -> None:
-    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), memory_bytes, 10_000)
+    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), limit(memory_bytes))
     for start in range(0, len(ROWS), size):
         sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
@@ -34,7 +39,7 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
-    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), 100, 100).drain(64)) == []
+    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), limit(100)).drain(64)) == []
 
 
 @pytest.mark.parametrize(("memory_bytes", "most"), [(2**30, 2**30), (60_000, 15_000)])
@@ -42,7 +47,7 @@ def test_rows_that_will_not_fit_are_not_kept_until_memory_is_full(
     memory_bytes: int, most: int, tmp_path: Path
 ) -> None:
     buffer = RowBuffer(SCHEMA)
-    sorter = RowSorter(buffer, str(tmp_path), memory_bytes, 10_000)
+    sorter = RowSorter(buffer, str(tmp_path), limit(memory_bytes))
     largest = 0
     for start in range(0, len(ROWS), 100):
         sorter.add(from_rows(ROWS[start : start + 100], SCHEMA), (start + 100) / len(ROWS))

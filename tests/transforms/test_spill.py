@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill.layout.sorting import JOINED_BYTES, join_small
+from corpusmill.layout.sorting import join_small
+from corpusmill.limits import StageLimits
 from transforms.shuffle.spill import Spill, load_segment
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
@@ -20,13 +21,15 @@ def test_batches_are_joined_until_they_are_large(rows: int, sizes: list[int]) ->
 
 
 def test_rows_of_one_bucket_are_written_in_pieces(tmp_path: Path) -> None:
-    spill = Spill(str(tmp_path), 4 * JOINED_BYTES)
-    batches = [pa.record_batch({"row": np.arange(n, n + 2**17)}) for n in range(0, 2**22, 2**17)]
+    joined_bytes = 2**20
+    limits = StageLimits(buffer_bytes=4 * joined_bytes, joined_bytes=joined_bytes)
+    spill = Spill(str(tmp_path), limits)
+    batches = [pa.record_batch({"row": np.arange(n, n + 2**14)}) for n in range(0, 2**19, 2**14)]
     for batch in batches:
         spill.add(batch, np.full(batch.num_rows, 7, np.uint32))
     spill.write()
     assert len({segment.path for segment in spill.segments}) == 1
     assert {segment.bucket for segment in spill.segments} == {7}
-    assert max(segment.length for segment in spill.segments) < 2 * JOINED_BYTES
+    assert max(segment.length for segment in spill.segments) < 2 * joined_bytes
     loaded = [load_segment(segment, batches[0].schema) for segment in spill.segments]
     assert pa.Table.from_batches(loaded).equals(pa.Table.from_batches(batches))

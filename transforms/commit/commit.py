@@ -80,8 +80,9 @@ class _Decide(beam.DoFn):
             return
         with place.at_work():
             check_claim(place.output, place.token)
-            inputs = Inputs(list(read_lists(lists)), dict(counts), rejects, ranges)
-            path = plan_reveal(place, self._decider.decide(inputs), self._decider.work.fan_in)
+            written = list(read_lists(lists, place.limits.stages.small_file_bytes))
+            inputs = Inputs(written, dict(counts), rejects, ranges)
+            path = plan_reveal(place, self._decider.decide(inputs), place.limits.stages.fan_in)
         yield path
 
 
@@ -145,13 +146,13 @@ class CommitDataset(beam.PTransform):
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and commit after all shards."""
         work = self._decider.work
-        tree = Tree(work.tasks, join_rejects, LinesFile, work.place, work.fan_in)
+        tree = Tree(work.tasks, join_rejects, LinesFile, work.place)
         rejects = self._rejects
         has_many_files = tree.has_levels or work.groups
         if tree.has_levels:
             rejects |= "JoinRejects" >> JoinInTree(tree)
         if work.groups:
-            shards_a_list = max(1, work.fan_in // work.files_a_shard)
+            shards_a_list = max(1, tree.fan_in // work.files_a_shard)
             tree = replace(tree, units=-(-work.shards // shards_a_list), join=join_lines)
             shards |= "ListShards" >> ListFiles(shards_a_list, work.place)
             if tree.has_levels:

@@ -31,7 +31,7 @@ from transforms.commit.rename import Move
 from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery import Workplace, check_claim
 from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
-from transforms.shuffle.trees import FAN_IN, concatenate, join_rejects
+from transforms.shuffle.trees import concatenate, join_rejects
 from transforms.storage.checksums import join_checksums, read_blocks, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import new_path, read_file
@@ -206,7 +206,6 @@ class CommitOptions:
         shard_name: pattern of the shards' names; None for the default.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
         tasks: number of tasks, each of which may have rejects.
-        fan_in: the most files that one task takes (`transforms.shuffle.trees`).
         is_awaited: whether a command waits for the job, which then removes the temporary folder and
             the claim; otherwise the commit removes them.
         generation: the part of the data set that is built; None without provenance.
@@ -226,7 +225,6 @@ class CommitOptions:
     generation: Generation | None = None
     sources: tuple[str, ...] = ()
     tasks: int = 1
-    fan_in: int = FAN_IN
 
     @property
     def files_a_shard(self) -> int:
@@ -237,7 +235,8 @@ class CommitOptions:
     def count_groups(self, layout: Layout) -> int:
         """Return the number of groups of files that are moved; 0 if one task moves all."""
         files = layout.shards * self.files_a_shard
-        return 0 if self.joined or files <= self.fan_in else -(-files // self.fan_in)
+        fan_in = self.place.limits.stages.fan_in
+        return 0 if self.joined or files <= fan_in else -(-files // fan_in)
 
 
 class Decided(NamedTuple):
@@ -282,7 +281,6 @@ class CommitWork:
         files_a_shard: number of files of a shard.
         groups: the number of groups of files that are moved; 0 if one task moves all.
         tasks: number of tasks, each of which may have rejects.
-        fan_in: the most files that one task takes (`transforms.shuffle.trees`).
         is_awaited: whether a command waits for the job, as in `CommitOptions`.
     """
 
@@ -291,7 +289,6 @@ class CommitWork:
     files_a_shard: int
     groups: int = 0
     tasks: int = 1
-    fan_in: int = FAN_IN
     is_awaited: bool = False
 
 
@@ -329,7 +326,6 @@ class Decision:
             options.files_a_shard,
             options.count_groups(layout),
             options.tasks,
-            options.fan_in,
             options.is_awaited,
         )
         self._names = FileNames(
@@ -374,7 +370,7 @@ class Decision:
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if inputs.rejects:
-            [joined] = join_rejects(0, inputs.rejects, place.temp_folder)
+            [joined] = join_rejects(0, inputs.rejects, place)
             name = rejects_name(generation.tag if generation else "")
             moves.append(Move(joined.path, self._final(name), joined.bytes))
             files.append(FileEntry(name, joined.bytes, joined.sha256))
@@ -424,8 +420,9 @@ class Decision:
             if len(files) == 1:
                 yield files[0]
                 continue
-            path = new_path(self._options.place.temp_folder, f"joined-{split}-{part}")
-            size, sha256 = concatenate(files, path)
+            place = self._options.place
+            path = new_path(place.temp_folder, f"joined-{split}-{part}")
+            size, sha256 = concatenate(files, path, place.limits.stages.small_file_bytes)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 

@@ -23,6 +23,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.limits import StageLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordChoice,
@@ -142,13 +143,6 @@ def _choose_words(segments: Sequence[Segment], limits: WordLimits) -> WordChoice
 
 WORDS = "words"
 
-# The text of a partition. In most languages its distinct words are a small part of that; where
-# words are whole clauses (Chinese, for byte-level BPE) they are as long as the text.
-_PARTITION_BYTES = 32 * 2**20
-_MOST_PARTITIONS = 1024
-# What is added up at once takes about three times this much memory.
-_ADDED_BYTES = 96 * 2**20
-
 
 @dataclass(frozen=True)
 class Counting:
@@ -171,9 +165,9 @@ class Counting:
     seed: int = 0
 
 
-def count_partitions(text_bytes: int) -> int:
+def count_partitions(text_bytes: int, limits: StageLimits) -> int:
     """Return the number of partitions for a corpus of a size."""
-    return min(_MOST_PARTITIONS, 1 + text_bytes // _PARTITION_BYTES)
+    return min(limits.most_partitions, 1 + text_bytes // limits.partition_bytes)
 
 
 def count_task(counting: Counting, task: Task) -> Iterator[Output]:
@@ -183,9 +177,9 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
         WORDS: a segment for each partition, in each file.
         COUNTS: what was read and counted.
     """
-    ranges, folder, tally = read_task(task), counting.place.temp_folder, Tally()
+    ranges, tally = read_task(task), Tally()
     log_begin(f"task-{task.number}", ranges)
-    reader = TaskReader(counting.documents, folder, tally, keeps_rejects=False)
+    reader = TaskReader(counting.documents, counting.place, tally, keeps_rejects=False)
     counter = counting.options.make_counter()
     for documents in reader.read(ranges):
         sampled = documents
@@ -239,7 +233,8 @@ def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[O
         COUNTS: the number of words, equal ones counted each and once.
     """
     tally, ordered = Tally(), sorted(segments)
-    parts = 1 + sum(segment.length for segment in ordered) // _ADDED_BYTES
+    stored_bytes = sum(segment.length for segment in ordered)
+    parts = 1 + stored_bytes // counting.place.limits.stages.added_bytes
     for part in range(parts):
         table = WordTable()
         load = partial(_load_part, part=part, parts=parts)

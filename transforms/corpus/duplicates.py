@@ -35,6 +35,7 @@ from corpusmill.corpus.filters.duplicates import (
 from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filters
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.layout.placement import Layout
+from corpusmill.limits import StageLimits
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
@@ -42,8 +43,6 @@ from transforms.elements import Segment, Task
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
-    BUFFER_BYTES,
-    SMALLEST_SEGMENT_BYTES,
     GatherShards,
     KeyedSegment,
     Routes,
@@ -74,9 +73,6 @@ HASHES, REPEATS = "hashes", "repeats"
 
 # An estimate from below of the bytes of a document. Many documents are shorter, but not most text.
 DOCUMENT_BYTES = 256
-# The hashes that are sorted at once, which takes about three times as much memory.
-_BUCKET_BYTES = 32 * 2**20
-_ROWS = _BUCKET_BYTES // ROW_BYTES
 # As a number of rows, it tells a reference to a task's line of the plan from one to ids.
 _LINE = -1
 # As a place, it tells a reference that a task has already.
@@ -137,12 +133,23 @@ class Comparison:
     others: int = 0
 
     @property
+    def limits(self) -> StageLimits:
+        """The thresholds of the run."""
+        return self.place.limits.stages
+
+    @property
+    def rows_at_once(self) -> int:
+        """The hashes that are compared at once, which takes about three times as much memory."""
+        return max(1, self.limits.hash_bucket_bytes // ROW_BYTES)
+
+    @property
     def hash_routes(self) -> HashRoutes:
         """How hashes are gathered, in buckets that can be sorted in memory."""
+        limits = self.limits
         size = self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
-        buckets = 1 + size // _BUCKET_BYTES
-        groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
-        merges = plan_merges(groups, buckets, self.tasks + self.others, size)
+        buckets = 1 + size // limits.hash_bucket_bytes
+        groups = min(buckets, 1 + size // self.tasks // limits.smallest_segment_bytes)
+        merges = plan_merges(limits, groups, buckets, self.tasks + self.others, size)
         kind = f"{self.kind}{HASHES}-"
         return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges, kind, self.column)
 
@@ -150,8 +157,8 @@ class Comparison:
     def task_routes(self) -> TaskRoutes:
         """How the ids of repeats are gathered, by the task that reads them."""
         layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
-        groups = count_groups(layout, BUFFER_BYTES)
-        merges = plan_merges(groups, self.tasks, self.hash_routes.layout.shards, size)
+        groups = count_groups(layout, self.limits)
+        merges = plan_merges(self.limits, groups, self.tasks, self.hash_routes.layout.shards, size)
         return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")
 
 
@@ -175,13 +182,13 @@ class _HashTask(beam.DoFn):
     def _hash(self, task: Task) -> Iterator[Output]:
         options, tally = self._options, Tally()
         folder, routes = options.place.temp_folder, options.hash_routes
-        spills = {HASHES: Spill(folder, BUFFER_BYTES), REPEATS: Spill(folder, BUFFER_BYTES)}
+        spills = {tag: Spill(folder, options.limits) for tag in (HASHES, REPEATS)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
         documents = replace(options.documents, keep_fields=())
-        reader = TaskReader(documents, folder, Tally(), steps, keeps_rejects=False)
+        reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
-        for rows in _join(batches, _ROWS):
+        for rows in _join(batches, options.rows_at_once):
             # What is repeated inside of a task goes no further; a text is then in few rows, even if
             # half of a corpus are copies of it.
             firsts, repeats = split_repeats(rows)
@@ -225,29 +232,30 @@ class _FindRepeats(beam.DoFn):
                 yield TaggedOutput(COUNTS, value)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
-        spill, tally = Spill(self._options.place.temp_folder, BUFFER_BYTES), Tally()
+        options, tally = self._options, Tally()
+        spill = Spill(options.place.temp_folder, options.limits)
         full = sorted(segment for segment in segments if segment.path)
-        parts = count_parts(full)
+        parts = count_parts(full, options.rows_at_once)
         for part in range(parts):
             seen = HASH_SCHEMA.empty_table().to_batches()
             load = partial(_load_part, part=part, parts=parts)
-            for rows in _join(map_ahead(load, full), _ROWS):
+            for rows in _join(map_ahead(load, full), options.rows_at_once):
                 firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
                 seen = [firsts]
                 tally.add("duplicates.found", repeats.num_rows)
                 if repeats.num_rows:
-                    spill.add(repeats, self._options.task_routes.buckets(repeats))
+                    spill.add(repeats, options.task_routes.buckets(repeats))
         spill.write()
         yield from ((REPEATS, segment) for segment in spill.segments)
         yield from tally.outputs()
 
 
-def count_parts(segments: Iterable[Segment]) -> int:
+def count_parts(segments: Iterable[Segment], rows_at_once: int) -> int:
     """Return in how many parts the hashes of a bucket are compared, to bound the memory.
 
     A corpus of very short documents fills buckets with more than was estimated.
     """
-    return 1 + sum(segment.rows for segment in segments) // (2 * _ROWS)
+    return 1 + sum(segment.rows for segment in segments) // (2 * rows_at_once)
 
 
 def _load_part(segment: Segment, part: int, parts: int) -> pa.RecordBatch:

@@ -26,7 +26,6 @@ from apache_beam.utils.shared import Shared
 from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.filters.duplicates import (
     DIGEST_SCHEMA,
-    FILTER_BITS,
     DigestFilter,
     Digests,
     count_digests,
@@ -55,7 +54,6 @@ from transforms.recovery import Journal, Output, Workplace
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
-    BUFFER_BYTES,
     GatherShards,
     KeyedSegment,
     merge_segments,
@@ -93,18 +91,17 @@ class Search:
         comparison: how digests reach those that are equal, and what is found reaches the tasks.
         screening: which documents are left out before they are compared.
         held: what the data set holds.
-        filter_bits: the size of the filter.
     """
 
     comparison: Comparison
     screening: Screening
     held: Held
-    filter_bits: int = FILTER_BITS
 
     @property
     def is_filtered(self) -> bool:
         """Whether there is a filter: not where more than half of all digests would pass it."""
-        return self.comparison.text_bytes // DOCUMENT_BYTES <= self.filter_bits // 2
+        bits = self.comparison.limits.filter_bits
+        return self.comparison.text_bytes // DOCUMENT_BYTES <= bits // 2
 
     def write(self, rows: Iterable[tuple[pa.RecordBatch, str]]) -> Iterator[Output]:
         """Write rows of DIGEST_SCHEMA to files by their buckets, or by the tasks that get them.
@@ -114,7 +111,7 @@ class Search:
         """
         comparison = self.comparison
         routes = {HASHES: comparison.hash_routes, REPEATS: comparison.task_routes}
-        spills = {tag: Spill(comparison.place.temp_folder, BUFFER_BYTES) for tag in routes}
+        spills = {tag: Spill(comparison.place.temp_folder, comparison.limits) for tag in routes}
         for batch, tag in rows:
             if batch.num_rows:
                 spills[tag].add(batch, routes[tag].buckets(batch))
@@ -145,8 +142,8 @@ class _ListDigests(beam.DoFn):
         # The second reading counts what it reads, and keeps the rejects.
         documents = replace(search.comparison.documents, keep_fields=())
         steps = tuple(search.screening.list_steps(task, self._shared))
-        folder = search.comparison.place.temp_folder
-        reader = TaskReader(documents, folder, counts, steps, keeps_rejects=False)
+        place = search.comparison.place
+        reader = TaskReader(documents, place, counts, steps, keeps_rejects=False)
         digests = (
             count_digests(digests_of(batch), task.number) for batch in reader.read(read_task(task))
         )
@@ -169,7 +166,7 @@ class _MakeFilter(beam.DoFn):
             yield file.path
 
     def _make(self, segments: Sequence[Segment]) -> Iterator[Output]:
-        bits = DigestFilter(number=self._search.filter_bits)
+        bits = DigestFilter(self._search.comparison.limits.filter_bits)
         full = sorted(segment for segment in segments if segment.path)
         for rows in map_ahead(partial(load_segment, schema=DIGEST_SCHEMA), full):
             bits.add(rows.column("digest").to_numpy())
@@ -218,7 +215,8 @@ class _FindKnown(beam.DoFn):
         yield from (TaggedOutput(COUNTS, value) for tag, value in outputs if tag == COUNTS)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
-        tally, parts = Tally(), count_parts(segments)
+        tally = Tally()
+        parts = count_parts(segments, self._search.comparison.rows_at_once)
         parts_found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
         for rows in parts_found:
             tally.add("known.documents", int(rows.column("documents").to_numpy().sum()))

@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -13,9 +14,6 @@ from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange
 from transforms.storage.files import CALLS_AT_ONCE, map_ahead, open_file
 from transforms.storage.objects import is_object_path
-
-# A smaller object is fetched whole, before its bytes are asked for.
-_SMALL_BYTES = 2**20
 
 
 class _ListedReader(io.RawIOBase):
@@ -60,10 +58,15 @@ class _ListedReader(io.RawIOBase):
         return self._position
 
 
-def open_ranges(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, BinaryIO]]:
+def open_ranges(
+    ranges: Iterable[PlannedRange], small_bytes: int
+) -> Iterator[tuple[PlannedRange, BinaryIO]]:
     """Open the files of ranges, in their order; whoever takes a file reads it by `as_listed`.
 
-    Of small objects in a store, several are fetched ahead, each with one request.
+    Args:
+        ranges: the ranges.
+        small_bytes: of objects in a store below this size several are fetched ahead, each whole,
+            with one request.
 
     Raises:
         OSError: a file cannot be read.
@@ -71,18 +74,19 @@ def open_ranges(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, 
     """
     ranges = list(ranges)
     ahead = CALLS_AT_ONCE if any(is_object_path(planned.file) for planned in ranges) else 0
-    opened = map_ahead(_open, ranges, ahead) if ahead else map(_open, ranges)
+    opening = partial(_open, small_bytes=small_bytes)
+    opened = map_ahead(opening, ranges, ahead) if ahead else map(opening, ranges)
     yield from zip(ranges, opened, strict=True)
 
 
-def _open(planned: PlannedRange) -> BinaryIO:
+def _open(planned: PlannedRange, small_bytes: int = 0) -> BinaryIO:
     try:
         stream = open_file(planned.file, planned.bytes)
     except FileNotFoundError as error:
         if error.filename != planned.file:
             raise
         raise _explain_change(planned, "it is not there any more; it had") from None
-    if not is_object_path(planned.file) or (planned.bytes or _SMALL_BYTES) >= _SMALL_BYTES:
+    if not is_object_path(planned.file) or (planned.bytes or small_bytes) >= small_bytes:
         return stream
     with stream:
         return io.BytesIO(stream.read())

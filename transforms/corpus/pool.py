@@ -20,13 +20,13 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
-from corpusmill.layout.sorting import JOINED_BYTES, join_small
+from corpusmill.layout.sorting import join_small
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, Part
 from transforms.recovery import Journal, Output, Workplace
-from transforms.shuffle.trees import FAN_IN, JoinInTree, Tree
+from transforms.shuffle.trees import JoinInTree, Tree
 from transforms.storage.checksums import (
     ChecksumWriter,
     are_intact,
@@ -49,10 +49,6 @@ from transforms.storage.files import (
 from transforms.tally import COUNTS, Count, Tally
 
 CANDIDATES = "candidates"
-
-# Size from which candidates are written. In a large corpus a task has few, which make one reference
-# together.
-CANDIDATE_BYTES = 2**20
 
 
 class _CandidateWriter:
@@ -106,14 +102,16 @@ class CandidateFile:
         seed: seed of the data set.
         limit: largest priority of a candidate
             (`corpusmill.objectives.random_documents.candidate_limit`).
-        temp_folder: folder of the file.
+        place: where the run works. Candidates are written once they have its `candidate_bytes`: in
+            a large corpus a task has few, which make one reference together.
         tally: counts of the task.
     """
 
-    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
+    def __init__(self, seed: int, limit: int, place: Workplace, tally: Tally) -> None:
         self._seed, self._limit, self._tally = seed, limit, tally
+        self._enough_bytes = place.limits.stages.candidate_bytes
         self._waiting: list[pa.RecordBatch] = []
-        self._writer = _CandidateWriter(temp_folder)
+        self._writer = _CandidateWriter(place.temp_folder)
         self._written: list[Candidates] = []
 
     def add(self, documents: pa.RecordBatch) -> None:
@@ -124,7 +122,7 @@ class CandidateFile:
             return
         self._tally.add("candidates.documents", candidates.num_rows)
         self._waiting.append(candidates)
-        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
+        if sum(batch.nbytes for batch in self._waiting) >= self._enough_bytes:
             self._write()
 
     def _write(self) -> None:
@@ -152,18 +150,18 @@ def order_candidates(candidates: Sequence[Candidates]) -> list[Candidates]:
 
 
 def join_candidates(
-    number: int, candidates: Sequence[Candidates], folder: str
+    number: int, candidates: Sequence[Candidates], place: Workplace
 ) -> Iterator[Candidates]:
     """Join the candidates of neighboring tasks to batches of some megabytes, in a new file.
 
     Args:
         number: number of the unit of work.
         candidates: references to them.
-        folder: folder of the file.
+        place: where the run works.
     """
-    writer = _CandidateWriter(folder)
+    writer, joined_bytes = _CandidateWriter(place.temp_folder), place.limits.stages.joined_bytes
     ordered = order_candidates(candidates)
-    for documents in join_small(map_ahead(load_candidates, ordered), JOINED_BYTES):
+    for documents in join_small(map_ahead(load_candidates, ordered), joined_bytes):
         yield writer.write(documents, number)
     writer.close()
 
@@ -203,7 +201,6 @@ class PoolOptions:
         token_dtype: NumPy name of the type of a token id.
         place: where the run works.
         tasks: number of tasks, each of which may have candidates.
-        fan_in: the most tasks whose candidates one task joins (`transforms.shuffle.trees`).
     """
 
     seed: int
@@ -212,7 +209,6 @@ class PoolOptions:
     token_dtype: str
     place: Workplace
     tasks: int = 1
-    fan_in: int = FAN_IN
 
     def assign_splits(self, documents: np.ndarray) -> np.ndarray:
         """Return the split of each document, uint8[n].
@@ -357,7 +353,7 @@ class WritePool(beam.PTransform):
     def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
         """Join candidates until their references are few, and write one pool."""
         options = self._options
-        tree = Tree(options.tasks, join_candidates, Candidates, options.place, options.fan_in)
+        tree = Tree(options.tasks, join_candidates, Candidates, options.place)
         if tree.has_levels:
             candidates |= "JoinInTree" >> JoinInTree(tree)
         # A corpus without candidates needs a pool too, an empty one.

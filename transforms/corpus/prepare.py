@@ -32,7 +32,7 @@ from transforms.corpus.read import READ_RANGES, REJECTS, TaskReader
 from transforms.elements import Candidates, LinesFile, PlannedRange, ReadRange, Segment, Task
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import log_begin, run_once
-from transforms.shuffle.segments import BUFFER_BYTES, Routes
+from transforms.shuffle.segments import Routes
 from transforms.shuffle.spill import Spill
 from transforms.storage.checksums import read_blocks
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, SourceTally, Tally
@@ -130,7 +130,6 @@ class Preparation:
             pool.
         place: where the run works.
         screening: which documents are left out.
-        buffer_bytes: size from which the documents of a task are written to a file.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
         drops_known: whether documents are left out that the data set holds already.
     """
@@ -141,7 +140,6 @@ class Preparation:
     candidate_limit: int | None
     place: Workplace
     screening: Screening = field(default_factory=Screening)
-    buffer_bytes: int = BUFFER_BYTES
     sources: tuple[str, ...] = ()
     drops_known: bool = False
 
@@ -172,14 +170,14 @@ class TaskDoFn(beam.DoFn):
         # Once for each process, and not before there is work: the file may be gone by then.
         self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
         limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
-        folder, tally = self._preparation.place.temp_folder, Tally()
-        self._candidates = None if limit is None else CandidateFile(seed, limit, folder, tally)
+        place, tally = self._preparation.place, Tally()
+        self._candidates = None if limit is None else CandidateFile(seed, limit, place, tally)
         steps, layout = list(self._steps(task)), self._preparation.routes.layout
         names = self._preparation.sources
         sources = SourceTally(names, layout, tally) if names else None
         self._reader = TaskReader(
             self._preparation.documents,
-            folder,
+            place,
             tally,
             steps,
             keeps_checksums=self._keeps_checksums,
@@ -238,7 +236,8 @@ class _PrepareTask(TaskDoFn):
     def _spill(self, task: Task) -> Iterator[Output]:
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)
-        spill = Spill(self._preparation.place.temp_folder, self._preparation.buffer_bytes)
+        workplace = self._preparation.place
+        spill = Spill(workplace.temp_folder, workplace.limits.stages)
         for _, documents in self.prepare(task, ranges):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))

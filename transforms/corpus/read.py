@@ -18,17 +18,12 @@ from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import LinesFile, PlannedRange, ReadRange
+from transforms.recovery import Workplace
 from transforms.storage.checksums import ChecksumReader
 from transforms.storage.files import create_file, new_path
 from transforms.tally import SourceTally, Tally
 
 REJECTS, READ_RANGES = "rejects", "read_ranges"
-
-# Each batch costs every following step as much time as about 100 kB of text.
-_SMALL_BYTES = 2**19
-# A reader of tables leaves out columns. That much of a range is fetched from elsewhere for nothing
-# but its checksum; on this machine, any number of bytes is read.
-_MOST_FETCHED = 2**20
 
 
 class TaskReader:
@@ -36,7 +31,7 @@ class TaskReader:
 
     Args:
         options: how the corpus is read.
-        temp_folder: folder of the file of rejects.
+        place: where the run works.
         tally: counts of the task.
         steps: which documents are dropped.
         keeps_rejects: whether rejects are written.
@@ -52,14 +47,15 @@ class TaskReader:
     def __init__(
         self,
         options: DocumentOptions,
-        temp_folder: str,
+        place: Workplace,
         tally: Tally,
         steps: Sequence[Step] = (),
         keeps_rejects: bool = True,
         keeps_checksums: bool = False,
         sources: SourceTally | None = None,
     ) -> None:
-        self._options, self._temp_folder, self._tally = options, temp_folder, tally
+        self._options, self._temp_folder, self._tally = options, place.temp_folder, tally
+        self._limits = place.limits.stages
         self._steps, self._keeps_rejects = steps, keeps_rejects
         self._keeps_checksums, self._sources = keeps_checksums, sources
         self.ranges: list[ReadRange] = []
@@ -69,11 +65,12 @@ class TaskReader:
 
     def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         """Return the task's documents in batches, none of them empty; small files share one."""
-        return join_small(self._read_all(ranges), _SMALL_BYTES)
+        # Each batch costs every following step as much time as about 100 kB of text.
+        return join_small(self._read_all(ranges), self._limits.small_batch_bytes)
 
     def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         with ExitStack() as files:
-            for planned, raw in open_ranges(ranges):
+            for planned, raw in open_ranges(ranges, self._limits.small_file_bytes):
                 self._tally.add("read.ranges", 1)
                 for batch in self._read_range(planned, raw):
                     for count, number in vars(batch.counts).items():
@@ -105,7 +102,9 @@ class TaskReader:
                 return
             stream = ChecksumReader(raw, start, end)
             yield from read_corpus(open_decompressed(cast(BinaryIO, stream), path), file_range)
-            most_bytes = None if scheme_of(path) is None else _MOST_FETCHED
+            # A reader of tables leaves out columns. On this machine they are read all the same.
+            is_here = scheme_of(path) is None
+            most_bytes = None if is_here else self._limits.most_fetched_bytes
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(index, start, *checked))
 

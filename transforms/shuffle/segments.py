@@ -21,7 +21,8 @@ import pyarrow as pa
 
 import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.layout.placement import Layout, assign_splits
-from corpusmill.layout.sorting import JOINED_BYTES, join_small
+from corpusmill.layout.sorting import join_small
+from corpusmill.limits import StageLimits
 from transforms.elements import Segment
 from transforms.recovery import Journal, Output, Workplace
 from transforms.shuffle.spill import Spill, join_files, load_segment, write_segments
@@ -29,26 +30,13 @@ from transforms.storage.files import map_ahead, scratch_folder
 
 KeyedSegment = tuple[int, Segment]
 
-# The buffer of a task; ordering it takes three times as much.
-BUFFER_BYTES = 32 * 2**20
 
-# Segments smaller than this cost more to open than to read; then files are merged.
-SMALLEST_SEGMENT_BYTES = 256 * 2**10
-
-# What one call of the last level merges; its segments have a few megabytes then.
-MERGE_BYTES = 4 * 2**30
-
-# The most references that are planned for a merge or a shard, the values of one key: 5 MB. Flink
-# sorts them in 100 MB of memory.
-MOST_REFERENCES = 2**16
-
-
-def count_groups(layout: Layout, buffer_bytes: int) -> int:
+def count_groups(layout: Layout, limits: StageLimits) -> int:
     """Return the number of groups of homes on the first level of files.
 
     It is the number of shards where one level is enough.
     """
-    return min(layout.shards, max(1, buffer_bytes // SMALLEST_SEGMENT_BYTES))
+    return min(layout.shards, max(1, limits.buffer_bytes // limits.smallest_segment_bytes))
 
 
 def assign_groups(
@@ -129,11 +117,17 @@ class Routes:
 
 
 def plan_routes(
-    layout: Layout, validation_share: float, repeats: int, tasks: int, stored_bytes: int
+    limits: StageLimits,
+    layout: Layout,
+    validation_share: float,
+    repeats: int,
+    tasks: int,
+    stored_bytes: int,
 ) -> Routes:
     """Plan the routes of a data set.
 
     Args:
+        limits: the thresholds of the run.
         layout: how it is spread over shards.
         validation_share: expected share of documents in the validation split.
         repeats: how many times each document is built.
@@ -144,31 +138,33 @@ def plan_routes(
         # In the order of the corpus a task has documents of few homes, so that segments are neither
         # small nor many.
         return Routes(layout, validation_share, repeats, layout.shards)
-    groups = count_groups(layout, BUFFER_BYTES)
-    merges = plan_merges(groups, layout.shards, tasks, stored_bytes, repeats)
+    groups = count_groups(layout, limits)
+    merges = plan_merges(limits, groups, layout.shards, tasks, stored_bytes, repeats)
     return Routes(layout, validation_share, repeats, groups, merges)
 
 
 def plan_merges(
-    groups: int, shards: int, tasks: int, stored_bytes: int, repeats: int = 1
+    limits: StageLimits, groups: int, shards: int, tasks: int, stored_bytes: int, repeats: int = 1
 ) -> tuple[int, ...]:
     """Return `Routes.merges`.
 
     Args:
+        limits: the thresholds of the run.
         groups: number of groups of homes.
         shards: number of homes.
         tasks: number of tasks.
         stored_bytes: an estimate of the size of all rows.
         repeats: how many shards get the rows of a home.
     """
-    segments = 1 + stored_bytes // (tasks * BUFFER_BYTES)
-    if groups == shards and tasks * segments * repeats <= MOST_REFERENCES:
+    references = limits.most_references
+    segments = 1 + stored_bytes // (tasks * limits.buffer_bytes)
+    if groups == shards and tasks * segments * repeats <= references:
         return ()
-    most = max(1, -(-tasks // max(1, -(-stored_bytes // (groups * MERGE_BYTES)))))
-    merges = [min(most, max(1, MOST_REFERENCES // segments))]
+    most = max(1, -(-tasks // max(1, -(-stored_bytes // (groups * limits.merge_bytes)))))
+    merges = [min(most, max(1, references // segments))]
     while most >= 2 * merges[-1]:
         joined = merges[-1] * stored_bytes // (tasks * groups)
-        fan_in = max(2, MOST_REFERENCES // (1 + joined // JOINED_BYTES))
+        fan_in = max(2, references // (1 + joined // limits.joined_bytes))
         merges.append(merges[-1] * min(fan_in, most // merges[-1]))
     return tuple(merges)
 
@@ -181,6 +177,7 @@ class MergeDoFn(beam.DoFn):
     ) -> None:
         self._routes, self._place, self._schema = routes, place, schema
         self._level = len(routes.merges) - 1 if level is None else level
+        self._limits = place.limits.stages
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
         """Merge (merge, segments), unless the journal says that it is finished."""
@@ -197,17 +194,18 @@ class MergeDoFn(beam.DoFn):
         """Write a file ordered by home."""
         ordered = sorted(segments, key=attrgetter("place"))
         with scratch_folder(self._place.temp_folder) as scratch:
-            spill = Spill(scratch, BUFFER_BYTES)
+            spill = Spill(scratch, self._limits)
             for documents in self._load(ordered):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
-            merged = join_files(spill.segments, self._place.temp_folder, self._schema)
+            folder = self._place.temp_folder
+            merged = join_files(spill.segments, folder, self._schema, self._limits.joined_bytes)
         yield from _number(merged, ordered[0].place)
 
     def _join(self, segments: Iterable[Segment]) -> Iterator[Output]:
         """Write a file with fewer segments of the same bucket."""
         ordered = sorted(segments, key=attrgetter("place"))
-        joined = join_small(self._load(ordered), JOINED_BYTES)
+        joined = join_small(self._load(ordered), self._limits.joined_bytes)
         bucket = ordered[0].bucket
         written = write_segments(((bucket, rows) for rows in joined), self._place.temp_folder)
         yield from _number(written, ordered[0].place)

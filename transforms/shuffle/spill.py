@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.dataset.ownership import delete_temporary
-from corpusmill.layout.sorting import JOINED_BYTES, join_small, order_by_bucket, sort_rows
+from corpusmill.layout.sorting import join_small, order_by_bucket, sort_rows
+from corpusmill.limits import StageLimits
 from transforms.elements import Segment
 from transforms.storage.checksums import compute_checksum, read_intact
 from transforms.storage.file_systems import split_path
@@ -22,15 +23,15 @@ class Spill:
 
     Args:
         temp_folder: folder of the files.
-        buffer_bytes: size of a full buffer; ordering takes twice as much.
+        limits: thresholds of the run; to order a full buffer takes twice its size.
 
     Attributes:
         batches: the rows that have not been written.
         segments: the rows that have been written.
     """
 
-    def __init__(self, temp_folder: str, buffer_bytes: int) -> None:
-        self._temp_folder, self._buffer_bytes = temp_folder, buffer_bytes
+    def __init__(self, temp_folder: str, limits: StageLimits) -> None:
+        self._temp_folder, self._limits = temp_folder, limits
         self.batches: list[pa.RecordBatch] = []
         self.segments: list[Segment] = []
         self._buckets: list[npt.NDArray[np.uint32]] = []
@@ -46,7 +47,7 @@ class Spill:
         self.batches.append(batch)
         self._buckets.append(buckets)
         self._bytes += batch.nbytes
-        if self._bytes >= self._buffer_bytes:
+        if self._bytes >= self._limits.buffer_bytes:
             self.write()
 
     def write(self) -> None:
@@ -54,8 +55,25 @@ class Spill:
         batches, buckets = self.batches, self._buckets
         self.batches, self._buckets, self._bytes = [], [], 0
         if batches:
-            ordered = order_by_bucket(batches, buckets)
+            ordered = _order_rows(batches, buckets, self._limits.joined_bytes)
             self.segments += write_segments(ordered, self._temp_folder)
+
+
+def _order_rows(
+    batches: list[pa.RecordBatch], buckets: list[npt.NDArray[np.uint32]], joined_bytes: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (bucket, its rows) as `order_by_bucket`.
+
+    The rows of an only bucket, as of one shard or in the order of the corpus, come in pieces of
+    about `joined_bytes`: to join them all takes as much memory again.
+    """
+    first = int(buckets[0][0]) if len(buckets[0]) else 0
+    if not all((part == first).all() for part in buckets):
+        yield from order_by_bucket(batches, buckets)
+        return
+    batches.reverse()
+    drained = (batches.pop() for _ in range(len(batches)))
+    yield from ((first, rows) for rows in join_small(drained, joined_bytes))
 
 
 def write_segments(
@@ -80,7 +98,9 @@ def write_segments(
     return segments
 
 
-def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> list[Segment]:
+def join_files(
+    segments: list[Segment], temp_folder: str, schema: pa.Schema, joined_bytes: int
+) -> list[Segment]:
     """Join files ordered by bucket into one such file, and remove them.
 
     Many buckets cut a buffer into pieces too small to be read from an object store.
@@ -89,6 +109,7 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
         segments: the segments of the files.
         temp_folder: folder of the joined file.
         schema: schema of the rows.
+        joined_bytes: the size of rows of one bucket that become one segment.
 
     Returns:
         The segments of the joined file.
@@ -98,7 +119,7 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
         (
             (bucket, rows)
             for bucket, parts in groupby(ordered, key=attrgetter("bucket"))
-            for rows in join_small((load_segment(part, schema) for part in parts), JOINED_BYTES)
+            for rows in join_small((load_segment(part, schema) for part in parts), joined_bytes)
         ),
         temp_folder,
     )
@@ -140,15 +161,11 @@ class RowSorter:
         rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
             removed.
         temp_folder: folder of the files.
-        memory_bytes: size of the rows that are kept in memory.
-        file_bytes: size of the files where these are foreseen to be too few.
+        limits: thresholds of the run.
     """
 
-    def __init__(
-        self, rows: RowBuffer, temp_folder: str, memory_bytes: int, file_bytes: int
-    ) -> None:
-        self._rows, self._temp_folder = rows, temp_folder
-        self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
+    def __init__(self, rows: RowBuffer, temp_folder: str, limits: StageLimits) -> None:
+        self._rows, self._temp_folder, self._limits = rows, temp_folder, limits
         self._segments: list[Segment] = []
         rows.clear()
 
@@ -161,8 +178,9 @@ class RowSorter:
         """
         self._rows.add(rows)
         size = self._rows.nbytes
-        is_large = bool(self._segments) or size > share * self._memory_bytes
-        if size >= self._memory_bytes or (is_large and size >= self._file_bytes):
+        memory_bytes, file_bytes = self._limits.sort_bytes, self._limits.sort_file_bytes
+        is_large = bool(self._segments) or size > share * memory_bytes
+        if size >= memory_bytes or (is_large and size >= file_bytes):
             self._write()
 
     def drain(self, rows: int) -> Iterator[pa.RecordBatch]:
@@ -177,7 +195,8 @@ class RowSorter:
         buffered = self._rows.rows()
         if buffered.num_rows:
             keys = buffered.column("key").to_numpy() >> np.uint64(_KEY_BITS_OF_A_SLICE)
-            ordered = order_by_bucket([buffered], [keys.astype(np.uint32)])
+            buckets = [keys.astype(np.uint32)]
+            ordered = _order_rows([buffered], buckets, self._limits.joined_bytes)
             self._segments += write_segments(ordered, self._temp_folder)
         self._rows.clear()
 

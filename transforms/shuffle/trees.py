@@ -1,14 +1,15 @@
 """Trees: bring together what very many units of work have made, and give no task too much of it.
 
-    units ─ blocks of `FAN_IN` neighbors ─ blocks of blocks ─ ... ─ at most `FAN_IN` for one task
+    units ─ blocks of `fan_in` neighbors ─ blocks of blocks ─ ... ─ at most `fan_in` for one task
 
-A tree has as many levels as its leaves need. For up to `FAN_IN` units it has none, so that a small
+A tree has as many levels as its leaves need. For up to `fan_in` units it has none, so that a small
 job has no stage for it.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -78,15 +79,8 @@ def read_collected(path: str) -> tuple[dict[str, int], list[list[Any]]]:
     return counts, elements
 
 
-# The most units that one task takes. It opens a small file for each, of which an object store
-# serves 500 a second to one worker.
-FAN_IN = 1000
-
-# Files up to this size are read ahead as a whole.
-_SMALL_BYTES = 2**20
-
-# Joins elements of neighboring units: (number of the block, elements, folder) -> fewer elements.
-Join = Callable[[int, Sequence[Any], str], Iterable[Any]]
+# Joins elements of neighboring units: (number of the block, elements, the run's place) -> fewer.
+Join = Callable[[int, Sequence[Any], Workplace], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -97,15 +91,19 @@ class Tree:
         units: the number of units of work; the `number` of each element is below it.
         join: joins the elements of a block.
         element: type of the elements.
-        place: where the run works.
-        fan_in: the most units of a block.
+        place: where the run works. Its `fan_in` is the most units of a block: a task opens a small
+            file for each, of which an object store serves 500 a second to one worker.
     """
 
     units: int
     join: Join
     element: type
     place: Workplace
-    fan_in: int = FAN_IN
+
+    @property
+    def fan_in(self) -> int:
+        """The most units of a block."""
+        return self.place.limits.stages.fan_in
 
     @property
     def has_levels(self) -> bool:
@@ -125,7 +123,7 @@ class _JoinBlock(beam.DoFn):
         with place.at_work():
             # In another process Beam's type of an element has its fields alone.
             made = [self._tree.element(*part) for part in parts]
-            joined = list(self._tree.join(block, made, place.temp_folder))
+            joined = list(self._tree.join(block, made, place))
         yield from joined
 
 
@@ -160,32 +158,33 @@ def _key_by_block(element: Any, fan_in: int) -> tuple[int, Any]:
     return element.number // fan_in, element
 
 
-def join_lines(number: int, files: Sequence[LinesFile], folder: str) -> Iterator[LinesFile]:
+def join_lines(number: int, files: Sequence[LinesFile], place: Workplace) -> Iterator[LinesFile]:
     """Join files of lines in the order of their numbers.
 
     Args:
         number: number of the joined file.
         files: the files.
-        folder: folder of the joined file.
+        place: where the run works.
     """
-    path = new_path(folder, "lines")
-    size, sha256 = concatenate(sorted(files), path)
+    path = new_path(place.temp_folder, "lines")
+    size, sha256 = concatenate(sorted(files), path, place.limits.stages.small_file_bytes)
     yield LinesFile(number, path, sum(file.lines for file in files), size, sha256)
 
 
-def join_rejects(number: int, files: Sequence[LinesFile], folder: str) -> Iterator[LinesFile]:
+def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> Iterator[LinesFile]:
     """Join files of rejects in the order of their numbers, as if one unit had written them all.
 
     Args:
         number: number of the joined file.
         files: the files.
-        folder: folder of the joined file.
+        place: where the run works.
     """
-    path = new_path(folder, "rejects", ".jsonl")
+    path = new_path(place.temp_folder, "rejects", ".jsonl")
     with create_file(path) as stream:
         sink = HashingWriter(stream)
         writer = RejectWriter(sink)
-        for blocks in map_ahead(_open_blocks, sorted(files)):
+        open_blocks = partial(_open_blocks, small_bytes=place.limits.stages.small_file_bytes)
+        for blocks in map_ahead(open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):
                 if isinstance(reject, Reject):
                     writer.add([reject])
@@ -204,23 +203,30 @@ def _split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def concatenate(files: Iterable[WrittenFile | LinesFile], path: str) -> tuple[int, str]:
+def concatenate(
+    files: Iterable[WrittenFile | LinesFile], path: str, small_bytes: int
+) -> tuple[int, str]:
     """Write several files into a new one; return its size in bytes and its SHA-256.
+
+    Args:
+        files: the files.
+        path: that of the new file.
+        small_bytes: files up to this size are read ahead as a whole.
 
     Raises:
         DamagedFileError: a file does not hold what was written.
     """
     with create_file(path) as stream:
         target = HashingWriter(stream)
-        for blocks in map_ahead(_open_blocks, files):
+        for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), files):
             for block in blocks:
                 target.write(block)
     return target.bytes, target.sha256
 
 
-def _open_blocks(file: WrittenFile | LinesFile) -> Iterable[bytes]:
+def _open_blocks(file: WrittenFile | LinesFile, small_bytes: int) -> Iterable[bytes]:
     blocks = read_blocks(file.path, file.sha256)
-    return list(blocks) if file.bytes <= _SMALL_BYTES else blocks
+    return list(blocks) if file.bytes <= small_bytes else blocks
 
 
 class _ListBlock(beam.DoFn):
@@ -266,8 +272,8 @@ def _key_by_list(file: WrittenFile, shards: int) -> tuple[int, WrittenFile]:
     return file.shard // shards, file
 
 
-def read_lists(lists: Iterable[LinesFile]) -> Iterator[WrittenFile]:
-    """Read the files that lists name."""
-    for blocks in map_ahead(_open_blocks, sorted(lists)):
+def read_lists(lists: Iterable[LinesFile], small_bytes: int) -> Iterator[WrittenFile]:
+    """Read the files that lists name; lists up to a size are read ahead as a whole."""
+    for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), sorted(lists)):
         for line in b"".join(blocks).splitlines():
             yield WrittenFile(*json.loads(line))

@@ -101,7 +101,6 @@ DIGEST_SCHEMA = pa.schema(
     [("digest", pa.uint64()), ("documents", pa.uint32()), ("task", pa.uint32())]
 )
 HELD = 2**32 - 1
-FILTER_BITS = 2**26
 
 Digests = npt.NDArray[np.uint64]
 
@@ -137,13 +136,15 @@ class DigestFilter:
     """Tells of most digests that they are none of some others, without these.
 
     Args:
-        bits: uint8[bytes], what `encode` returned; None for a filter that nothing passes.
-        number: the number of bits, a power of two of at least 8.
+        bits: what `encode` returned; or for a filter that nothing passes the number of its bits, a
+            power of two of at least 8.
     """
 
-    def __init__(self, bits: bytes | None = None, number: int = FILTER_BITS) -> None:
+    def __init__(self, bits: bytes | int) -> None:
         self._bits: npt.NDArray[np.uint8] = (
-            np.zeros(number // 8, np.uint8) if bits is None else np.frombuffer(bits, np.uint8)
+            np.zeros(bits // 8, np.uint8)
+            if isinstance(bits, int)
+            else np.frombuffer(bits, np.uint8)
         )
         self._mask = np.uint64(8 * len(self._bits) - 1)
 

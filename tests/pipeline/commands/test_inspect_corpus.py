@@ -33,6 +33,7 @@ from tests.tools.jobs import (
     read_manifest_json,
     run_here,
 )
+from tests.tools.small_limits import limit_flags
 
 Inspect = Callable[..., Outcome]
 Numbers = Callable[..., dict[str, Any]]
@@ -154,9 +155,9 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
 def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     numbers_of: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.planning.sample.SORT_BYTES", 1000)
     monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
-    wanted = [numbers_of("--workers", number)["build"] for number in ("2", "1000", "1")]
+    little = limit_flags(sort_bytes=1000)
+    wanted = [numbers_of("--workers", number, *little)["build"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]
     assert wanted[0]["temporary_bytes"] > wanted[2]["temporary_bytes"]
 

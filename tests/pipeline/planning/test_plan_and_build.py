@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import transforms.shuffle.segments
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import build, read_manifest_json, run_here
+from tests.tools.small_limits import limit_flags
 from transforms.recovery import Journal
 
 
@@ -66,8 +66,8 @@ def test_the_work_is_that_of_the_job(
     shards: int, sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 24 shards then need two levels of files, and 3 do not.
-    monkeypatch.setattr(transforms.shuffle.segments, "SMALLEST_SEGMENT_BYTES", 4 * 2**20)
-    flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4")
+    limits = limit_flags(smallest_segment_bytes=4 * 2**20)
+    flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4", *limits)
     planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
     units, once = Counter[str](), Journal.once
 

@@ -35,6 +35,7 @@ from tests.tools.translations import Translate, serve_translations
 from transforms.corpus.known_texts import Held
 from transforms.corpus.plan import Plan
 from transforms.editing import Edited, EditPlan
+from transforms.recovery import Workplace
 from transforms.storage.checksums import StoredFile
 from transforms.storage.files import locate
 from transforms.verify import Checking
@@ -215,7 +216,7 @@ def test_the_counting_of_words_is_translated(
 ) -> None:
     documents, options = DocumentOptions(input_format="text"), WordPieceOptions()
     corpus = SampledCorpus(list_files(size.files), documents, SampleOptions())
-    job = plan_counting(corpus, options, LocalEngine(RunOptions()), str(tmp_path))
+    job = plan_counting(corpus, options, LocalEngine(RunOptions()), Workplace(str(tmp_path)))
     build = partial(count_corpus, job=job, path="gs://corpus/words.json")
     assert len([*translate_all(engines, build)]) == len(ENGINES)
 

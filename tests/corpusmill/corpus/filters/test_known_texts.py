@@ -90,7 +90,7 @@ def test_what_a_data_set_holds_is_told_from_what_is_new() -> None:
 def test_a_filter_lets_all_pass_that_were_added(
     bits: int, added: list[list[int]], others: list[int]
 ) -> None:
-    passing = DigestFilter(number=bits)
+    passing = DigestFilter(bits)
     for values in added:
         passing.add(numbers(values))
     places = {value % bits for values in added for value in values}
