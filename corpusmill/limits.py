@@ -39,8 +39,9 @@ class StageLimits(_Group):
     """The rows that a task holds before it writes them to a file, ordered by bucket."""
     smallest_segment_bytes: int = 256 * 2**10
     """Buckets of a full buffer that would be smaller are joined, and merged files divide them."""
-    merge_bytes: int = 4 * 2**30
-    """The rows that one call of the last level of merges takes in."""
+    merge_bytes: int = 2**30
+    """The rows that one call of the last level of merges takes in; it reads and writes them twice,
+    within two minutes."""
     most_references: int = 2**16
     """The most references to segments that one key may have; of more, files are merged first."""
     joined_bytes: int = 8 * 2**20

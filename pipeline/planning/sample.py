@@ -246,16 +246,27 @@ def _count_levels(job: Job) -> int:
     return 1 + len(job.routes.merges)
 
 
+def _count_documents(counts: Mapping[str, int]) -> Iterator[int]:
+    """Yield the numbers of documents, sentences and tokens."""
+    return (counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens"))
+
+
+def measure_documents(counts: Mapping[str, int], job: Job) -> int:
+    """Return the size of all documents as token ids in temporary files; for `counts`, `add_work`.
+
+    These are their ids, Arrow's offsets of documents and sentences, and the tokens.
+    """
+    documents, sentences, tokens = _count_documents(counts)
+    width = np.dtype(job.tokenizing.token_dtype).itemsize
+    return documents * (8 + 4) + sentences * 4 + tokens * width
+
+
 def _estimate_temporary_bytes(
     build: Mapping[str, Any], counts: Mapping[str, int], job: Job, workers: int
 ) -> int:
     """Estimate the bytes of a build's temporary files, without those of its shards."""
-    documents, sentences, tokens = (
-        counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens")
-    )
-    width = np.dtype(job.tokenizing.token_dtype).itemsize
-    # Ids, and Arrow's offsets of documents and sentences.
-    document_bytes = documents * (8 + 4) + sentences * 4 + tokens * width
+    documents, sentences, tokens = _count_documents(counts)
+    document_bytes = measure_documents(counts, job)
     pool_bytes = 0
     if pool_tokens := job.objective.pool_tokens:
         candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
@@ -270,8 +281,14 @@ def _estimate_temporary_bytes(
 
 def _sorted_bytes(build: Mapping[str, Any], workers: int, sort_bytes: int) -> int:
     """Sum the bytes of the shards that are too large to be sorted in memory."""
-    return sum(
-        min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
+    left = workers
+    total = 0
+    sizes = [
+        (split["built_bytes"]["value"] // split["shards"], split["shards"])
         for split in build["splits"].values()
-        if split["built_bytes"]["value"] > sort_bytes * split["shards"]
-    )
+    ]
+    for size, shards in sorted(sizes, reverse=True):
+        at_once = min(left, shards) if size > sort_bytes else 0
+        left -= at_once
+        total += at_once * size
+    return total

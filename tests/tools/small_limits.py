@@ -1,6 +1,42 @@
 """Thresholds that a test crosses with a few rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
 from corpusmill.limits import Limits, StageLimits
+
+# A corpus of some kilobytes takes several steps, files, parts and levels everywhere.
+TINY = Limits(
+    stages=StageLimits(
+        fan_in=3,
+        buffer_bytes=5_000,
+        smallest_segment_bytes=2_000,
+        merge_bytes=20_000,
+        most_references=4,
+        joined_bytes=1_000,
+        sort_bytes=20_000,
+        sort_file_bytes=5_000,
+        candidate_bytes=500,
+        hash_bucket_bytes=300,
+        filter_bits=1024,
+        partition_bytes=3_000,
+        most_partitions=5,
+        added_bytes=2_000,
+        small_batch_bytes=1,
+        small_file_bytes=100,
+        most_fetched_bytes=100,
+    )
+)
+
+
+@contextmanager
+def default_limits(limits: Limits) -> Iterator[None]:
+    """Let commands take these thresholds where no flag gives others."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("pipeline.job_options.LIMITS", limits)
+        yield
 
 
 def stage_limits(**values: int) -> Limits:
