@@ -46,7 +46,7 @@ def test_a_file_that_changes_is_read_as_it_was_listed_or_named(tmp_path: Path) -
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a line .\nanother one .\n")
     files = list_inputs([str(corpus)], str(tmp_path))
-    reads = [
+    reads: list[Callable[[], list[str]]] = [
         lambda: read_probe(files, TEXT).texts,
         lambda: [Path(part.range.file).read_text() for part in _copy_parts(files, tmp_path)],
         lambda: list(_read_passages(files[0], "text")),
