@@ -26,11 +26,11 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candida
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from pipeline.graph import Job, plan_preparation
 from pipeline.recipe.inputs import InputFile
+from transforms.corpus.listed import open_listed
 from transforms.corpus.prepare import TaskDoFn
 from transforms.elements import PlannedRange, Task
 from transforms.recovery import Workplace
 from transforms.shuffle.spill import Spill
-from transforms.storage.files import open_file
 from transforms.tally import COUNTS
 
 # So many places of a corpus are read, at even distances.
@@ -84,10 +84,7 @@ def choose_parts(
 
 
 def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
-    end = file.bytes if file.splittable else None
-    return SamplePart(
-        PlannedRange(file.path, file.name, number, 0, end, file.bytes), None, text_bytes
-    )
+    return SamplePart(file.planned._replace(file_index=number), None, text_bytes)
 
 
 def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[SamplePart]:
@@ -100,14 +97,14 @@ def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[Sam
             start = end - file.bytes
             first, last = max(begin, start) - start, min(stop, end) - start
             if first < last:
-                planned = PlannedRange(file.path, file.name, number, first, last, file.bytes)
+                planned = file.planned._replace(file_index=number, start=first, end=last)
                 yield SamplePart(planned, None, None)
 
 
 def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePart:
     """Copy the first lines of a file, decompressed."""
     content = b""
-    with open_file(file.path, file.bytes) as raw:
+    with open_listed(file.planned) as raw:
         with suppress(DamagedStreamError):
             stream = open_decompressed(raw, file.path)
             while len(content) < num_bytes and (block := stream.read(_BLOCK_BYTES)):

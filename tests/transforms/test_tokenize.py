@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
+from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
 from tests.tools.plain_corpus import encode
@@ -53,6 +55,17 @@ def test_batches_are_encoded_as_the_library_does(
         "tokenize.empty_documents": 0,
         "tokenize.passages": 3,
     }
+
+
+@pytest.mark.parametrize(("memoize", "cut"), [(True, 1), (False, 2)])
+def test_texts_that_are_tokenized_in_parts_are_counted(
+    memoize: bool, cut: int, tokenizing: Tokenizing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "MOST_CHARACTERS", 100)
+    # The compiled tokenizer leaves a word with a letter that it does not know to the library.
+    batches = [batch((1, ["\uff21" * 250, "Sea ."]), (2, ["a word " * 20]))]
+    _, counts = tokenize(batches, replace(tokenizing, memoize=memoize))
+    assert counts["tokenize.cut_texts"] == cut
 
 
 def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> None:
