@@ -172,6 +172,8 @@ class Place(ABC):
         if "--replace" in message:
             return ["--replace"]
         if found := re.search(rf"[Rr]emove {self.location.url}/(\S+?)[,.]?( |\n|$)", message):
-            self.write({n: c for n, c in self.read().items() if not f"{n}/".startswith(f"{found[1]}/")})
+            self.write(
+                {n: c for n, c in self.read().items() if not f"{n}/".startswith(f"{found[1]}/")}
+            )
             return []
         raise AssertionError(message)
