@@ -134,10 +134,8 @@ class Location(ABC):
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
-            cause, cure = (
-                f"it cannot be read ({error.strerror or first_line(error)})",
-                "Change its permissions",
-            )
+            cause = f"it cannot be read ({error.strerror or first_line(error)})"
+            cure = "Change its permissions, or try again"
             if isinstance(error, NotAFileError):
                 cause, cure = str(error.strerror), "Write its content to a file"
             raise UserError(f"{self}/{name}" if name else str(self), cause, cure) from None

@@ -172,8 +172,9 @@ class Place(ABC):
         if "--replace" in message:
             return ["--replace"]
         if found := re.search(rf"[Rr]emove {self.location.url}/(\S+?)[,.]?( |\n|$)", message):
-            self.write(
-                {n: c for n, c in self.read().items() if not f"{n}/".startswith(f"{found[1]}/")}
-            )
+            removed = found[1]
+            left = {name: content for name, content in self.read().items() if name != removed}
+            begin = f"{removed}/"
+            self.write({name: left[name] for name in left if not name.startswith(begin)})
             return []
         raise AssertionError(message)
