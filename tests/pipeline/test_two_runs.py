@@ -123,7 +123,9 @@ def test_a_tokenizer_that_another_run_has_trained_meanwhile_stays(
 ) -> None:
     output = tmp_path / "t.json"
     claim = Path(FileRun(locate(str(output)), None).path, "_RUNNING")
-    command = ["train-tokenizer", "--input", sample, "--output", output, "--vocab-size"]
+    command: list[str | Path] = [
+        "train-tokenizer", "--input", sample, "--output", output, "--vocab-size",
+    ]  # fmt: skip
     first = start_and_stop([*command, "300"], claim)
     move_away(claim)
     jobs.run_here(*command, "400", "--replace")
