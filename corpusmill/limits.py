@@ -72,17 +72,37 @@ class StageLimits(_Group):
 
 
 @dataclass(frozen=True)
+class CorpusLimits(_Group):
+    """The thresholds of reading the corpus. No byte of a data set depends on them."""
+
+    batch_bytes: int = 2**20
+    """The text that is read at a time, and about what a batch of documents holds."""
+    batch_rows: int = 8192
+    """The records of a batch of documents, where a file holds records; more make more batches."""
+    batch_rejects: int = 2**14
+    """A batch ends early at so many rejects, as a file of nothing else would fill the memory."""
+    block_lines: int = 2**16
+    """The lines of a block of text; a block of more, which are short or blank, is divided."""
+    parsed_bytes: int = 2**18
+    """The JSON lines whose strings are made at once, while the processor's cache holds them."""
+    small_member_bytes: int = 2**20
+    """Members of archives up to this size are read at once, and larger ones line by line."""
+
+
+@dataclass(frozen=True)
 class Limits:
     """All thresholds of a run.
 
     Attributes:
         stages: those of the job's stages.
+        corpus: those of reading the corpus.
 
     Example:
         Limits(stages=StageLimits(fan_in=3)) joins four files in two steps.
     """
 
     stages: StageLimits = StageLimits()
+    corpus: CorpusLimits = CorpusLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:
         """Return the thresholds with some other values.

@@ -146,7 +146,7 @@ def count_here(
         path, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
             stream = open_decompressed(raw, path)
-            part = FileRange(name, index, corpus.documents, start, end)
+            part = FileRange(name, index, corpus.documents, start, end, limits.corpus)
             for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents

@@ -1,11 +1,20 @@
 """Thresholds that a test crosses with a few rows."""
 
-from corpusmill.limits import Limits, StageLimits
+from corpusmill.limits import CorpusLimits, Limits, StageLimits
 
 
 def stage_limits(**values: int) -> Limits:
     """Return the thresholds of a run, with some other values for its stages."""
     return Limits(stages=StageLimits(**values))
+
+
+def corpus_limits(size: int) -> CorpusLimits:
+    """Return thresholds of reading that are all crossed by a few times so many bytes."""
+    few = max(1, size // 16)
+    return CorpusLimits(
+        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=size,
+        small_member_bytes=size,
+    )  # fmt: skip
 
 
 def limit_flags(**values: int) -> list[str]:

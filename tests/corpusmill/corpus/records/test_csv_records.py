@@ -16,6 +16,7 @@ from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
+from tests.tools.small_limits import corpus_limits
 
 CSV = DocumentOptions(input_format="csv")
 SMALL = replace(CSV, max_line_bytes=40)
@@ -24,7 +25,7 @@ Rejects = list[tuple[int, int, str]]
 
 def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Content:
     """Read a file, and check what holds for any file."""
-    part = FileRange("f", 2, options, batch_bytes=size)
+    part = FileRange("f", 2, options, limits=corpus_limits(size))
     content = Content().add(read_csv(io.BytesIO(data), part))
     counts = content.counts
     assert counts.bytes == len(data)
