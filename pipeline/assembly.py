@@ -57,7 +57,7 @@ def assemble_job(
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, plan.tasks, folder.place.limits),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
+        tokenizing=_write_tokenizer(recipe, folder, header.provenance is not None),
         place=folder.place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
@@ -97,11 +97,11 @@ def choose_routes(recipe: Recipe, tasks: int, limits: Limits) -> Routes:
     )
 
 
-def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
+def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) -> Tokenizing:
     tokenizer, words = recipe.tokenizer, recipe.objective.words
     # The type of the ids in documents and pool.
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
-    path = join_path(folder, TOKENIZER)
+    path = join_path(folder.path, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
         path=path,
@@ -114,6 +114,7 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
+        limits=folder.place.limits.tokens,
     )
 
 

@@ -140,7 +140,7 @@ def count_here(
         limits: the thresholds of the run.
         line: shows the bytes that are read.
     """
-    counter, counts = options.make_counter(), Counter[str]()
+    counter, counts = options.make_counter(limits.training), Counter[str]()
     ranges, share = corpus.draw()
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
         path, name, index, start, end, *_ = planned

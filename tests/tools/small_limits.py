@@ -1,6 +1,6 @@
 """Thresholds that a test crosses with a few rows."""
 
-from corpusmill.limits import CorpusLimits, Limits, StageLimits
+from corpusmill.limits import CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
 
 
 def stage_limits(**values: int) -> Limits:
@@ -14,6 +14,21 @@ def corpus_limits(size: int) -> CorpusLimits:
     return CorpusLimits(
         batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=size,
         small_member_bytes=size,
+    )  # fmt: skip
+
+
+def token_limits(memo_bytes: int) -> TokenLimits:
+    """Return thresholds of tokenizing, with a memo of so many bytes and few texts at a time."""
+    return TokenLimits(
+        memo_bytes=memo_bytes, first_memo_bytes=2**12, texts_per_call=3, joined_bytes=40
+    )
+
+
+def training_limits(size: int) -> TrainingLimits:
+    """Return thresholds of counting words that are all crossed by a few times so many words."""
+    return TrainingLimits(
+        words_at_once=size, normalized_bytes=size, unknown_bytes=size, first_slots=4,
+        first_text_bytes=size, many_slots=8 * size, few_places=size,
     )  # fmt: skip
 
 

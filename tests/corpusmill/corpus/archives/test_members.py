@@ -257,3 +257,22 @@ def test_small_members_are_read_as_large_ones(contents: list[bytes], size: int) 
     options = replace(TAR, max_document_bytes=9)
     small, large = read(data, options), read(data, options, corpus_limits(size))
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)
+
+
+@pytest.mark.parametrize(("extra", "is_read"), [(-1, True), (0, True), (1, False)])
+def test_a_header_of_a_record_has_at_most_a_megabyte(extra: int, is_read: bool) -> None:
+    start, end = b"WARC/1.0\r\nWARC-Type: conversion\r\nX: ", b"\r\nContent-Length: 1\r\n\r\n"
+    head = start + b"x" * (2**20 + extra - len(start) - len(end)) + end
+    content = read(head + b"a\r\n\r\n", WET)
+    assert content.texts == ([["a"]] if is_read else [])
+    assert content.reasons == ([] if is_read else ["damaged-archive"])
+
+
+@pytest.mark.parametrize("before", [2, 3])
+def test_the_first_three_records_tell_whether_a_file_holds_text(before: int) -> None:
+    data = wet_record("metadata", b"a") * before + wet_record("response", b"b")
+    if before == 3:
+        check_start(io.BytesIO(data), "f.warc", WET)
+        return
+    with pytest.raises(UserError, match="extract the text first"):
+        check_start(io.BytesIO(data), "f.warc", WET)

@@ -208,3 +208,14 @@ def test_a_header_without_the_field_is_refused(start: bytes, message: str) -> No
 )
 def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
     check_start(io.BytesIO(start), "f", CSV)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_header_within_the_first_megabyte_is_judged_before_any_work(extra: int) -> None:
+    header = b"id," + b"x" * (2**20 + extra - 4) + b"\n"
+    stream = io.BytesIO(header + b"1,a\n" * 9)
+    if extra > 0:
+        check_start(stream, "f", CSV)
+        return
+    with pytest.raises(UserError, match="its fields are id"):
+        check_start(stream, "f", CSV)

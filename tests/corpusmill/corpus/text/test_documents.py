@@ -195,3 +195,18 @@ def test_ranges_of_wikitext_2_follow_the_rules(wikitext: Path) -> None:
     assert expected.counts.documents > len(data) / 2500
     assert read_ranges(data, options) == expected
     assert read_ranges(data, options, cuts=range(1, len(data), 999_983)) == expected
+
+
+@pytest.mark.parametrize("length", [4094, 4095, 4096, 4097, 8191, 8192, 8193])
+def test_the_line_before_a_range_is_found_in_windows_that_double(length: int) -> None:
+    data = b"one\n\n" + b"x" * length + b"\ntwo\n"
+    whole = read_ranges(data, DocumentOptions())
+    for cut in (6 + length, 7 + length, 8 + length):
+        assert read_ranges(data, DocumentOptions(), [cut]) == whole
+
+
+@pytest.mark.parametrize("name", ["max_line_bytes", "max_document_bytes"])
+def test_limits_go_up_to_what_offsets_in_a_batch_can_tell(name: str) -> None:
+    assert getattr(DocumentOptions(**{name: 2**28}), name) == 2**28  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="268435457"):
+        DocumentOptions(**{name: 2**28 + 1})  # type: ignore[arg-type]

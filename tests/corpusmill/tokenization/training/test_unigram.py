@@ -11,6 +11,7 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS
 from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
@@ -38,7 +39,8 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     counts = Counter("▁" + word for line in text for word in line.split(" "))
     words = pa.array([word.encode() for word in sorted(counts)], pa.large_binary())
     counted = CountedWords(words, np.array([counts[word] for word in sorted(counts)]))
-    processor = SentencePieceProcessor(model_proto=train_sentencepiece(counted, 1495, options))
+    model = train_sentencepiece(counted, 1495, options, LIMITS.training)
+    processor = SentencePieceProcessor(model_proto=model)
     assert tokenizer.get_vocab_size() == 1500
     for line in text:
         expected = processor.encode("▁" + line.replace(" ", "▁"), out_type=str)
