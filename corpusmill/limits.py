@@ -130,7 +130,8 @@ class TrainingLimits(_Group):
     few_places: int = 2**26
     """The places of pairs that a training lists, before it removes those of merged pairs."""
 
-    least = {"first_slots": 4}  # noqa: RUF012  a table of two would have no free slot
+    # A character may end a word and be two more; and a table of two slots would have no free one.
+    least = {"words_at_once": 3, "first_slots": 4}  # noqa: RUF012
 
 
 @dataclass(frozen=True)

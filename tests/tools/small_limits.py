@@ -1,6 +1,6 @@
 """Thresholds that a test crosses with a few rows."""
 
-from corpusmill.limits import CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
+from corpusmill.limits import LIMITS, CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
 
 
 def stage_limits(**values: int) -> Limits:
@@ -34,7 +34,16 @@ def training_limits(size: int) -> TrainingLimits:
 
 def limit_flags(**values: int) -> list[str]:
     """Return the flags of a command for these thresholds of its stages."""
-    return ["--limits", *(f"stages.{name}={value}" for name, value in values.items())]
+    return flags_of(stage_limits(**values))
+
+
+def flags_of(limits: Limits) -> list[str]:
+    """Return the flags of a command for the thresholds that are not the usual ones."""
+    usual, values = LIMITS.values(), limits.values()
+    return [
+        "--limits",
+        *(f"{name}={values[name]}" for name in values if values[name] != usual[name]),
+    ]
 
 
 def comparison_limits(bucket_bytes: int, merge_bytes: int) -> Limits:
