@@ -276,3 +276,9 @@ def test_a_line_longer_than_a_window_is_given_in_parts(length: int, windows: lis
     line = "w" * length
     assert split_in_windows(line, segment) == [line]
     assert seen == windows
+
+
+@pytest.mark.parametrize(("length", "sentences"), [(63, 1), (64, 1), (65, 2)])
+def test_a_title_of_up_to_64_characters_is_skipped_as_a_whole(length: int, sentences: int) -> None:
+    line = f"看《{'书' * (length - 1)}！》好"
+    assert len(split(line, "zh")) == sentences

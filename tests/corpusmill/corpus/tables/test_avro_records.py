@@ -326,3 +326,10 @@ def test_how_deep_a_schema_may_be_and_how_many_values_a_row_may_hold_in_no_bytes
     else:
         with pytest.raises(ValueError, match=r"nested more than 64|many values in no bytes"):
             check_schema(nested if depth > 64 else row)
+
+
+@pytest.mark.parametrize(("size", "reasons"), [(2**23 - 2**10, []), (2**23, ["damaged-file"])])
+def test_a_header_of_up_to_eight_megabytes_is_read(size: int, reasons: list[str]) -> None:
+    result = read(with_schema("string", ["a"], doc="x" * size), OPTIONS)
+    assert result.reasons == reasons
+    assert result.sentences == ([] if reasons else ["a"])

@@ -22,7 +22,7 @@ from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 Rows = list[list[int]]
 
-TINY, USUAL = 0, 1 << 20
+TINY, USUAL = 1, 1 << 20
 
 
 def byte_fallback() -> str:
