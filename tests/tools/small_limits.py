@@ -12,7 +12,7 @@ def corpus_limits(size: int) -> CorpusLimits:
     """Return thresholds of reading that are all crossed by a few times so many bytes."""
     few = max(1, size // 16)
     return CorpusLimits(
-        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=size,
+        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
         small_member_bytes=size,
     )  # fmt: skip
 
