@@ -60,7 +60,7 @@ def assemble_job(
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, plan.tasks, folder.place.limits),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
+        tokenizing=_write_tokenizer(recipe, folder, header.provenance is not None),
         place=folder.place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
@@ -108,9 +108,9 @@ def _token_dtype(recipe: Recipe) -> np.dtype[Any]:
     return marked_dtype(tokenizer.vocab_size) if has_marks else tokenizer.token_dtype
 
 
-def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
+def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) -> Tokenizing:
     tokenizer = recipe.tokenizer
-    path = join_path(folder, TOKENIZER)
+    path = join_path(folder.path, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
         path=path,
@@ -123,6 +123,7 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
+        limits=folder.place.limits.tokens,
     )
 
 

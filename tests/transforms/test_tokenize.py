@@ -78,3 +78,12 @@ def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> 
     assert counts["tokenize.documents"] == 1
     assert counts["tokenize.empty_documents"] == 2
     assert counts["tokenize.empty_sentences"] == 3
+
+
+@pytest.mark.parametrize(("tokens", "passages"), [(31, 1), (32, 1), (33, 2)])
+def test_a_document_counts_by_its_passages_of_32_tokens(
+    tokens: int, passages: int, tokenizing: Tokenizing
+) -> None:
+    [documents], counts = tokenize([batch((1, [" ".join(["."] * tokens)]))], tokenizing)
+    assert len(documents.column("sentences")[0][0]) == tokens
+    assert counts["tokenize.passages"] == passages
