@@ -7,29 +7,6 @@ import pytest
 
 from corpusmill.limits import LIMITS, CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
 
-# A corpus of some kilobytes takes several steps, files, parts and levels everywhere.
-TINY = Limits(
-    stages=StageLimits(
-        fan_in=3,
-        buffer_bytes=5_000,
-        smallest_segment_bytes=2_000,
-        merge_bytes=20_000,
-        most_references=4,
-        joined_bytes=1_000,
-        sort_bytes=20_000,
-        sort_file_bytes=5_000,
-        candidate_bytes=500,
-        hash_bucket_bytes=300,
-        filter_bits=1024,
-        partition_bytes=3_000,
-        most_partitions=5,
-        added_bytes=2_000,
-        small_batch_bytes=1,
-        small_file_bytes=100,
-        most_fetched_bytes=100,
-    )
-)
-
 
 @contextmanager
 def default_limits(limits: Limits) -> Iterator[None]:
@@ -66,6 +43,33 @@ def training_limits(size: int) -> TrainingLimits:
         words_at_once=size, normalized_bytes=size, unknown_bytes=size, first_slots=4,
         first_text_bytes=size, many_slots=8 * size, few_places=size,
     )  # fmt: skip
+
+
+# A corpus of some kilobytes takes several steps, files, parts and levels everywhere.
+TINY = Limits(
+    stages=StageLimits(
+        fan_in=3,
+        buffer_bytes=5_000,
+        smallest_segment_bytes=2_000,
+        merge_bytes=20_000,
+        most_references=4,
+        joined_bytes=1_000,
+        sort_bytes=20_000,
+        sort_file_bytes=5_000,
+        candidate_bytes=500,
+        hash_bucket_bytes=300,
+        filter_bits=1024,
+        partition_bytes=3_000,
+        most_partitions=5,
+        added_bytes=2_000,
+        small_batch_bytes=1,
+        small_file_bytes=100,
+        most_fetched_bytes=100,
+    ),
+    corpus=corpus_limits(2_000),
+    tokens=token_limits(2**14),
+    training=training_limits(64),
+)
 
 
 def limit_flags(**values: int) -> list[str]:
