@@ -67,8 +67,60 @@ class StageLimits(_Group):
     """A file up to this size is read ahead as a whole, from a store with one request."""
     most_fetched_bytes: int = 2**20
     """What is fetched from elsewhere of what a table's reader left out, for its checksum alone."""
+    shared_filter_bits: int = 2**28
+    """The bits of the filter through which a merge reads the digests of other data sets."""
+    shared_digests: int = 2**22
+    """The digests of other data sets that a merge compares at once, about; of more, in parts."""
+    copied_bytes: int = 2**20
+    """How much of a file that an edit copies or checks is in memory at once."""
 
-    least = {"fan_in": 2, "most_references": 2}  # noqa: RUF012  a constant of the class
+    least = {"fan_in": 2, "most_references": 2, "shared_filter_bits": 8}  # noqa: RUF012  a constant of the class
+
+
+@dataclass(frozen=True)
+class FileLimits(_Group):
+    """The thresholds of a data set's files, on which their bytes may depend."""
+
+    group_rows: int = 8192
+    """The rows that are encoded together, unless a format has a number of its own."""
+    group_tokens: int = 2**24
+    """A group of long rows ends early, with the row that makes it reach this many tokens."""
+    page_values: int = 2**18
+    """The values of a page of Parquet, and its rows, unless a single row has more."""
+    threaded_rows: int = 1024
+    """A thread writes groups of at least as many rows; of fewer, the next one is sorted later."""
+    copied_bytes: int = 2**20
+    """How much of a group that stays as it is is copied at once."""
+    group_lines: int = 2**17
+    """The lines of spans that are encoded together."""
+    group_documents: int = 2**16
+    """The documents of provenance that are encoded together."""
+    group_field_bytes: int = 2**26
+    """A group of documents ends early at this many bytes of kept fields."""
+    built_documents: int = 2**14
+    """The documents whose examples are built by one call."""
+    built_tokens: int = 2**20
+    """A batch of long documents ends early, at this many tokens."""
+    piece_tokens: int = 65_536
+    """The tokens of a piece of a document for T5; longer ones are cut, or one piece is drawn."""
+    joined_pieces: int = 128
+    """The pieces that are joined for T5, and cut into rows together."""
+    shuffled_tokens: int = 2**22
+    """The tokens for T5 that are cut at a time, and whose rows are shuffled."""
+    packed_tokens: int = 2**22
+    """The tokens of pieces that are packed at a time, where rows are short."""
+    most_packed_tokens: int = 2**25
+    """The most tokens of pieces that are packed at a time by best fit, where rows are long."""
+    most_stocked_tokens: int = 2**24
+    """The most tokens of pieces from which close fit takes, where rows are long."""
+    text_bytes: int = 2**20
+    """How much of a file of text is decompressed and parsed at once; no byte depends on it."""
+    record_bytes: int = 2**22
+    """How much of a file of records is parsed at once; no byte depends on it."""
+    read_tokens: int = 2**22
+    """The tokens of a stream that are read at once, or one long row; no byte depends on it."""
+
+    least = {"packed_tokens": 2}  # noqa: RUF012  a constant of the class
 
 
 @dataclass(frozen=True)
@@ -77,12 +129,14 @@ class Limits:
 
     Attributes:
         stages: those of the job's stages.
+        files: those of a data set's files.
 
     Example:
         Limits(stages=StageLimits(fan_in=3)) joins four files in two steps.
     """
 
     stages: StageLimits = StageLimits()
+    files: FileLimits = FileLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:
         """Return the thresholds with some other values.

@@ -35,7 +35,6 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
-from corpusmill.layout.sorting import GROUP_TOKENS
 
 
 @njit
@@ -171,13 +170,25 @@ class AvroFormat(ShardFormat):
             table = AvroTable(TableStream(source), size, "", MAX_BLOCK_BYTES)
             _check_header(table, columns, options)
             for block in table.blocks():
-                most = _most_bytes(block, columns, longest, options.is_padded)
+                most = self._most_bytes(block, columns, longest, options.is_padded)
                 data = np.frombuffer(table.content(block, most), np.uint8)
                 rows = _decode(data, block, columns, options.is_padded)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
         except UnreadableError as error:
             raise ValueError(f"{error.reason}: {error.detail}") from None
+
+    def _most_bytes(self, block: Block, columns: Columns, longest: int, padded: bool) -> int:
+        """Return the most bytes that a block can have, decompressed."""
+        rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
+        for column in columns:
+            most = most_values(column, longest, padded)
+            values = rows * most
+            if column.width == ANY_LENGTH:  # a block has no more tokens than a group
+                values = min(values, self.limits.group_tokens + most)
+            kind = np.iinfo(column.dtype)
+            total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
+        return total
 
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
@@ -264,19 +275,6 @@ def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) ->
         raise ValueError(f"it has the schema {table.schema}, the manifest says {expected}")
     if table.codec != codec:
         raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
-
-
-def _most_bytes(block: Block, columns: Columns, longest: int, padded: bool) -> int:
-    """Return the most bytes that a block can have, decompressed."""
-    rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
-    for column in columns:
-        most = most_values(column, longest, padded)
-        values = rows * most
-        if column.width == ANY_LENGTH:  # a block has no more tokens than a group
-            values = min(values, GROUP_TOKENS + most)
-        kind = np.iinfo(column.dtype)
-        total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
-    return total
 
 
 def _decode(data: np.ndarray, block: Block, columns: Columns, padded: bool) -> pa.RecordBatch:

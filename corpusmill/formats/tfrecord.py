@@ -136,9 +136,6 @@ def shape_of(feature: Feature, padded: bool) -> tuple[str, int]:
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
 HEAD_BYTES, TAIL_BYTES = _LENGTH_BYTES + _CHECKSUM_BYTES, _CHECKSUM_BYTES
 
-# About as many bytes of records are read at a time.
-_BATCH_BYTES = 2**22
-
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -199,13 +196,16 @@ def _put_fields(
     out[places[:, None] + np.arange(size)] = fields.reshape(-1, size)
 
 
-def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) -> Iterator[Records]:
-    """Read all records of a file, a few megabytes at a time.
+def read_records(
+    source: io.BufferedReader, max_records: int, max_bytes: int, record_bytes: int
+) -> Iterator[Records]:
+    """Read all records of a file, some of them at a time.
 
     Args:
         source: the file.
         max_records: the most records at a time.
         max_bytes: the most bytes of a record.
+        record_bytes: about as many bytes are read at a time.
 
     Raises:
         ValueError: a checksum differs, a record is too large, or the file ends within one.
@@ -214,7 +214,7 @@ def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) ->
     while True:
         records: list[bytes] = []
         begin = place
-        while len(records) < max_records and place - begin < _BATCH_BYTES:
+        while len(records) < max_records and place - begin < record_bytes:
             if not (head := source.read(HEAD_BYTES)):
                 break
             name = f"record {first + len(records)} at byte {place}"
@@ -301,7 +301,8 @@ class TFRecordFormat(ShardFormat):
             most_bytes = sum(
                 feature.most_bytes(longest, options.is_padded) for feature in features_of(columns)
             )
-            for records in read_records(stream, min(batch_rows, chunk_rows(columns)), most_bytes):
+            most, size = min(batch_rows, chunk_rows(columns)), self.limits.record_bytes
+            for records in read_records(stream, most, most_bytes, size):
                 yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
             raise ValueError(f"its compressed stream is damaged: {error}") from None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 5
 
 # Returns what is edited, from the folder of the run.
-Plan = Callable[[str], "Edit"]
+Plan = Callable[["Workplace"], "Edit"]
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,10 @@ def run_subset(command: Subset, call: Call) -> bool:
 def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
     """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
 
-    def plan(run_folder: str) -> "Edit":
+    def plan(place: "Workplace") -> "Edit":
         from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
 
-        return plan_choice(Source(*chosen, target.value), run_folder, keeps, target.stale)
+        return plan_choice(Source(*chosen, target.value), place, keeps, target.stale)
 
     return plan
 
@@ -251,7 +251,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
 
             launch.engine.load()
         run.write_record(record_of(target.value))
-        edit = plan(run.path)
+        edit = plan(run.place)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
@@ -284,6 +284,7 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
 
 if TYPE_CHECKING:
     from pipeline.editing.edit_files import Edit
+    from transforms.recovery import Workplace
 
 
 def merge(command: Merge, call: Call) -> int:
@@ -306,18 +307,18 @@ def run_merge(command: Merge, call: Call) -> bool:
     target = check_new(command, launch, f"merge {' '.join(command.data_sets)}")
     known_documents = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
-        known_documents = find_known(opened)
+        known_documents = find_known(opened, launch.engine.options.thresholds.stages)
     if command.existing == "refuse":
         refuse_known(opened, known_documents)
 
-    def plan(run_folder: str) -> "Edit":
+    def plan(place: "Workplace") -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
             edit_files.Part(folder, manifest, left_out)
             for (_, folder, manifest), left_out in zip(opened, known_documents, strict=True)
         ]
-        return edit_files.plan_merge(parts, run_folder, target.stale)
+        return edit_files.plan_merge(parts, place.temp_folder, target.stale)
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:

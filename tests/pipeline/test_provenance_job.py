@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from corpusmill.provenance import spans_table as spans
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
@@ -135,14 +133,10 @@ def test_the_same_holds_for_every_format_and_order(
 
 
 def test_many_groups_of_rows_depend_on_the_text_alone(
-    corpora: dict[str, Path],
-    tokenizers: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    corpora: dict[str, Path], tokenizers: dict[str, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(spans, "GROUP_LINES", 20)
-    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
-    given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
+    limits = ("--limits", "files.group_lines=20", "files.built_documents=3")
+    given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT, *limits)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)
         jobs.run_here("bert", "--output", tmp_path / size, *given, *spread)

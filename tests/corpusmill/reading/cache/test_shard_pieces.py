@@ -20,6 +20,7 @@ from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.limits import FileLimits
 from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
 from corpusmill.reading.cache.pieces import Piece, PieceLimits, cut_shards
@@ -36,7 +37,7 @@ def in_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set of one shard, in groups of 8 rows."""
     folder = tmp_path_factory.mktemp("groups") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "_GROUP_ROWS", 8)
+        patch.setattr(datasets, "_LIMITS", FileLimits(group_rows=8))
         write_dataset(folder, Recipe(shards=1))
     return folder
 
