@@ -124,12 +124,55 @@ class FileLimits(_Group):
 
 
 @dataclass(frozen=True)
+class ReadingLimits(_Group):
+    """The thresholds of what reads data sets. No order of samples depends on them."""
+
+    piece_tokens: int = 2**22
+    """The tokens of a piece into which a large shard is cut; up to twice as many stay together."""
+    piece_group_tokens: int = 2**24
+    """Pieces are no smaller than a group of the format's rows, unless it has more tokens."""
+    most_pieces: int = 512
+    """The most pieces of a shard, as an order reads from several shards at a time."""
+    memory_tokens: int = 2**12
+    """Shards of up to so many tokens stay in memory, and are not unpacked into files."""
+    most_mapped: int = 4096
+    """The pieces that are mapped at a time, of 65,530 mappings; each takes a dozen."""
+    unpacked_rows: int = 2**10
+    """The least rows that are unpacked at once, however long they are."""
+    most_unpacked_rows: int = 2**16
+    """The most rows that are unpacked at once, however short they are."""
+    unpacked_tokens: int = 2**19
+    """The tokens that are unpacked at once, on average."""
+    compared_bytes: int = 2**22
+    """How much of a file that is compared with its checksum is in memory at once."""
+    block_samples: int = 1024
+    """The samples that are looked up, copied and masked at once; the first blocks have fewer."""
+    traced_numbers: int = 2**20
+    """The places of a mixture's order that are looked up at once, to find where samples are."""
+    listed_files: int = 1000
+    """Of more files none is looked for when a data set is opened."""
+    gap_bytes: int = 2**16
+    """Documents of the corpus that lie farther apart are read by themselves."""
+    together_bytes: int = 2**24
+    """The bytes of a file whose documents are read again together."""
+    reach_bytes: int = 2**16
+    """How far before its place a document is looked for; then 16 times as far, three times."""
+    tokenized_pieces: int = 256
+    """The pieces of a text that are tokenized together when it is traced."""
+    checked_rows: int = 1024
+    """The rows that are verified at once."""
+
+    least = {"memory_tokens": 0}  # noqa: RUF012  a constant of the class
+
+
+@dataclass(frozen=True)
 class Limits:
     """All thresholds of a run.
 
     Attributes:
         stages: those of the job's stages.
         files: those of a data set's files.
+        reading: those of what reads data sets.
 
     Example:
         Limits(stages=StageLimits(fan_in=3)) joins four files in two steps.
@@ -137,6 +180,7 @@ class Limits:
 
     stages: StageLimits = StageLimits()
     files: FileLimits = FileLimits()
+    reading: ReadingLimits = ReadingLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:
         """Return the thresholds with some other values.

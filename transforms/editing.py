@@ -40,6 +40,7 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
@@ -354,7 +355,8 @@ class _Edit(beam.DoFn):
         self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
 
     def _load(self) -> _AllLoaded:
-        return _AllLoaded([_load_edited(edited) for edited in self._data_sets])
+        limits = self._place.limits.reading
+        return _AllLoaded([_load_edited(edited, limits) for edited in self._data_sets])
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)
@@ -373,10 +375,10 @@ class _Edit(beam.DoFn):
         yield from tally.outputs()
 
 
-def _load_edited(edited: Edited) -> _Loaded:
+def _load_edited(edited: Edited, limits: ReadingLimits) -> _Loaded:
     manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
-    provenance = ProvenanceCheck(edited.folder, manifest, frozenset())
+    provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
     return _Loaded(manifest, list_units(manifest), selection, provenance)
 
 

@@ -11,6 +11,7 @@ from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import NoMatchError, UserError, option
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
 from pipeline.commands.drop import Drop
@@ -120,7 +121,8 @@ def run_drop(command: Drop, call: Call) -> bool:
             f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
             f"with {removal.tokens:,} tokens that held any of their text"
         )
-        call.console.print(_empty_cache(folder, manifest, read_manifest(output)))
+        limits = launch.engine.options.thresholds.reading
+        call.console.print(_empty_cache(folder, manifest, read_manifest(output), limits))
     return is_done
 
 
@@ -134,7 +136,7 @@ def _describe_copies(copies: Ids) -> str:
     )
 
 
-def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
+def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: ReadingLimits) -> str:
     """Remove what readers have unpacked of replaced shards, and say what is out of reach."""
     # Imported here because no other command of the job needs readers.
     from corpusmill.reading.cache.shard_cache import (  # noqa: PLC0415
@@ -146,7 +148,7 @@ def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
     cache, removed = default_cache_folder(), 0
     for split in before.splits.values():
         replaced = [shard for shard in split.shards if shard.sha256 not in kept]
-        removed += remove_unpacked(folder, before, replaced, cache)
+        removed += remove_unpacked(folder, before, replaced, cache, limits)
     return (
         f"removed {removed:,} unpacked pieces of replaced shards from {cache}; the caches of other "
         "machines, users and cache_folder keep theirs until they are deleted"
