@@ -140,7 +140,8 @@ TINY = (
     "built_tokens=100", "piece_tokens=50", "joined_pieces=3", "shuffled_tokens=200",
     "packed_tokens=128", "most_packed_tokens=128", "most_stocked_tokens=128",
 )  # fmt: skip
-LIMITS = ("--limits", *(f"files.{value}" for value in TINY), "reading.checked_rows=5")
+OTHERS = ("reading.checked_rows=5", "stages.copied_bytes=100")
+LIMITS: Sequence[str] = ("--limits", *(f"files.{value}" for value in TINY), *OTHERS)
 
 
 @pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream"])

@@ -51,6 +51,12 @@ def test_too_many_bins_are_refused() -> None:
     assert len(cut_lengths(wide, 11)) == 92
 
 
+@pytest.mark.parametrize(("bin_size", "bins"), [(500, 2), (11, 91), (10, 100)])
+def test_two_to_a_hundred_bins_are_allowed(bin_size: int, bins: int) -> None:
+    wide = (Column("tokens", "int16", "", 1000, role=Role.TOKEN_IDS),)
+    assert len(cut_lengths(wide, bin_size)) == bins
+
+
 def test_rows_without_a_greatest_length_are_refused() -> None:
     stream = Column("tokens", "int16", "", ANY_LENGTH, role=Role.TOKEN_IDS)
     with pytest.raises(UserError, match="have no maximum length"):

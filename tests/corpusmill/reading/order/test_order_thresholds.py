@@ -7,8 +7,10 @@ import pytest
 
 from corpusmill.limits import ReadingLimits
 from corpusmill.reading.load.batches import Batches, Reader
+from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
+from corpusmill.reading.tracing import Run
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 
 WINDOW = 64
@@ -72,3 +74,25 @@ def test_batches_do_not_depend_on_blocks(block_samples: int) -> None:
     assert max(sizes) < block_samples + 4
     usual = replace(batches, samples=NumberedSamples((50, 49)))
     assert numbers == [n for plan, _ in usual.plan(Position(0)) for n in np.concatenate(plan)]
+
+
+@pytest.mark.parametrize("stages", [254, 255, 256, 257])
+def test_stages_of_any_number(stages: int) -> None:
+    """From the 256th on their numbers take more than a byte."""
+    samples = NumberedSamples((600,))
+    values = np.arange(600)[::-1].copy()
+    order = curriculum(samples, values, list(range(1, stages)), seed=1)
+    read = values[order.locate(np.arange(600))]
+    assert np.array_equal(np.sort(read), np.arange(600))
+    assert np.array_equal(np.minimum(read, stages), np.sort(np.minimum(read, stages)))
+
+
+@pytest.mark.parametrize("traced_numbers", [1, 29, 30, 31])
+def test_samples_are_found_in_any_order(traced_numbers: int) -> None:
+    """An order that cannot be asked is looked through, some numbers at a time."""
+    order = curriculum(NumberedSamples((30,)), "length", 3, seed=1)
+    batching, samples = FixedBatches(4), np.array([3, 17, 29])
+    tiny = Run(order, batching, 1, ReadingLimits(traced_numbers=traced_numbers))
+    found = list(tiny.readings(samples, range(3)))
+    assert found == list(Run(order, batching, 1).readings(samples, range(3)))
+    assert sorted(reading.sample for reading in found) == sorted(3 * samples.tolist())
