@@ -150,6 +150,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
 ) -> None:
     objective, flags = WAYS[way]
     tokenizer = ("--tokenizer", tokenizers[objective])
+    given: Sequence[str | Path]
     given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags, *LIMITS)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)

@@ -306,11 +306,10 @@ class ShardCache:
         *,
         limits: ReadingLimits,
     ) -> None:
-        self._limits = limits
         self._folder, self._manifest, self._pieces = folder, manifest, pieces
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
         self._leftovers = leftovers or Leftovers(cache_folder)
-        self._columns = manifest.columns
+        self._columns, self._limits = manifest.columns, limits
         self._expected = describe_checks(manifest, [piece.shard for piece in pieces[:1]])
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
@@ -404,16 +403,13 @@ class ShardCache:
         return map_piece(place, self._columns, piece.rows, self._limits.compared_bytes)
 
     def _load(self, piece: Piece) -> dict[str, Values]:
+        place, limits = (self._folder, self._manifest), self._limits
         with self._named(piece):
-            block_bytes = self._limits.compared_bytes
-            fetch_parts(self._folder, self._manifest, piece.shard.file, block_bytes)
-            return load_piece(self._folder, self._manifest, piece, self._limits)
+            fetch_parts(*place, piece.shard.file, limits.compared_bytes)
+            return load_piece(*place, piece, limits)
 
     def _unmap(self, together: set[int]) -> None:
-        """Unmap the pieces used longest ago: a removed one takes room while it is mapped.
-
-        An order that reads from more pieces at a time maps them again and again, and is far slower.
-        """
+        """Unmap the pieces used longest ago: a removed one takes room while it is mapped."""
         while len(self._mapped) > self._limits.most_mapped:
             self._mapped.popitem(last=False)
         if self._cache_bytes is None:
@@ -494,18 +490,18 @@ class ShardCache:
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""
         shard, wanted = piece.shard.file, is_wanted or always
-        block_bytes = self._limits.compared_bytes
+        fetched = (self._folder, self._manifest, shard, self._limits.compared_bytes)
         if self._folder.local_path(shard) is None:
             copies.mkdir()
         local = self._folder.local_path("")
         if piece.is_whole or local is None:
-            return fetch_parts(self._folder, self._manifest, shard, block_bytes, copies, wanted)
+            return fetch_parts(*fetched, copies, wanted)
         # All pieces are read from the same bytes, which need not be compared for each.
         note = self._find_place(piece.shard.sha256).with_suffix(".compared")
         with _lock(note.with_suffix(""), is_patient=is_wanted is None):
             names = self._manifest.parts(shard)
             if not were_compared(note, local, names):
-                fetch_parts(self._folder, self._manifest, shard, block_bytes, None, wanted)
+                fetch_parts(*fetched, None, wanted)
                 note_comparison(note, local, names)
         return self._folder
 
@@ -549,8 +545,7 @@ def remove_unpacked(
     whole = [Piece(shard, 0, shard.rows) for shard in shards]
     pieces = (*cut_shards(folder, manifest, shards, limits), *whole)
     cache = ShardCache(folder, manifest, pieces, cache_folder, limits=limits)
-    places = {cache.place(number) for number in range(len(pieces))}
-    return sum(map(remove_place, places))
+    return sum(map(remove_place, {cache.place(number) for number in range(len(pieces))}))
 
 
 # A piece of a shard by its number, and what unpacks it.
