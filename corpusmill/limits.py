@@ -39,8 +39,9 @@ class StageLimits(_Group):
     """The rows that a task holds before it writes them to a file, ordered by bucket."""
     smallest_segment_bytes: int = 256 * 2**10
     """Buckets of a full buffer that would be smaller are joined, and merged files divide them."""
-    merge_bytes: int = 4 * 2**30
-    """The rows that one call of the last level of merges takes in."""
+    merge_bytes: int = 2**30
+    """The rows that one call of the last level of merges takes in; it reads and writes them twice,
+    within two minutes."""
     most_references: int = 2**16
     """The most references to segments that one key may have; of more, files are merged first."""
     joined_bytes: int = 8 * 2**20
@@ -166,6 +167,69 @@ class ReadingLimits(_Group):
 
 
 @dataclass(frozen=True)
+class CorpusLimits(_Group):
+    """The thresholds of reading the corpus. No byte of a data set depends on them."""
+
+    batch_bytes: int = 2**20
+    """The text that is read at a time, and about what a batch of documents holds."""
+    batch_rows: int = 8192
+    """The records of a batch of documents, where a file holds records; more make more batches."""
+    batch_rejects: int = 2**14
+    """A batch ends early at so many rejects, as a file of nothing else would fill the memory."""
+    block_lines: int = 2**16
+    """The lines of a block of text; a block of more, which are short or blank, is divided."""
+    parsed_bytes: int = 2**18
+    """The JSON lines whose strings are made at once, while the processor's cache holds them."""
+    small_member_bytes: int = 2**20
+    """Members of archives up to this size are read at once, and larger ones line by line."""
+    compared_bytes: int = 2**30
+    """So much of the input is compared by its checksums before a data set is built again; those of
+    all other files are only known when it is built."""
+
+
+@dataclass(frozen=True)
+class TokenLimits(_Group):
+    """The thresholds of tokenizing. No token id depends on them."""
+
+    memo_bytes: int = 64 * 2**20
+    """The memory of the words whose ids are remembered; a full memo is emptied."""
+    first_memo_bytes: int = 4 * 2**20
+    """The memory of a memo of few words; one that needs more grows to four times its size."""
+    texts_per_call: int = 4096
+    """The texts that the tokenizers library gets at once."""
+    joined_bytes: int = 2**18
+    """The texts whose words are joined to phrases at once, while the processor's cache holds
+    them."""
+
+
+@dataclass(frozen=True)
+class TrainingLimits(_Group):
+    """The thresholds of counting words and training with them. No tokenizer depends on them."""
+
+    most_words: int = 2**20
+    """A task's counter with so many distinct words is written to files and emptied."""
+    most_word_bytes: int = 32 * 2**20
+    """Likewise by the bytes of its words; a full table of both takes 130 MB."""
+    words_at_once: int = 2**14
+    """Words are added in steps of so many, while the processor's cache holds them."""
+    normalized_bytes: int = 2**18
+    """The normalized text that a step of BERT's counter fills; a longer sentence makes it grow."""
+    unknown_bytes: int = 2**16
+    """After more text of characters that are not compiled, BERT's counter compiles all others."""
+    first_slots: int = 2**14
+    """The slots of a table of words, a power of two or else the next; three quarters are filled."""
+    first_text_bytes: int = 2**17
+    """The text of the words in a table; one that needs more grows."""
+    many_slots: int = 2**21
+    """A table of fewer slots grows to four times its size, and one of more to twice its size."""
+    few_places: int = 2**26
+    """The places of pairs that a training lists, before it removes those of merged pairs."""
+
+    # A character may end a word and be two more; and a table of two slots would have no free one.
+    least = {"words_at_once": 3, "first_slots": 4}  # noqa: RUF012
+
+
+@dataclass(frozen=True)
 class Limits:
     """All thresholds of a run.
 
@@ -173,6 +237,9 @@ class Limits:
         stages: those of the job's stages.
         files: those of a data set's files.
         reading: those of what reads data sets.
+        corpus: those of reading the corpus.
+        tokens: those of tokenizing.
+        training: those of training a tokenizer.
 
     Example:
         Limits(stages=StageLimits(fan_in=3)) joins four files in two steps.
@@ -181,6 +248,9 @@ class Limits:
     stages: StageLimits = StageLimits()
     files: FileLimits = FileLimits()
     reading: ReadingLimits = ReadingLimits()
+    corpus: CorpusLimits = CorpusLimits()
+    tokens: TokenLimits = TokenLimits()
+    training: TrainingLimits = TrainingLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:
         """Return the thresholds with some other values.

@@ -124,19 +124,21 @@ class Location(ABC):
             return stream.read()
 
     def read_any(self, name: str = "") -> bytes | None:
-        """All bytes of a small file; None if there is no such file, or it cannot be read.
+        """All bytes of a small file; None if there is no such file.
 
         Raises:
-            UserError: it is a pipe, a socket or a device.
+            UserError: there may be one, but it cannot be read, or is a pipe, a socket or a device.
         """
         try:
             return self.read(name)
-        except NotAFileError as error:
-            cure = "Write its content to a file"
-            value = f"{self}/{name}" if name else str(self)
-            raise UserError(value, str(error.strerror), cure) from None
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+        except OSError as error:
+            cause = f"it cannot be read ({error.strerror or first_line(error)})"
+            cure = "Change its permissions, or try again"
+            if isinstance(error, NotAFileError):
+                cause, cure = str(error.strerror), "Write its content to a file"
+            raise UserError(f"{self}/{name}" if name else str(self), cause, cure) from None
 
     def write(self, content: bytes, new: bool = False) -> None:  # noqa: ARG002  few can promise it
         """Write a small file; nobody ever sees a part of it.

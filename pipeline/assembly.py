@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
@@ -22,8 +25,8 @@ from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
 
-# An estimate: two bytes for each token, and four or five bytes of text.
-_STORED_BYTES_PER_TEXT_BYTE = 0.5
+# An estimate: a token for four or five bytes of text.
+_TOKENS_PER_TEXT_BYTE = 0.25
 
 
 def assemble_job(
@@ -57,7 +60,7 @@ def assemble_job(
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, plan.tasks, folder.place.limits),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
+        tokenizing=_write_tokenizer(recipe, folder, header.provenance is not None),
         place=folder.place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
@@ -87,33 +90,40 @@ def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
 
 def choose_routes(recipe: Recipe, tasks: int, limits: Limits) -> Routes:
     """Return how the documents of so many tasks reach their shards."""
+    tokens = recipe.text_bytes * _TOKENS_PER_TEXT_BYTE
     return plan_routes(
         limits.stages,
         recipe.layout,
         recipe.dataset.validation_share,
         recipe.objective.repeats,
         tasks,
-        round(recipe.text_bytes * _STORED_BYTES_PER_TEXT_BYTE),
+        round(tokens * _token_dtype(recipe).itemsize),
     )
 
 
-def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
-    tokenizer, words = recipe.tokenizer, recipe.objective.words
-    # The type of the ids in documents and pool.
-    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
-    path = join_path(folder, TOKENIZER)
+def _token_dtype(recipe: Recipe) -> np.dtype[Any]:
+    """Return the type of the ids in documents and pool."""
+    tokenizer = recipe.tokenizer
+    has_marks = bool(recipe.objective.words)
+    return marked_dtype(tokenizer.vocab_size) if has_marks else tokenizer.token_dtype
+
+
+def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) -> Tokenizing:
+    tokenizer = recipe.tokenizer
+    path = join_path(folder.path, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
         path=path,
         sha256=tokenizer.digest,
-        token_dtype=dtype.name,
+        token_dtype=_token_dtype(recipe).name,
         memoize=recipe.memoize,
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
-        words=words,
+        words=recipe.objective.words,
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
         engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
+        limits=folder.place.limits.tokens,
     )
 
 

@@ -140,9 +140,7 @@ def plan_tasks(
         The tasks, and the counts of these stages.
     """
     tasks, counts = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place), []
-    comparison = Comparison(
-        job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
-    )
+    comparison = compare_documents(job)
     if job.filters.drop_duplicates:
         found = tasks | "FindDuplicates" >> FindDuplicates(comparison)
         tasks, counts = found[TASKS], [found[COUNTS]]
@@ -152,6 +150,13 @@ def plan_tasks(
         found = tasks | "FindKnown" >> FindKnown(search)
         tasks, counts = found[TASKS], [*counts, found[COUNTS]]
     return tasks, counts
+
+
+def compare_documents(job: Job) -> Comparison:
+    """Return how equal documents are found."""
+    return Comparison(
+        job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
+    )
 
 
 def plan_provenance(job: Job) -> ProvenanceOptions | None:

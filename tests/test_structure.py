@@ -17,6 +17,7 @@ _OUTSIDE_ROOMS = {
     "job.py",
     "outages.py",
     "lazy_names.py",
+    "limits.py",
     "location.py",
     "plugins.py",
     "publishing.py",

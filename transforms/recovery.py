@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.ownership import remove_named
+from corpusmill.dataset.ownership import remove_named, remove_remains
 from corpusmill.errors import OutageError, RefusedError, UserError, option
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.location import Location
@@ -383,6 +383,9 @@ class Journal:
             outputs = list(work())
             entry = [(tag, type(element).__name__, element) for tag, element in outputs]
             write_file(self._path(name), seal(json.dumps(entry).encode()))
+        # Or else the command that started the run sees to it.
+        if self._place.outlives and self._place.is_over():
+            remove_remains(locate(self._place.temp_folder))
         return outputs, False
 
     def _path(self, name: str) -> str:

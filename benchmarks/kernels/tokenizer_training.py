@@ -33,6 +33,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure
+from corpusmill.limits import LIMITS
 from corpusmill.tokenization.training.merges import (
     ALPHABET,
     ByteLevelBpeOptions,
@@ -54,7 +55,7 @@ _NAMES = {
 }
 WAYS = tuple(_NAMES)
 LINES_PER_BATCH = 4096
-LIMITS = ByteLevelBpeOptions().word_limits
+WORD_LIMITS = ByteLevelBpeOptions().word_limits
 BPE_TOKENS = ByteLevelBpeOptions().special_tokens
 
 
@@ -73,8 +74,8 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 
 def count(model: str, path: Path, times: int, output: Path) -> None:
     """Count words and write them to a file, in the order of their bytes."""
-    counter = model_options(model, {}).make_counter()
-    words = count_text(read_batches(path, times), counter, LIMITS)
+    counter = model_options(model, {}).make_counter(LIMITS.training)
+    words = count_text(read_batches(path, times), counter, WORD_LIMITS)
     ordered = (write_bytes(words) if model == "bpe" else words).in_order()
     column = ordered.words.cast(pa.large_string())
     pq.write_table(pa.table({"word": column, "count": ordered.counts}), output)

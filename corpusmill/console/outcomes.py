@@ -128,6 +128,10 @@ def blame_system(error: BaseException) -> UserError | None:
         return UserError(
             str(error.filename), str(error.strerror), "Remove it, or name another place"
         )
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return UserError(
+            "this process", str(error), f"{_LIMITS[:-1]} -u of processes, -v of memory)"
+        )
     if not isinstance(error, OSError) or error.errno not in _CURES:
         return None
     cure, cause = _CURES[error.errno], str(error.strerror)

@@ -27,9 +27,6 @@ from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
 
-# Members up to this size are read at once.
-_SMALL_BYTES = 2**20
-
 
 class SupportsRead(Protocol):
     """An object that bytes can be read from."""
@@ -206,7 +203,7 @@ def _read_members(
 ) -> Iterator[DocumentBatch]:
     """Read members in their order, small ones at once and others line by line."""
     collector = MemberCollector(part)
-    limit = min(_SMALL_BYTES, part.options.max_line_bytes)
+    limit = min(part.limits.small_member_bytes, part.options.max_line_bytes)
     try:
         for member in list_members(archive, collector):
             if member:

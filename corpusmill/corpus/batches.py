@@ -16,6 +16,7 @@ import pyarrow as pa
 from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, CorpusLimits
 
 # A longer detail of a reject is cut: it may quote names of any length.
 _MAX_DETAIL = 1000
@@ -156,7 +157,7 @@ class FileRange:
         options: how the file becomes documents.
         start: first byte of the range.
         end: byte after the range; None for the end of the file.
-        batch_bytes: how much is read at a time, and about how much text a batch has.
+        limits: how much is read at a time, and what a batch holds.
 
     Raises:
         UserError: the file's index does not fit a document id.
@@ -167,19 +168,19 @@ class FileRange:
     options: DocumentOptions
     start: int = 0
     end: int | None = None
-    batch_bytes: int = 2**20
+    limits: CorpusLimits = LIMITS.corpus
 
     def __post_init__(self) -> None:
         document_id(self.file_index, 0)
 
     @property
-    def limits(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         """The first byte of the range and the byte after it, which may lie beyond the file."""
         return self.start, 2**62 if self.end is None else self.end
 
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return bool[n], whether each of some bytes of the file lies in the range."""
-        start, end = self.limits
+        start, end = self.bounds
         return (offsets >= start) & (offsets < end)
 
     def ids(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -286,10 +287,6 @@ def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     return offsets
 
 
-# A batch ends early at this many rejects, so that a file of nothing else needs little memory.
-REJECTS_PER_BATCH = 2**14
-
-
 class Collector(ABC):
     """Gathers what is read of a range until it is taken as a batch.
 
@@ -303,7 +300,7 @@ class Collector(ABC):
         text_bytes: text of the documents that are complete, about.
     """
 
-    # The share of `part.batch_bytes` that fills a batch.
+    # The share of `part.limits.batch_bytes` that fills a batch.
     enough = 1.0
     # How many rejects of each reason have an entry of their own, with details.
     told_rejects = TOLD_REJECTS
@@ -368,8 +365,9 @@ class Collector(ABC):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch."""
-        is_large = self.text_bytes >= self.enough * self.part.batch_bytes
-        return is_large or self.num_rejects >= REJECTS_PER_BATCH
+        limits = self.part.limits
+        is_large = self.text_bytes >= self.enough * limits.batch_bytes
+        return is_large or self.num_rejects >= limits.batch_rejects
 
     @abstractmethod
     def take(self) -> DocumentBatch:

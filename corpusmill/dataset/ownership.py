@@ -253,6 +253,15 @@ def remove_named(folder: Location) -> None:
         folder.remove(MARK)
 
 
+def remove_remains(folder: Location) -> None:
+    """Remove what a run has written to its temporary folder since another run has removed that.
+
+    In a store nothing keeps it from that, and without the mark nobody knows whose files these are.
+    """
+    if read_mark(folder) is None:
+        remove_named(folder)
+
+
 def remove_empty_generations(folder: Location) -> None:
     """Remove the folders of generations on this machine that hold no file."""
     path = folder.local_path()

@@ -67,6 +67,9 @@ def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
         documents = counts.get("read.documents", 0)
         meaning = f"of the {documents:,} documents go on where another one was cut for its length"
         yield Figure("pieces", cut, f"{cut:,}", meaning)
+    if cut := counts.get("tokenize.cut_texts", 0):
+        meaning = "of the texts or words were so long that they were tokenized in parts"
+        yield Figure("tokenized in parts", cut, f"{cut:,}", meaning)
 
 
 def _dropped_figures(counts: Mapping[str, int]) -> Iterator[Figure]:

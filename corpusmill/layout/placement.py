@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import (
     PLACE,
     SHARD,
     SPLIT,
-    derive_key,
+    derive_all,
     derive_keys,
-    draw,
+    draw_all,
     purpose_of,
 )
 
@@ -270,9 +269,8 @@ class Layout:
         return first, count
 
 
-@njit
 def draw_keys(
-    documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, seed: int
+    documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, *, seed: int
 ) -> np.ndarray:
     """Draw the keys by which the rows of a shard are sorted.
 
@@ -285,10 +283,7 @@ def draw_keys(
     Returns:
         uint64[examples].
     """
-    keys = np.empty(len(documents), np.uint64)
-    for i in range(len(documents)):
-        keys[i] = draw(derive_key(seed, documents[i], repeats[i], PLACE), indices[i])
-    return keys
+    return draw_all(derive_all(seed, documents, repeats.astype(np.uint64), PLACE), indices)
 
 
 def sort_order(

@@ -25,7 +25,7 @@ def add_keys(examples: pa.RecordBatch, seed: int) -> pa.RecordBatch:
         seed: the data set's seed.
     """
     identity = (examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names)
-    keys = draw_keys(*identity, np.uint64(seed))
+    keys = draw_keys(*identity, seed=seed)
     schema = pa.schema([KEY, *examples.schema])
     return pa.RecordBatch.from_arrays([pa.array(keys), *examples.columns], schema=schema)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.text_hashes import column_or_default, digests_of, tokenized_facts
+from corpusmill.tokenization.compiled.units import CUTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
 
@@ -40,6 +41,8 @@ class EncodedDocuments(NamedTuple):
         text_bytes: UTF-8 bytes of the sentences that were tokenized.
         empty_sentences: sentences left out because they have no tokens.
         empty_documents: documents left out because they have no sentences.
+        cut_texts: texts, or words of them, that the tokenizers library got in parts
+            (`corpusmill.tokenization.compiled.units`).
     """
 
     documents: pa.RecordBatch
@@ -48,6 +51,7 @@ class EncodedDocuments(NamedTuple):
     text_bytes: int
     empty_sentences: int
     empty_documents: int
+    cut_texts: int
 
 
 @njit
@@ -144,6 +148,7 @@ def encode_documents(
         if (np.diff(document_offsets) != 1).any():
             raise ValueError("documents that are cut must have one sentence each")
         text_offsets, document_offsets = cuts(ids, text, text_offsets)
+    cuts_before = CUTS.number
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)
     drop = drop_empty_texts if cuts else drop_empty
     sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
@@ -160,6 +165,7 @@ def encode_documents(
         text_bytes=text_bytes,
         empty_sentences=empty_documents if cuts else empty_sentences,
         empty_documents=empty_documents,
+        cut_texts=CUTS.number - cuts_before,
     )
 
 

@@ -1,5 +1,6 @@
 """Sentences to token ids, which a rule of words may mark."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.errors import PanicError, UserError, catch_panics, option
+from corpusmill.limits import LIMITS, TokenLimits
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
@@ -24,6 +26,7 @@ from corpusmill.tokenization.tokenizer_file import ids_of, mark
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.words import (
     FindJoins,
+    Joins,
     WordRule,
     cut_unicode,
     join_marks,
@@ -49,7 +52,7 @@ class SentenceTokenizer:
             (`corpusmill.tokenization.tokenizer_file`), for which dtype must have room; empty to
             leave them unmarked.
         engine: what tokenizes long texts, where ids are not marked.
-        memo_bytes: upper bound of the memo's memory.
+        limits: the memory of the memo, and how many texts are tokenized at a time.
 
     Attributes:
         gigatoken: the engine; None where the kernels here do all.
@@ -66,12 +69,12 @@ class SentenceTokenizer:
         special_tokens_in_text: bool = True,
         words: str = "",
         engine: Engine = "own",
-        memo_bytes: int = 64 * 2**20,
+        limits: TokenLimits = LIMITS.tokens,
     ) -> None:
         with catch_panics(_LIBRARY):
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
-        self._dtype = np.dtype(dtype)
+        self._dtype, self._limits = np.dtype(dtype), limits
         rule = load_words(words)
         self._words = None if rule is None or rule.is_of_pieces else rule
         self._is_marked, self._continuing = rule is not None, None
@@ -80,8 +83,8 @@ class SentenceTokenizer:
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
-        self._encode_plainly = encode_spans_by(partial(encode_texts, self._tokenizer, self._words))
-        self._memo = self._make_memo(orjson.loads(tokenizer_json), memo_bytes) if memoize else None
+        self._encode_plainly = self._encode_by_library(self._words)
+        self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None
         if engine == "gigatoken":
             if self._is_marked or not special_tokens_in_text:
@@ -89,7 +92,11 @@ class SentenceTokenizer:
                 raise UserError(FLAG, cause, "Leave it out")
             self.gigatoken = Gigatoken(tokenizer_json)
 
-    def _make_memo(self, described: dict[str, Any], memo_bytes: int) -> WordMemo | None:
+    def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
+        most = self._limits.texts_per_call
+        return encode_spans_by(partial(encode_texts, self._tokenizer, words, most))
+
+    def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
         rule, objection = choose_unit_rule(described, self._tokenizer)
         words = self._words
@@ -105,12 +112,11 @@ class SentenceTokenizer:
             self._choose_encoder(described, words),
             choose_line_rule(described),
         )
-        return WordMemo(encode_spans, memo_bytes, rule, line_rule)
+        return WordMemo(encode_spans, self._limits, rule, line_rule)
 
     def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
-        plainly = encode_spans_by(partial(encode_texts, self._tokenizer, words))
-        unmarked = encode_spans_by(partial(encode_texts, self._tokenizer, None))
+        plainly, unmarked = self._encode_by_library(words), self._encode_by_library(None)
         space_id = -1
         if wordpiece.is_known(described):
             compiled = wordpiece.compile_wordpiece(described, self._tokenizer, unmarked)
@@ -197,7 +203,8 @@ class SentenceTokenizer:
             return self._memo.encode(text, offsets, self._dtype)
         encode_spans = self._encode_plainly
         if self._memo is not None and self._find_joins is not None:
-            joined = partial(_encode_joined, self._memo, self._find_joins, offsets)
+            find_joins = partial(self._find_joins, batch_bytes=self._limits.joined_bytes)
+            joined = partial(_encode_joined, self._memo, find_joins, offsets)
             encode_spans = completed(joined, encode_spans)
         spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
         ids, token_offsets = encode_spans(text, spans)
@@ -206,7 +213,7 @@ class SentenceTokenizer:
 
 def _encode_joined(
     memo: WordMemo,
-    find_joins: FindJoins,
+    find_joins: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Joins],
     offsets: npt.NDArray[np.int64],
     text: npt.NDArray[np.uint8],
     _: npt.NDArray[np.int64],

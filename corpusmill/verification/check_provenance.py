@@ -260,17 +260,15 @@ class ProvenanceCheck:
         first, count = layout.range_around(file.number)
         repeats = layout.repeats_of(file.number, file.number, self._manifest.objective.repeats).stop
 
-        def distances(documents: Ids) -> Integers:
-            ids = self._store.to_ids(file.name, documents)
-            homes = self._store.homes(file.generation, ids).astype(np.int64)
-            is_near = (homes >= first) & (homes < first + count)
-            found: Integers = np.where(is_near, (file.number - homes) % count, repeats)
-            return found
-
-        is_right = distances(rows.documents) == rows.repeats % count
-        if not is_right.all() or (rows.repeats >= repeats).any():
+        ids = self._store.to_ids(file.name, rows.named)
+        homes = self._store.homes(file.generation, ids).astype(np.int64)
+        is_near = (homes >= first) & (homes < first + count)
+        distances = np.where(is_near, (file.number - homes) % count, repeats)
+        # There are far fewer documents than rows.
+        of_rows = distances[np.searchsorted(rows.named, rows.documents)]
+        if (of_rows != rows.repeats % count).any() or (rows.repeats >= repeats).any():
             raise ValueError("has rows of documents that another shard builds")
-        if not self._store.has_random_documents and (distances(rows.named) >= repeats).any():
+        if not self._store.has_random_documents and (distances >= repeats).any():
             raise ValueError("has tokens of documents that another shard builds")
 
     def _check_order(self, file: ProvenanceFile, rows: _Rows) -> None:
@@ -281,7 +279,7 @@ class ProvenanceCheck:
         is_next = np.zeros(len(order), np.bool_)
         is_next[1:] = (documents[1:] == documents[:-1]) & (repeats[1:] == repeats[:-1])
         indices = numbers - np.maximum.accumulate(np.where(is_next, 0, numbers))
-        keys = draw_keys(documents, repeats, indices, file.generation.layout.seed)
+        keys = draw_keys(documents, repeats, indices, seed=file.generation.layout.seed)
         drawn = sort_order(keys, documents, repeats, indices)
         is_same = (documents[drawn] == rows.documents) & (repeats[drawn] == rows.repeats)
         if not is_same.all():

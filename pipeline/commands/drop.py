@@ -12,7 +12,9 @@ from pipeline.job_options import RunOptions
 class Drop:
     """Remove documents from a data set, and every row that holds any of their text.
 
-    Only the shards with such rows are written again. The manifest records what was removed.
+    Only the shards with such rows are written again. The manifest records what was removed. What
+    this user's readers on this machine have unpacked of the old shards is removed, too; with
+    --no-wait it stays in their cache, whose folder is then yours to delete.
     """
 
     data_set: Positional

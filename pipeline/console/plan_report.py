@@ -70,6 +70,9 @@ def print_plan(console: Console, numbers: _Numbers) -> None:
     print_line(console, Text(head, style="bold"), f", {count_things(corpus['files'], 'file')}")
     print_figures(console, tuple(_list_figures(numbers)))
     console.print()
+    print_line(console, Text("stages", style="bold"))
+    print_figures(console, tuple(map(_show_stage, numbers["stages"])))
+    console.print()
     print_line(console, Text("bounds", style="bold"))
     print_figures(console, tuple(map(_show_bound, numbers["bounds"])))
     console.print()
@@ -81,6 +84,17 @@ def print_plan(console: Console, numbers: _Numbers) -> None:
         print_line(console, mark, f"  {what}. {bound['cure']}.")
     if not exceeded:
         print_line(console, "No bound is exceeded.")
+
+
+def _show_stage(stage: _Numbers) -> Figure:
+    """Show how often a stage is called, and what its largest call takes."""
+    size, held = format_size(stage["bytes"]), format_size(stage["memory_bytes"])
+    opened = count_things(stage["files"], "file")
+    text = f"calls; the largest reads and writes {size}, opens {opened}, holds {held}"
+    if stage["references"]:
+        given, carried = stage["references"], format_size(stage["shuffled_bytes"])
+        text += f", is given {count_things(given, 'reference')} of {carried} in all"
+    return Figure(stage["name"], stage["calls"], f"{stage['calls']:,}", text)
 
 
 def _show_bound(bound: _Numbers) -> Figure:

@@ -8,10 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
-from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
+from corpusmill.dataset.ownership import MARK, OwnFolder, put_file, remove_remains
 from corpusmill.errors import OutageError, RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.output import new_claim, refuse_alive
@@ -20,6 +20,7 @@ from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
 from transforms.recovery import (
     CLAIM,
     FAILED,
+    check_claim,
     count_finished,
     end_claim,
     read_claim,
@@ -41,10 +42,12 @@ class FileRun:
     Attributes:
         output: the file.
         temp_location: where temporary folders are made; beside the file by default.
+        token: the token of its claim.
     """
 
     output: Location
     temp_location: Location | None
+    token: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def path(self) -> str:
@@ -81,7 +84,13 @@ class FileRun:
         place.write(content)
 
     def put(self, files: Mapping[Location, bytes]) -> None:
-        """Put files in their places."""
+        """Put files in their places.
+
+        Raises:
+            UserError: another run has taken the folder.
+        """
+        with self._explained():
+            check_claim(self.path, self.token)
         placed = {place.url: _digest(content) for place, content in files.items()}
         locate(join_path(self.path, _PLACED)).write(json.dumps(placed).encode())
         for place, content in files.items():
@@ -115,14 +124,10 @@ class FileRun:
                 cure = f"Add {option('resume', True)} to continue it, or {option('replace', True)}"
                 raise UserError(option("output", self.output), cause, cure)
         make_temporary_folder(folder, self._parent, self.temp_location)
-        token = uuid4().hex
+        claim = new_claim(self.token, self.path)
         try:
-            take_claim(self.path, new_claim(token, self.path), stopped.token if stopped else None)
-        except OutageError:
-            raise
-        except UserError:
-            cause, cure = "another run writes this file", "Wait for it to end"
-            raise UserError(option("output", self.output), cause, cure) from None
+            with self._explained():
+                take_claim(self.path, claim, stopped.token if stopped else None)
         except OSError:
             folder.discard()
             raise
@@ -132,14 +137,29 @@ class FileRun:
         try:
             yield
         except BaseException as error:
+            current = read_claim(self.path)
+            if current is None or current.token != self.token:
+                remove_remains(folder.place)
+                raise
             finished = count_finished(self.path)
             if not finished or isinstance(error, RefusedError):
                 folder.discard()
                 raise
-            end_claim(self.path, token, FAILED)
+            end_claim(self.path, self.token, FAILED)
             error.add_note(describe_finished(finished, self.path))
             raise
         folder.discard()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a claim that another run has taken what that run does."""
+        try:
+            yield
+        except OutageError:
+            raise
+        except UserError:
+            cause, cure = "another run writes this file", "Wait for it to end"
+            raise UserError(option("output", self.output), cause, cure) from None
 
 
 def _digest(content: bytes) -> str:

@@ -294,7 +294,7 @@ def refuse_alive(claim: Claim, output: str, claimed: Location, temp_folder: str)
         )
     if is_here and not claim.outlives:
         return
-    signs = [last_written(join_path(str(claimed), CLAIM))]
+    signs = [last_written(join_path(claimed.url, CLAIM))]
     if temp_folder:
         signs.append(last_sign(temp_folder))
     silence = time.time() - max(signs)

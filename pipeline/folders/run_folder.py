@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
+from corpusmill.dataset.ownership import remove_remains
 from corpusmill.errors import OutageError, UserError, option
 from corpusmill.limits import LIMITS, Limits
 from pipeline.folders.changes import refuse_changes
@@ -319,15 +320,16 @@ def _read_earlier(standing: Standing) -> Mapping[str, Any] | None:
 
 def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     """Leave an output folder after an error."""
-    claim = read_claim(folder.output)
+    claim, place = read_claim(folder.output), locate(folder.path)
     if claim is None or claim.token != folder.token:
-        return  # It belongs to another run, and so does all that is in it.
+        remove_remains(place)
+        return  # All else belongs to another run.
     if isinstance(error, KeyboardInterrupt) and not error.args:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if folder.is_committed else none,)
     if not folder.has_begun and folder.stopped is not None:
         if folder.earlier is None:
-            folder_of_run(locate(folder.path), locate(folder.output)).discard()
+            folder_of_run(place, locate(folder.output)).discard()
         return_claim(folder.output, folder.token, folder.stopped)
         remove_empty(folder.made)
         return

@@ -107,7 +107,8 @@ def _measure(
 
             launch.engine.load()
 
-        job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
+        own = RunFolder(temp_folder, limits=command.run.thresholds)
+        job = assemble_job(recipe, launch.engine, own)
         path = graph.numbers_path(job)
         launch.run(
             lambda pipeline: graph.measure_job(
@@ -124,8 +125,7 @@ def _measure(
     header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
     kind = {"format": FORMAT, "format_version": FORMAT_VERSION}
     numbers = {**header, **kind, **json.loads(content)}
-    workers = launch.engine.parallelism or command.run.workers
-    corpus_bytes = sum(file.bytes for file in recipe.files)
-    add_work(numbers["build"], numbers["counts"], job, sample, corpus_bytes, workers)
+    sizes = sum(file.bytes for file in recipe.files), launch.engine.count_busy(job.corpus_bytes)
+    add_work(numbers["build"], numbers["counts"], job, sample, *sizes)
     numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
     return numbers

@@ -246,8 +246,8 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
     Returns:
         Whether the result is there; False if the job was only submitted or translated.
     """
-    options, outlives = launch.engine.options, not launch.engine.reason_to_wait
-    with run_folder(target.standing, target.intent, options.thresholds, outlives) as run:
+    options = launch.engine.options
+    with run_folder(target.standing, target.intent, options.thresholds, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
             import pipeline.editing.edit_files  # noqa: F401, PLC0415
 

@@ -32,9 +32,6 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from transforms.storage.files import locate, open_file
 
-# Files of this size together are compared by their checksums before any work; of all others, the
-# build itself computes them.
-MOST_COMPARED = 2**30
 _BLOCK_BYTES = 2**20
 
 
@@ -45,11 +42,14 @@ class Rebuilding:
     Attributes:
         manifest: of the data set.
         tokenizer_json: its tokenizer.
+        compared_bytes: the size of the files that are compared by their checksums before any work;
+            of all others, the build itself computes them.
         warnings: what is not as it was, and may give other bytes; filled by `prepare`.
     """
 
     manifest: Manifest
     tokenizer_json: str
+    compared_bytes: int
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -161,7 +161,7 @@ class Rebuilding:
         return recipe
 
     def _compare_checksums(self, files: Sequence[InputFile]) -> Iterator[str]:
-        left = MOST_COMPARED
+        left = self.compared_bytes
         for before, file in zip(self.manifest.corpus.files, files, strict=True):
             left -= file.bytes
             if left < 0:
@@ -244,7 +244,8 @@ def rebuild(command: Rebuild, call: Call) -> int:
     if manifest.removals:
         cause = f"rows were removed from it after the build ({manifest.removals[0].reason})"
         raise UserError(command.data_set, cause, "Build it, and remove them from the result")
-    rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
+    compared_bytes = command.run.thresholds.corpus.compared_bytes
+    rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest), compared_bytes)
     dataset = _choose_data_set(command, rebuilding)
     options = rebuilding.make_build(dataset, command)
     if not run_build(options, call, rebuilding.prepare):

@@ -155,7 +155,7 @@ def _train(
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.model}")
-            return options.train(done.words)
+            return options.train(done.words, command.run.thresholds.training)
 
         return _run_apart(train), remarks
 

@@ -140,13 +140,13 @@ def count_here(
         limits: the thresholds of the run.
         line: shows the bytes that are read.
     """
-    counter, counts = options.make_counter(), Counter[str]()
+    counter, counts = options.make_counter(limits.training), Counter[str]()
     ranges, share = corpus.draw()
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
         path, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
             stream = open_decompressed(raw, path)
-            part = FileRange(name, index, corpus.documents, start, end)
+            part = FileRange(name, index, corpus.documents, start, end, limits.corpus)
             for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents

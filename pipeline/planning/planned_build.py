@@ -12,6 +12,9 @@
      "bytes": {"output": ..., "temporary": ..., "most_at_once": ...},
      "processor_seconds": {"build": ..., "prepare": ...},
      "longest_seconds": {"task": ..., "shard": ...}, "seconds": ..., "exact": false,
+     "stages": [{"name": "list tasks", "calls": 1, "bytes": ..., "memory_bytes": ..., "files": 1,
+                 "requests": 1, "references": 0, "shuffled_bytes": 0, "seconds": ...}, ...],
+     "manifest_bytes": ..., "worker_bytes": ...,
      "bounds": [{"name": "input files", "value": 5000, "most": 16777216, "cure": ...,
                  "is_fatal": true, "unit": "", "is_exceeded": false}, ...]}
 
@@ -19,7 +22,8 @@ Tasks, ranges, merges and shards are exact: the job cuts its work by the same fu
 estimated from the sample; "exact" says that the sample is the whole corpus, and that documents,
 tokens, rows and the bytes of shards are exact, too. "longest_seconds" are those of the largest
 task, and of a shard, which are one worker's; "seconds" is what all workers take if they are busy
-while there is a task or a shard for them.
+while there is a task or a shard for them. For "stages" see `pipeline.planning.stage_sizes`;
+"worker_bytes" is what each worker reads beside its work: the tokenizer and the pool.
 
 The sample of a plan that has no input is English text: Python's own documentation, which every
 installation of Python has, without its code. That is less text than a sample needs, so that further
@@ -55,7 +59,8 @@ from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
 from pipeline.job_options import MAX_SHARDS
 from pipeline.planning.plan_options import PlannedCorpus, PlanOptions
-from pipeline.planning.sample import Sample, add_work, read_sample
+from pipeline.planning.sample import Sample, add_work, measure_documents, read_sample
+from pipeline.planning.stage_sizes import Corpus, measure_manifest, measure_pool, size_stages
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach
@@ -72,6 +77,10 @@ from transforms.storage.files import locate
 
 # No unit of work should be one worker's for longer, as more workers do not shorten it.
 _MOST_SECONDS = 120
+# What all processes of a build may hold together.
+_MOST_MEMORY_BYTES = 2**31
+# Flink sorts the references of one key in 100 MB of memory.
+_MOST_REFERENCES = 2**18
 # Readers unpack a shard at a time.
 _SHARD_BYTES = 10**9
 
@@ -177,6 +186,30 @@ def _bounds_of_workers(numbers: Mapping[str, Any]) -> Iterator[Bound]:
     yield Bound("time of a task", longest["task"], _MOST_SECONDS, cure, False, "seconds")
     cure = "Give more --num-shards"
     yield Bound("time of a shard", longest["shard"], _MOST_SECONDS, cure, False, "seconds")
+    yield from _bounds_of_stages(numbers["stages"])
+
+
+# What lowers the largest number of a stage; for all others, the number of shards does.
+_CURES = {
+    "draw pool": "Give fewer --pool-tokens",
+    "merge": "Give a smaller stages.merge_bytes (--limits)",
+}
+
+
+def _bounds_of_stages(stages: Sequence[Mapping[str, Any]]) -> Iterator[Bound]:
+    """Yield what the largest calls of all stages take; these tell which stage that is."""
+
+    def bound(
+        name: str, number: str, most: float, unit: Literal["", "bytes", "seconds"], is_fatal: bool
+    ) -> Bound:
+        stage = max(stages, key=lambda stage: float(stage[number]))
+        cures = (cure for begin, cure in _CURES.items() if stage["name"].startswith(begin))
+        cure = f'It is "{stage["name"]}". {next(cures, "Split the corpus into builds")}'
+        return Bound(name, stage[number], most, cure, is_fatal, unit)
+
+    yield bound("time to read and write", "seconds", _MOST_SECONDS, "seconds", False)
+    yield bound("memory of a call", "memory_bytes", _MOST_MEMORY_BYTES, "bytes", True)
+    yield bound("references of a call", "references", _MOST_REFERENCES, "", True)
 
 
 _HEADING = re.compile(r"[*=\-^~]{3,}")
@@ -244,7 +277,7 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[s
     dataset, run = options.dataset, options.run
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         recipe = prepare(_find_sample(options, folder), folder, console)
-        job = assemble_job(recipe, engine, RunFolder(folder))
+        job = assemble_job(recipe, engine, RunFolder(folder, limits=run.thresholds))
         sample = read_sample(
             job, recipe.files, min(dataset.sample, dataset.total or dataset.sample)
         )
@@ -254,13 +287,14 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[s
             sample = replace(sample, stored_bytes=sample.stored_bytes / _expansion_of(recipe))
         counted = count_tasks(recipe, choose_range_bytes(recipe, engine))
         job = _plan_job(job, recipe, counted, engine)
-        workers = engine.count_workers(job.corpus_bytes)
-        workers = max(1, min(workers, engine.parallelism or workers))
+        workers = engine.count_busy(job.corpus_bytes)
         numbers = _describe_plan(recipe, dataset, sample) | {
             "runner": engine.name,
             "workers": workers,
         }
-        numbers |= _list_work(job, counted, workers, *_estimate(job, recipe, sample, workers))
+        counts, build = _estimate(job, recipe, sample, workers)
+        numbers |= _list_work(job, counted, workers, counts, build)
+        numbers |= _list_stages(job, recipe, counted, counts, build)
         bounds = list_bounds(numbers, job, engine, (run.temp_location or "", dataset.output))
     return numbers | {
         "bounds": [asdict(bound) | {"is_exceeded": bound.is_exceeded} for bound in bounds]
@@ -320,6 +354,27 @@ def _list_work(
         "seconds": max(task, seconds["prepare"] / workers)
         + seconds["build"] / shards * -(-shards // workers),
         "exact": build["exact"],
+    }
+
+
+def _list_stages(
+    job: Job, recipe: Recipe, counted: TaskCount, counts: Mapping[str, int],
+    build: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the entries of what each stage takes."""
+    corpus = Corpus(
+        files=len(recipe.files),
+        ranges=counted.ranges,
+        largest_task_bytes=counted.largest_share * _sum_bytes(recipe.files),
+        documents=counts["measure.documents"],
+        stored_bytes=measure_documents(counts, job),
+        output_bytes=build["splits"]["train"]["bytes"]["value"],
+        built_bytes=build["splits"]["train"]["built_bytes"]["value"],
+    )
+    return {
+        "stages": [stage.to_json() for stage in size_stages(job, corpus)],
+        "manifest_bytes": measure_manifest(job, corpus.files),
+        "worker_bytes": round(len(recipe.tokenizer.json) + measure_pool(job, corpus)),
     }
 
 

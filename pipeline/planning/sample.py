@@ -26,11 +26,11 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candida
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from pipeline.graph import Job, plan_preparation
 from pipeline.recipe.inputs import InputFile
+from transforms.corpus.listed import open_listed
 from transforms.corpus.prepare import TaskDoFn
 from transforms.elements import PlannedRange, Task
 from transforms.recovery import Workplace
 from transforms.shuffle.spill import Spill
-from transforms.storage.files import open_file
 from transforms.tally import COUNTS
 
 # So many places of a corpus are read, at even distances.
@@ -84,10 +84,7 @@ def choose_parts(
 
 
 def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
-    end = file.bytes if file.splittable else None
-    return SamplePart(
-        PlannedRange(file.path, file.name, number, 0, end, file.bytes), None, text_bytes
-    )
+    return SamplePart(file.planned._replace(file_index=number), None, text_bytes)
 
 
 def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[SamplePart]:
@@ -100,14 +97,14 @@ def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[Sam
             start = end - file.bytes
             first, last = max(begin, start) - start, min(stop, end) - start
             if first < last:
-                planned = PlannedRange(file.path, file.name, number, first, last, file.bytes)
+                planned = file.planned._replace(file_index=number, start=first, end=last)
                 yield SamplePart(planned, None, None)
 
 
 def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePart:
     """Copy the first lines of a file, decompressed."""
     content = b""
-    with open_file(file.path, file.bytes) as raw:
+    with open_listed(file.planned) as raw:
         with suppress(DamagedStreamError):
             stream = open_decompressed(raw, file.path)
             while len(content) < num_bytes and (block := stream.read(_BLOCK_BYTES)):
@@ -246,16 +243,27 @@ def _count_levels(job: Job) -> int:
     return 1 + len(job.routes.merges)
 
 
+def _count_documents(counts: Mapping[str, int]) -> Iterator[int]:
+    """Yield the numbers of documents, sentences and tokens."""
+    return (counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens"))
+
+
+def measure_documents(counts: Mapping[str, int], job: Job) -> int:
+    """Return the size of all documents as token ids in temporary files; for `counts`, `add_work`.
+
+    These are their ids, Arrow's offsets of documents and sentences, and the tokens.
+    """
+    documents, sentences, tokens = _count_documents(counts)
+    width = np.dtype(job.tokenizing.token_dtype).itemsize
+    return documents * (8 + 4) + sentences * 4 + tokens * width
+
+
 def _estimate_temporary_bytes(
     build: Mapping[str, Any], counts: Mapping[str, int], job: Job, workers: int
 ) -> int:
     """Estimate the bytes of a build's temporary files, without those of its shards."""
-    documents, sentences, tokens = (
-        counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens")
-    )
-    width = np.dtype(job.tokenizing.token_dtype).itemsize
-    # Ids, and Arrow's offsets of documents and sentences.
-    document_bytes = documents * (8 + 4) + sentences * 4 + tokens * width
+    documents, sentences, tokens = _count_documents(counts)
+    document_bytes = measure_documents(counts, job)
     pool_bytes = 0
     if pool_tokens := job.objective.pool_tokens:
         candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
@@ -270,8 +278,14 @@ def _estimate_temporary_bytes(
 
 def _sorted_bytes(build: Mapping[str, Any], workers: int, sort_bytes: int) -> int:
     """Sum the bytes of the shards that are too large to be sorted in memory."""
-    return sum(
-        min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
+    left = workers
+    total = 0
+    sizes = [
+        (split["built_bytes"]["value"] // split["shards"], split["shards"])
         for split in build["splits"].values()
-        if split["built_bytes"]["value"] > sort_bytes * split["shards"]
-    )
+    ]
+    for size, shards in sorted(sizes, reverse=True):
+        at_once = min(left, shards) if size > sort_bytes else 0
+        left -= at_once
+        total += at_once * size
+    return total

@@ -39,9 +39,10 @@ from corpusmill.layout.placement import (
 )
 from corpusmill.location import scheme_of
 from pipeline.job_options import parse_source
+from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import create_file, find_files, locate, locate_any, open_file
+from transforms.storage.files import create_file, find_files, locate, locate_any
 from transforms.storage.store import ListedFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
@@ -131,6 +132,12 @@ class InputFile:
     def splittable(self) -> bool:
         """Whether it can be read in ranges."""
         return not is_compressed(self.path)
+
+    @property
+    def planned(self) -> PlannedRange:
+        """All of it, as it was listed, as the first file of an input."""
+        end = self.bytes if self.splittable else None
+        return PlannedRange(self.path, self.name, 0, 0, end, self.bytes, self.modified)
 
     @property
     def cost(self) -> int:
@@ -243,7 +250,7 @@ def choose_format(
     if resolved.input_format not in {options.input_format, "text"}:
         console.print(f"input format: {resolved.input_format}, by the files' names")
     first = next(file for file in files if file.bytes)
-    with open_file(first.path, first.bytes) as raw, suppress(DamagedStreamError):
+    with open_listed(first.planned) as raw, suppress(DamagedStreamError):
         check_start(open_decompressed(raw, first.path), first.path, resolved)
     return resolved
 

@@ -31,7 +31,7 @@ from corpusmill.tokenization.tokenizer_file import (
 )
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.recipe.inputs import InputFile
-from transforms.storage.files import open_file
+from transforms.corpus.listed import open_listed
 
 # The size of the piece: 1/64 of the corpus, which takes a fiftieth of a run's time, within bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10
@@ -105,7 +105,7 @@ def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> Probe:
 
 
 def _read_batches(file: InputFile, start: int, options: DocumentOptions) -> Iterator[DocumentBatch]:
-    with open_file(file.path, file.bytes) as raw, suppress(DamagedStreamError):
+    with open_listed(file.planned) as raw, suppress(DamagedStreamError):
         raw.seek(start)
         stream: BinaryIO = open_decompressed(raw, file.path)
         if options.input_format in _OF_LINES:

@@ -66,6 +66,7 @@ from pipeline.recipe.inputs import (
 )
 from pipeline.recipe.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
 from pipeline.recipe.records import Records
+from transforms.corpus.listed import open_listed
 from transforms.storage.files import open_file
 
 _OPTION = "drop_overlap_with"
@@ -111,7 +112,7 @@ def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
         text_field=text_field,
         sentence_rule="document",
     )
-    with open_file(file.path, file.bytes) as raw:
+    with open_listed(file.planned) as raw:
         part = FileRange(file.name, 0, options)
         for batch in read_corpus(open_decompressed(raw, file.path), part):
             for reject in batch.rejects:
@@ -126,7 +127,7 @@ def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
 
 def _digest(file: InputFile) -> str:
     digest = hashlib.sha256()
-    with open_file(file.path, file.bytes) as stream:
+    with open_listed(file.planned) as stream:
         while block := stream.read(2**20):
             digest.update(block)
     return digest.hexdigest()

@@ -173,6 +173,11 @@ class Engine(ABC):
         """Return how many workers do a job of so much text, as far as it is known before."""
         return self.parallelism or self.options.workers
 
+    def count_busy(self, text_bytes: int) -> int:
+        """Return how many workers do a job of so much text, 1 if this process does it."""
+        workers = self.count_workers(text_bytes)
+        return max(1, min(workers, self.parallelism or workers))
+
     def start_workers(self, text_bytes: int) -> "list[Worker]":  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []

@@ -55,8 +55,8 @@ _FAULTS = (
             r"|Resource temporarily unavailable)[^\n]*"
         ),
         "a limit of the machine is reached",
-        "Raise the limit (ulimit -n of open files, -f of the size of files, -u of processes), or "
-        f"give fewer {option('workers')}",
+        "Raise the limit (ulimit -n of open files, -f of the size of files, -u of processes, -v of "
+        f"memory), or give fewer {option('workers')}",
         option("workers"),
     ),
     _Fault(

@@ -60,6 +60,11 @@ class Launch:
         path = self.engine.options.temp_location
         return locate(path) if path else None
 
+    @property
+    def outlives(self) -> bool:
+        """Whether a job may continue without this process."""
+        return not self.engine.reason_to_wait
+
     def run(
         self,
         build: Callable[["beam.Pipeline"], None],

@@ -67,7 +67,7 @@ def plain_loop(
     shards = np.array(
         [entry[repeat % len(entry)] for entry, repeat in zip(places, repeats, strict=True)]
     )
-    keys = draw_keys(documents, repeats, indices, np.uint64(layout.seed))
+    keys = draw_keys(documents, repeats, indices, seed=layout.seed)
     tables = []
     for shard in range(layout.shards):
         rows = np.flatnonzero(shards == shard)

@@ -32,6 +32,7 @@ def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str
         ),
         (OSError(errno.EFBIG, "File too large"), "this process: File too large. Raise the limit"),
         (OSError(errno.EMFILE, "Too many", "f"), "f: Too many. Raise the limit (ulimit)"),
+        (RuntimeError("can't start new thread"), "this process: can't start new thread. Raise"),
         (UserError("--input x[/]", "a cause", "A cure"), "--input x[/]: a cause. A cure."),
     ],
 )

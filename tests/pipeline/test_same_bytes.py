@@ -15,9 +15,10 @@ import pipeline.runners.local.engine as local_workers
 import transforms.build
 import transforms.shuffle.segments
 import transforms.shuffle.trees
+from corpusmill.limits import Limits
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
-from tests.tools.small_limits import limit_flags
+from tests.tools.small_limits import corpus_limits, flags_of, limit_flags, token_limits
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -119,6 +120,13 @@ def test_trees_of_several_levels_and_little_memory(
     monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
     assert build_again("--range-bytes", "4444", *limits) == reference
     assert levels == {"Candidates": 3, "LinesFile": 4}
+
+
+def test_however_little_is_read_and_tokenized_at_a_time(
+    build_again: Build, reference: Digests
+) -> None:
+    limits = Limits(corpus=corpus_limits(100), tokens=token_limits(2**10))
+    assert build_again(*flags_of(limits)) == reference
 
 
 def test_the_way_in_which_files_are_named(

@@ -4,13 +4,16 @@ import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
 from pipeline.assembly import assemble_job
+from pipeline.folders.file_run import FileRun
 from tests.tools import jobs
 from tests.tools.forked_commands import ForkedCommand
 from tests.tools.jobs import build, command_of, digests, leftovers, wait_for
@@ -19,16 +22,17 @@ PROVENANCE = {"provenance/spans", "provenance/documents"}
 
 
 def start_and_stop(
-    sample: Path, tokenizer: Path, output: Path, has_folder: bool = False
-) -> tuple[ForkedCommand, Path]:
-    """Return a run that is stopped, and the file of its claim.
+    command: Sequence[str | Path], claim: Path, has_folder: bool = False
+) -> ForkedCommand:
+    """Return a run that is stopped.
 
     Args:
+        command: the run.
+        claim: the file of its claim.
         has_folder: whether it is stopped once it has begun in its temporary folder, and not already
-            when it has claimed the output folder.
+            when it has made its claim.
     """
-    run = ForkedCommand(command_of([sample], tokenizer, output))
-    claim = output / "_RUNNING"
+    run = ForkedCommand(command)
     while not claim.exists() or not claim.read_bytes():
         assert run.poll() is None
         time.sleep(0.001)
@@ -37,7 +41,15 @@ def start_and_stop(
         assert run.poll() is None
         time.sleep(0.001)
     run.send_signal(signal.SIGSTOP)
-    return run, claim
+    return run
+
+
+def move_away(claim: Path) -> None:
+    """Let the run with a claim be one on another machine that is thought to be dead."""
+    content = json.loads(claim.read_text())
+    claim.write_text(json.dumps(content | {"host": "another"}))
+    for path in (claim, *Path(content["temp_folder"]).glob("*")):
+        os.utime(path, (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +83,8 @@ def test_of_two_runs_at_once_one_wins_whole(
 def test_a_folder_that_a_run_is_at_work_in_is_refused(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    first, _ = start_and_stop(sample, tokenizer_path, output)
+    command = command_of([sample], tokenizer_path, output)
+    first = start_and_stop(command, output / "_RUNNING")
     try:
         before = leftovers(output)
         cause = f"another run (process {first.pid}) writes there"
@@ -89,13 +102,12 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
 def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     has_folder: bool, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    first, claim = start_and_stop(sample, tokenizer_path, output, has_folder)
-    # As where the first one is on another machine, and thought to be dead after a while.
-    content = json.loads(claim.read_text())
-    claim.write_text(json.dumps(content | {"host": "another"}))
+    claim = output / "_RUNNING"
+    first = start_and_stop(command_of([sample], tokenizer_path, output), claim, has_folder)
+    move_away(claim)
+    os.utime(claim)
     build([sample], tokenizer_path, output, "--replace", refused=("sign of life is 0 seconds",))
-    for path in (claim, *Path(content["temp_folder"]).glob("*")):
-        os.utime(path, (0, 0))
+    os.utime(claim, (0, 0))
     build([sample], tokenizer_path, output, "--replace", "--seed", "2")
     whole = digests(output)
     first.send_signal(signal.SIGCONT)
@@ -104,6 +116,24 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     assert "Traceback" not in outcome.errors
     assert digests(output) == whole
     assert verify(output) == []
+
+
+def test_a_tokenizer_that_another_run_has_trained_meanwhile_stays(
+    sample: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "t.json"
+    claim = Path(FileRun(locate(str(output)), None).path, "_RUNNING")
+    command: list[str | Path] = [
+        "train-tokenizer", "--input", sample, "--output", output, "--vocab-size",
+    ]  # fmt: skip
+    first = start_and_stop([*command, "300"], claim)
+    move_away(claim)
+    jobs.run_here(*command, "400", "--replace")
+    whole = output.read_bytes()
+    first.send_signal(signal.SIGCONT)
+    jobs.assert_refused(wait_for(first), f"--output {output}", "another run writes this file")
+    assert output.read_bytes() == whole
+    assert leftovers(tmp_path) == ["t.json"]
 
 
 @pytest.mark.parametrize("temp_elsewhere", [False, True])
@@ -128,7 +158,8 @@ def test_a_folder_belongs_to_a_run_before_it_plans_its_work(
 def test_of_two_that_resume_a_killed_run_at_once_one_finishes_it(
     has_folder: bool, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    run, _ = start_and_stop(sample, tokenizer_path, output, has_folder)
+    command = command_of([sample], tokenizer_path, output)
+    run = start_and_stop(command, output / "_RUNNING", has_folder)
     run.send_signal(signal.SIGCONT)
     run.kill()
     wait_for(run)

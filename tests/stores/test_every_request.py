@@ -1,55 +1,48 @@
-"""Commands that are killed just before a request that changes a bucket, and given again.
+"""Each command that writes is killed just before requests that change a bucket, and given again.
 
-What their messages advise is done by program, as in `tests/kills`.
+Each store takes some moments of each command, S3 those in the middle between Google's. All are
+taken where `CORPUSMILL_ALL_MOMENTS` is set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.stores.conftest import Corpus
-from tests.tools.jobs import Outcome, run_any
+from tests.tools.killed_commands import COMMANDS, Command, Place
+from tests.tools.moments import Tree
 from tests.tools.object_stores import Bucket
 from tests.tools.stored_objects import read_objects, write_objects
-
-_MOMENTS = 17
-_MOST_TRIES = 5
-_STRANGER = {"out/notes.txt": b"somebody's", "other/x": b"somebody's, too"}
+from transforms.storage.files import locate
 
 
-@pytest.mark.parametrize("kind", ["build", "replace", "append"])
+class Objects(Place):
+    """A bucket, in which somebody else has objects, too."""
+
+    def __init__(self, bucket: Bucket, root: Path, sample: Path, tokenizer: Path) -> None:
+        words = ("--", *bucket.beam_arguments)
+        super().__init__(locate(bucket.url), root, sample, tokenizer, words)
+        self._bucket = bucket
+        self.write({"other/x": b"somebody's"})
+
+    def read(self) -> Tree:
+        return dict(read_objects(self._bucket))
+
+    def write(self, tree: Tree) -> None:
+        write_objects(self._bucket, {name: content or b"" for name, content in tree.items()})
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Tree]]:
+        states: list[Tree] = []
+        self._bucket.proxy.on_change = lambda _: states.append(self.read())
+        yield states
+        self._bucket.proxy.clear()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_a_command_that_is_killed_at_any_request_ends_as_if_it_had_not_been(
-    bucket: Bucket, corpus: Corpus, kind: str
+    bucket: Bucket, command: Command, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    flags = {"build": (), "replace": ("--seed", "2", "--replace"), "append": ("--append",)}[kind]
-    text = corpus.second if kind == "append" else corpus.first
-    write_objects(bucket, {"other/x": b"somebody's"})
-    if kind != "build":
-        assert run_any(*corpus.build(bucket)).status == 0
-    states: list[dict[str, bytes]] = []
-    bucket.proxy.on_change = lambda _: states.append(read_objects(bucket))
-    outcome = run_any(*corpus.build(bucket, *flags, text=text))
-    bucket.proxy.clear()
-    assert outcome.status == 0, outcome.errors
-    expected = read_objects(bucket)
-    for moment in sorted({len(states) * k // _MOMENTS for k in range(_MOMENTS)}):
-        write_objects(bucket, states[moment])
-        way: Sequence[str] = [(), ("--resume",)][moment % 2]
-        for _ in range(_MOST_TRIES):
-            given = [*(flag for flag in flags if not way or flag != "--replace"), *way]
-            outcome = run_any(*corpus.build(bucket, *given, text=text))
-            if outcome.status == 0 or read_objects(bucket) == expected:
-                break
-            way = _advised(outcome)
-        left = read_objects(bucket)
-        different = [n for n in left.keys() | expected if left.get(n) != expected.get(n)]
-        assert different == [], f"request {moment} of {len(states)}: {outcome.errors}"
-
-
-def _advised(outcome: Outcome) -> Sequence[str]:
-    message = outcome.errors
-    if "--resume" in message and "Leave --resume out" not in message:
-        return ["--resume"]
-    if "--replace" in message:
-        return ["--replace"]
-    return []
+    place = Objects(bucket, tmp_path, sample, tokenizer_path)
+    place.assert_survives(command, shift=0.5 if bucket.scheme == "s3" else 0.0)

@@ -194,7 +194,9 @@ def _name_in(query: str, body: bytes) -> str:
 def _start_proxy(target: str) -> Iterator[Proxy]:
     proxy = Proxy("", target=target)
     handler = type("Handler", (_Handler,), {"proxy": proxy, "target": target})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = type("Server", (ThreadingHTTPServer,), {"request_queue_size": 128})(
+        ("127.0.0.1", 0), handler
+    )
     server.daemon_threads = True
     proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
     Thread(target=server.serve_forever, daemon=True).start()
@@ -211,11 +213,17 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-# A server sends headers and body apart; Nagle's algorithm would hold each body back for 40 ms.
+# A server sends headers and body apart; Nagle's algorithm would hold each body back for 40 ms. Of
+# more than five connections at once it would turn some away, which come back after a second. And
+# Google's emulator would write a file that names all objects at each change.
 _WITHOUT_DELAYS = """
 import runpy, socketserver, sys
 socketserver.StreamRequestHandler.disable_nagle_algorithm = True
+socketserver.TCPServer.request_queue_size = 128
 del sys.argv[0]
+if sys.argv[0] == "gcp_storage_emulator":
+    from gcp_storage_emulator.storage import Storage
+    Storage._write_config_to_file = lambda self: None
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
@@ -227,7 +235,7 @@ def _start_emulator(*module: str) -> Iterator[str]:
     command = [*program, "--host=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": "", "MOTO_S3_DEFAULT_MAX_KEYS": "20"},
+        env={"MOTO_S3_DEFAULT_MAX_KEYS": "20", **os.environ, "PYTHONPATH": ""},
     )  # fmt: skip
     try:
         while process.poll() is None:

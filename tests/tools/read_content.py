@@ -19,6 +19,7 @@ from corpusmill.corpus.batches import (
 )
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
+from tests.tools.small_limits import corpus_limits
 
 
 @dataclass
@@ -99,5 +100,6 @@ def read_ranges(
     """Read all ranges between the cuts."""
     stream, content = io.BytesIO(data), Content()
     for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
-        content.add(read_corpus(stream, FileRange("f", 3, options, start, end, batch_bytes)))
+        part = FileRange("f", 3, options, start, end, corpus_limits(batch_bytes))
+        content.add(read_corpus(stream, part))
     return content

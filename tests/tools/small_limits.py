@@ -1,6 +1,19 @@
 """Thresholds that a test crosses with a few rows."""
 
-from corpusmill.limits import Limits, StageLimits
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from corpusmill.limits import LIMITS, CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
+
+
+@contextmanager
+def default_limits(limits: Limits) -> Iterator[None]:
+    """Let commands take these thresholds where no flag gives others."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("pipeline.job_options.LIMITS", limits)
+        yield
 
 
 def stage_limits(**values: int) -> Limits:
@@ -8,9 +21,69 @@ def stage_limits(**values: int) -> Limits:
     return Limits(stages=StageLimits(**values))
 
 
+def corpus_limits(size: int) -> CorpusLimits:
+    """Return thresholds of reading that are all crossed by a few times so many bytes."""
+    few = max(1, size // 16)
+    return CorpusLimits(
+        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
+        small_member_bytes=size,
+    )  # fmt: skip
+
+
+def token_limits(memo_bytes: int) -> TokenLimits:
+    """Return thresholds of tokenizing, with a memo of so many bytes and few texts at a time."""
+    return TokenLimits(
+        memo_bytes=memo_bytes, first_memo_bytes=2**12, texts_per_call=3, joined_bytes=40
+    )
+
+
+def training_limits(size: int) -> TrainingLimits:
+    """Return thresholds of counting words that are all crossed by a few times so many words."""
+    return TrainingLimits(
+        words_at_once=size, normalized_bytes=size, unknown_bytes=size, first_slots=4,
+        first_text_bytes=size, many_slots=8 * size, few_places=size,
+    )  # fmt: skip
+
+
+# A corpus of some kilobytes takes several steps, files, parts and levels everywhere.
+TINY = Limits(
+    stages=StageLimits(
+        fan_in=3,
+        buffer_bytes=5_000,
+        smallest_segment_bytes=2_000,
+        merge_bytes=20_000,
+        most_references=4,
+        joined_bytes=1_000,
+        sort_bytes=20_000,
+        sort_file_bytes=5_000,
+        candidate_bytes=500,
+        hash_bucket_bytes=300,
+        filter_bits=1024,
+        partition_bytes=3_000,
+        most_partitions=5,
+        added_bytes=2_000,
+        small_batch_bytes=1,
+        small_file_bytes=100,
+        most_fetched_bytes=100,
+    ),
+    corpus=corpus_limits(2_000),
+    tokens=token_limits(2**14),
+    training=training_limits(64),
+)
+
+
 def limit_flags(**values: int) -> list[str]:
     """Return the flags of a command for these thresholds of its stages."""
-    return ["--limits", *(f"stages.{name}={value}" for name, value in values.items())]
+    return flags_of(stage_limits(**values))
+
+
+def flags_of(limits: Limits) -> list[str]:
+    """Return the flags of a command for the thresholds that are not the usual ones."""
+    usual, values = LIMITS.values(), limits.values()
+    return [
+        "--limits",
+        *(f"{name}={values[name]}" for name in values if values[name] != usual[name]),
+    ]
 
 
 def comparison_limits(bucket_bytes: int, merge_bytes: int) -> Limits:

@@ -1,5 +1,6 @@
 """All objects of a bucket of an emulator, read and written beside its proxy."""
 
+from functools import cache
 from urllib.parse import quote
 
 import boto3
@@ -11,7 +12,7 @@ from tests.tools.object_stores import Bucket
 def read_objects(bucket: Bucket) -> dict[str, bytes]:
     """Return {name: content} of all objects."""
     if bucket.scheme == "s3":
-        client, place = _s3(bucket), {"Bucket": bucket.name}
+        client, place = _s3(bucket.proxy.target), {"Bucket": bucket.name}
         pages = client.get_paginator("list_objects_v2").paginate(**place)
         names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return {name: client.get_object(**place, Key=name)["Body"].read() for name in names}
@@ -27,22 +28,26 @@ def read_objects(bucket: Bucket) -> dict[str, bytes]:
 
 def write_objects(bucket: Bucket, contents: dict[str, bytes]) -> None:
     """Make the objects of a bucket what `read_objects` has read."""
-    for name in read_objects(bucket).keys() - contents.keys():
+    earlier = read_objects(bucket)
+    for name in earlier.keys() - contents.keys():
         if bucket.scheme == "s3":
-            _s3(bucket).delete_object(Bucket=bucket.name, Key=name)
+            _s3(bucket.proxy.target).delete_object(Bucket=bucket.name, Key=name)
         else:
             requests.delete(f"{_google(bucket)}/o/{quote(name, safe='')}", timeout=60)
     for name, content in contents.items():
+        if earlier.get(name) == content:
+            continue
         if bucket.scheme == "s3":
-            _s3(bucket).put_object(Bucket=bucket.name, Key=name, Body=content)
+            _s3(bucket.proxy.target).put_object(Bucket=bucket.name, Key=name, Body=content)
         else:
             place = f"{_google(bucket).replace('/storage/', '/upload/storage/')}/o"
             query = {"uploadType": "media", "name": name}
             requests.post(place, params=query, data=content, timeout=60)
 
 
-def _s3(bucket: Bucket) -> "boto3.client":
-    return boto3.client("s3", endpoint_url=f"http://{bucket.proxy.target}")
+@cache
+def _s3(target: str) -> "boto3.client":
+    return boto3.client("s3", endpoint_url=f"http://{target}")
 
 
 def _google(bucket: Bucket) -> str:

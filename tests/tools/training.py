@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits, read_words
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
@@ -18,6 +19,11 @@ def count_text(
     return read_words(counter, limits)
 
 
-def train(batches: Iterable[list[str]], options: TrainingOptions) -> str:
+def train(
+    batches: Iterable[list[str]],
+    options: TrainingOptions,
+    limits: TrainingLimits = LIMITS.training,
+) -> str:
     """Train a tokenizer with batches of sentences; return its tokenizer.json."""
-    return options.train(count_text(batches, options.make_counter(), options.word_limits))
+    words = count_text(batches, options.make_counter(limits), options.word_limits)
+    return options.train(words, limits)

@@ -6,13 +6,11 @@ import pytest
 
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.limits import LIMITS, Limits
-from corpusmill.tokenization.training import word_counters
+from corpusmill.limits import LIMITS, Limits, StageLimits, TrainingLimits
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
 )
-from tests.tools.small_limits import stage_limits
 from tests.tools.training import count_text
 from transforms.corpus.count_words import (
     WORDS,
@@ -61,10 +59,10 @@ def count(
 )
 def test_words_are_those_of_one_counter(
     range_bytes: int, partitions: int, most_words: int, added_bytes: int,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:  # fmt: skip
     expected = {
-        limits: count_text([LINES], ByteLevelBpeOptions().make_counter(), limits)
+        limits: count_text([LINES], ByteLevelBpeOptions().make_counter(LIMITS.training), limits)
         for limits in (
             WordLimits(10**6, 10**6),
             WordLimits(60, 10**6),
@@ -73,8 +71,10 @@ def test_words_are_those_of_one_counter(
             WordLimits(60, 100),
         )
     }
-    monkeypatch.setattr(word_counters, "_MOST_WORDS", most_words)
-    result, tasks = count(tmp_path, range_bytes, partitions, stage_limits(added_bytes=added_bytes))
+    run_limits = Limits(
+        StageLimits(added_bytes=added_bytes), training=TrainingLimits(most_words=most_words)
+    )
+    result, tasks = count(tmp_path, range_bytes, partitions, run_limits)
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
         assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()

@@ -152,10 +152,10 @@ def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> N
     ("tasks", "stored_bytes", "merges"),
     [
         (9, 10**6, (9,)),
-        (800_000, 25 * 10**12, (17_392,)),
+        (800_000, 25 * 10**12, (4396,)),
         (3, 10**15, (1,)),
         # Too many tasks for one merge.
-        (10**8, 25 * 10**12, (65_536, 33 * 65_536)),
+        (10**8, 25 * 10**12, (65_536, 8 * 65_536)),
     ],
 )
 def test_a_merge_stays_of_a_size_that_one_call_can_do(
@@ -189,7 +189,7 @@ def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_ref
     limits = StageLimits()
     routes = plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
     assert routes.groups == 100
-    assert routes.count_merges(75_000) == [600]
+    assert routes.count_merges(75_000) == [2400]
     assert not plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
     few = StageLimits(most_references=2)
     assert plan_routes(few, Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)

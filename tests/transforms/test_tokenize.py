@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
+from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
 from tests.tools.plain_corpus import encode
@@ -55,6 +57,17 @@ def test_batches_are_encoded_as_the_library_does(
     }
 
 
+@pytest.mark.parametrize(("memoize", "cut"), [(True, 1), (False, 2)])
+def test_texts_that_are_tokenized_in_parts_are_counted(
+    memoize: bool, cut: int, tokenizing: Tokenizing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "MOST_CHARACTERS", 100)
+    # The compiled tokenizer leaves a word with a letter that it does not know to the library.
+    batches = [batch((1, ["\uff21" * 250, "Sea ."]), (2, ["a word " * 20]))]
+    _, counts = tokenize(batches, replace(tokenizing, memoize=memoize))
+    assert counts["tokenize.cut_texts"] == cut
+
+
 def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
     tokens, counts = tokenize(batches, tokenizing)
@@ -65,3 +78,12 @@ def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> 
     assert counts["tokenize.documents"] == 1
     assert counts["tokenize.empty_documents"] == 2
     assert counts["tokenize.empty_sentences"] == 3
+
+
+@pytest.mark.parametrize(("tokens", "passages"), [(31, 1), (32, 1), (33, 2)])
+def test_a_document_counts_by_its_passages_of_32_tokens(
+    tokens: int, passages: int, tokenizing: Tokenizing
+) -> None:
+    [documents], counts = tokenize([batch((1, [" ".join(["."] * tokens)]))], tokenizing)
+    assert len(documents.column("sentences")[0][0]) == tokens
+    assert counts["tokenize.passages"] == passages

@@ -31,6 +31,7 @@ from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, CorpusLimits
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -94,14 +95,13 @@ coders.registry.register_coder(RejectedRecord, coders.RowCoder)
 class _ReadRange(beam.DoFn):
     """Read the documents of a range."""
 
-    def __init__(self, options: DocumentOptions) -> None:
-        self._options = options
+    def __init__(self, options: DocumentOptions, limits: CorpusLimits) -> None:
+        self._options, self._limits = options, limits
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
         with open_listed(element) as raw:
-            part = FileRange(
-                element.name, element.file_index, self._options, element.start, element.end
-            )
+            name, index, start, end = element[1:5]
+            part = FileRange(name, index, self._options, start, end, self._limits)
             for batch in read_corpus(open_decompressed(raw, element.file), part):
                 yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
@@ -128,6 +128,7 @@ class ReadDocuments(beam.PTransform):
         options: how files become documents; by default, lines of text are sentences and WikiText's
             titles and empty lines separate documents.
         range_bytes: the longest range of a file; compressed files are read whole.
+        limits: how much is read at a time, and what a batch holds.
 
     Raises:
         UserError: a pattern matches no file, or the files have several formats.
@@ -138,8 +139,10 @@ class ReadDocuments(beam.PTransform):
         patterns: str | Sequence[str],
         options: DocumentOptions | None = None,
         range_bytes: int = 64 * 2**20,
+        limits: CorpusLimits = LIMITS.corpus,
     ) -> None:
         super().__init__()
+        self._limits = limits
         paths = [patterns] if isinstance(patterns, str) else list(patterns)
         sizes = {file.path: file.bytes for path in paths for file in _find_files(path)}
         names = sorted(sizes)
@@ -152,7 +155,7 @@ class ReadDocuments(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:
         """Spread the ranges, and read each of them."""
-        read = beam.ParDo(_ReadRange(self._options)).with_output_types(
+        read = beam.ParDo(_ReadRange(self._options, self._limits)).with_output_types(
             pa.RecordBatch, **{REJECTS: RejectedRecord}
         )
         return (

@@ -143,10 +143,14 @@ class Comparison:
         return max(1, self.limits.hash_bucket_bytes // ROW_BYTES)
 
     @property
+    def hash_bytes(self) -> int:
+        """The size of all hashes."""
+        return self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+
+    @property
     def hash_routes(self) -> HashRoutes:
         """How hashes are gathered, in buckets that can be sorted in memory."""
-        limits = self.limits
-        size = self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+        limits, size = self.limits, self.hash_bytes
         buckets = 1 + size // limits.hash_bucket_bytes
         groups = min(buckets, 1 + size // self.tasks // limits.smallest_segment_bytes)
         merges = plan_merges(limits, groups, buckets, self.tasks + self.others, size)
@@ -156,7 +160,7 @@ class Comparison:
     @property
     def task_routes(self) -> TaskRoutes:
         """How the ids of repeats are gathered, by the task that reads them."""
-        layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+        layout, size = Layout(0, self.tasks, 0), self.hash_bytes
         groups = count_groups(layout, self.limits)
         merges = plan_merges(self.limits, groups, self.tasks, self.hash_routes.layout.shards, size)
         return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")

@@ -18,6 +18,7 @@ from corpusmill.arrays.ragged import cut_rows
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.accounting import NOT_DRAWN
+from corpusmill.limits import LIMITS, TokenLimits
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.gigatoken_engine import Engine
@@ -59,6 +60,7 @@ class Tokenizing:
         keep_fields: names of the fields that are among the facts of documents.
         facts: whether tokenized documents have the columns of facts
             (`corpusmill.arrays.text_hashes`).
+        limits: the memory of the memo of words, and how many texts are tokenized at a time.
     """
 
     path: str
@@ -71,6 +73,7 @@ class Tokenizing:
     engine: Engine = "own"
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
+    limits: TokenLimits = LIMITS.tokens
 
     @property
     def schema(self) -> pa.Schema:
@@ -90,6 +93,7 @@ class Tokenizing:
             self.special_tokens_in_text,
             self.words,
             self.engine,
+            self.limits,
         )
 
 
@@ -106,6 +110,8 @@ def tokenize_batch(
     tally.add("tokenize.text_bytes", encoded.text_bytes)
     tally.add("tokenize.empty_sentences", encoded.empty_sentences)
     tally.add("tokenize.empty_documents", encoded.empty_documents)
+    if encoded.cut_texts:
+        tally.add("tokenize.cut_texts", encoded.cut_texts)
     index, token_ids = unpack_documents(encoded.documents)
     passages = cut_rows(index.sentence_offsets[index.offsets], PASSAGE_TOKENS)
     tally.add("tokenize.passages", len(passages) - 1)

@@ -55,7 +55,7 @@ class TaskReader:
         sources: SourceTally | None = None,
     ) -> None:
         self._options, self._temp_folder, self._tally = options, place.temp_folder, tally
-        self._limits = place.limits.stages
+        self._limits, self._corpus_limits = place.limits.stages, place.limits.corpus
         self._steps, self._keeps_rejects = steps, keeps_rejects
         self._keeps_checksums, self._sources = keeps_checksums, sources
         self.ranges: list[ReadRange] = []
@@ -95,7 +95,7 @@ class TaskReader:
 
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
         path, name, index, start, end, *_ = planned
-        file_range = FileRange(name, index, self._options, start, end)
+        file_range = FileRange(name, index, self._options, start, end, self._corpus_limits)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from read_corpus(open_decompressed(raw, path), file_range)

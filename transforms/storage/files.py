@@ -5,6 +5,7 @@ paths, which the functions take. Each call to an object store takes long and cos
 `map_ahead` makes several at a time.
 """
 
+import errno
 import glob
 import logging
 import os
@@ -206,7 +207,12 @@ def open_file(path: str, size: int | None = None) -> BinaryIO:
         return location.locate(path).open()
     if is_object_path(path):
         return cast(BinaryIO, open_object(path, size))
-    return cast(BinaryIO, beam_file_systems().open(path, compression_type=_PLAIN))
+    try:
+        return cast(BinaryIO, beam_file_systems().open(path, compression_type=_PLAIN))
+    except OSError as error:  # Beam has one error for all causes
+        if beam_file_systems().exists(path):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
 
 
 def create_file(path: str) -> BinaryIO:
@@ -257,11 +263,7 @@ def read_existing(path: str) -> bytes | None:
     """
     try:
         return read_file(path)
-    except FileNotFoundError:
-        return None
-    except OSError:
-        if file_exists(path):
-            raise
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

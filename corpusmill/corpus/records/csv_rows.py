@@ -120,8 +120,7 @@ class _Rows(RecordCollector):
         Args:
             if_open: why to refuse a row that is open at their end; by default it keeps waiting.
         """
-        # The limit is one of the process; here the length of a row is what bounds a cell.
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_LIMIT_BYTES))
+        _allow_long_cells()
         start = 0
         while start < len(self._lines):
             start, failure = self._parse_rows(start)
@@ -248,6 +247,11 @@ def _measure_break(line: str) -> int:
     return 2 if line.endswith("\r\n") else int(line.endswith("\n"))
 
 
+def _allow_long_cells() -> None:
+    # The limit is one of the process; here the length of a row is what bounds a cell.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LIMIT_BYTES))
+
+
 def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     """Refuse a text field or a kept field that the header does not name, or names twice.
 
@@ -259,6 +263,7 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
     Raises:
         UserError: names the existing fields. A header that cannot be read is left to the run.
     """
+    _allow_long_cells()
     data = stream.read(_PROBE_BYTES)
     whole = data if len(data) < _PROBE_BYTES else data[: data.rfind(b"\n") + 1]
     text = whole.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")

@@ -26,9 +26,6 @@ from corpusmill.corpus.text.lines import (
 
 # Enough for a first record; a longer one is judged by the run itself.
 _PROBE_BYTES = 2**20
-# JSON is parsed in steps of this size, whose strings stay in the processor's cache until they are
-# copied to Arrow.
-_PARSED_BYTES = 2**18
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
@@ -74,14 +71,15 @@ def _refusal(record: Any, text_field: str) -> UnreadableError:
 
 
 def _parse_lines(
-    block: LineBlock, lines: npt.NDArray[np.int64], options: DocumentOptions
+    block: LineBlock, lines: npt.NDArray[np.int64], part: FileRange
 ) -> tuple[list[pa.Array], list[pa.Array], _Refused]:
     """Return texts, in one or several arrays, and kept fields of lines that are JSON objects."""
     arrays: list[pa.Array] = []
     # Made here, as imports of this module must not wait for pandas, which Arrow looks for.
+    options = part.options
     fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in options.keep_fields]
     text_field, refused = options.text_field, _Refused()
-    cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
+    cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.parsed_bytes)) + 1
     for some in np.split(lines, cuts):
         texts = list[str]()
         kept: list[tuple[str, list[Any]]] = [(name, []) for name in options.keep_fields]
@@ -128,7 +126,7 @@ class _LineRecords(RecordCollector):
         lines = np.flatnonzero(ours & (block.kinds == SENTENCE))
         options = self.part.options
         if options.input_format == "json-lines":
-            texts, fields, refused = _parse_lines(block, lines, options)
+            texts, fields, refused = _parse_lines(block, lines, self.part)
             ends = block.ends
         else:
             (texts, ends), fields, refused = self._whole_lines(block, lines), [], _Refused()
@@ -139,7 +137,7 @@ class _LineRecords(RecordCollector):
         self.counts = replace(self.counts, sentence_lines=0, rejected_lines=rejected)
         lengths = ends[lines] + block.offsets[0] - block.offsets[lines]
         self.add(block.offsets[lines], texts, lengths, fields)
-        return bool(block.offsets[-1] < self.part.limits[1])
+        return bool(block.offsets[-1] < self.part.bounds[1])
 
     def _whole_lines(
         self, block: LineBlock, lines: npt.NDArray[np.int64]

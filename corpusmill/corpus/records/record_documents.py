@@ -102,9 +102,6 @@ def check_columns(file: str, keep_fields: Sequence[str], fields: Sequence[str]) 
             raise UserError(option("keep_fields", name), cause, "Name fields that it has")
 
 
-# A batch ends early at this many records, which bounds the Python objects made of them.
-MAX_BATCH_ROWS = 8192
-
 _Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
@@ -136,7 +133,7 @@ class RecordCollector(Collector):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch, in text, records or rejects."""
-        return self.rows >= MAX_BATCH_ROWS or super().is_full
+        return self.rows >= self.part.limits.batch_rows or super().is_full
 
     def add(
         self,

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_text
+from corpusmill.corpus.records.record_documents import to_text
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.table import read_long, write_long
 
@@ -381,7 +381,7 @@ class AvroTable:
                 # At once, as a nested value takes much more memory than its text.
                 field.append(to_text(record.get(name)))
                 size += len(field[-1] or "")
-            if size >= table.BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
+            if size >= table.BATCH_BYTES or len(values) >= table.MAX_BATCH_ROWS:
                 yield _to_rows(values, kept)
                 values, kept, size = [], [[] for _ in self._kept], 0
         yield _to_rows(values, kept)

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.table import TableStream, read_long
 
@@ -236,6 +235,6 @@ class ParquetTable:
                 raise table.too_large(page.bytes, MAX_PAGE_BYTES)
             size = max(size, page.bytes if page.is_dictionary else 0)
         if not chunk.has_dictionary_page:
-            return MAX_BATCH_ROWS
+            return table.MAX_BATCH_ROWS
         rows = min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size))
-        return max(1, rows, min(MAX_BATCH_ROWS, _FEW_REPEATED_BYTES // max(1, size)))
+        return max(1, rows, min(table.MAX_BATCH_ROWS, _FEW_REPEATED_BYTES // max(1, size)))

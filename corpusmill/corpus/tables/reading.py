@@ -349,7 +349,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
     """
     source, reader = TableStream(stream), _TableReader(part)
     size = source.seek(0, 2)
-    start, last = part.start, min(part.limits[1], size)
+    start, last = part.start, min(part.bounds[1], size)
     if start < last:
         is_empty = True
         try:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.document_options import MAX_LIMIT_BYTES
-from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS, to_array
+from corpusmill.corpus.records.record_documents import to_array
 from corpusmill.corpus.text.lines import are_utf_8
 
 
@@ -96,6 +96,8 @@ def _to_values(column: pa.Array) -> list[object]:
 MAX_BLOCK_BYTES = 2**30
 # About this much text is yielded at a time.
 BATCH_BYTES = 2**20
+# At most so many rows are decoded at once, which bounds the Python objects made of them.
+MAX_BATCH_ROWS = 8192
 # A block may hold this much text, a few texts of the largest size, or so many times what is stored
 # of it. Text of people gives 2 to 10 times, and nothing but one text that is repeated gives more.
 _ANY_BYTES, _MOST_TEXTS, _MOST_TIMES = 2**26, 4, 1000

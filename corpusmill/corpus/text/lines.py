@@ -26,8 +26,6 @@ from corpusmill.corpus.text.line_kernels import (
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The most lines of a block: each may become a Python object, such as a reject.
-MAX_BLOCK_LINES = 2**16
 _Block = TypeVar("_Block")
 
 
@@ -119,7 +117,8 @@ class LineReader:
     ) -> None:
         self.position = 0
         self._stream, self._part = stream, part
-        self._block_bytes, self._max_line_bytes = part.batch_bytes, part.options.max_line_bytes
+        self._max_line_bytes = part.options.max_line_bytes
+        self._block_bytes, self._block_lines = part.limits.batch_bytes, part.limits.block_lines
         self._titles, self._check_utf_8 = titles, check_utf_8
         self._checked = (TITLE, SENTENCE) if check_titles else (SENTENCE,)
 
@@ -152,7 +151,7 @@ class LineReader:
         """Yield the complete lines of data; return the rest."""
         whole = data.rfind(b"\n") + 1
         if whole:
-            yield from _split_block(self._scan(data, whole))
+            yield from _split_block(self._scan(data, whole), self._block_lines)
         return data[whole:]
 
     def _scan(self, data: bytes, count: int) -> LineBlock:
@@ -186,14 +185,14 @@ class LineReader:
         return b""
 
 
-def _split_block(block: LineBlock) -> Iterator[LineBlock]:
-    """Yield blocks of at most MAX_BLOCK_LINES lines."""
-    if len(block.kinds) <= MAX_BLOCK_LINES:
+def _split_block(block: LineBlock, most_lines: int) -> Iterator[LineBlock]:
+    """Yield blocks of at most so many lines: each may become a Python object, such as a reject."""
+    if len(block.kinds) <= most_lines:
         yield block
         return
-    for first in range(0, len(block.kinds), MAX_BLOCK_LINES):
-        lines = slice(first, first + MAX_BLOCK_LINES)
-        offsets = block.offsets[first : first + MAX_BLOCK_LINES + 1]
+    for first in range(0, len(block.kinds), most_lines):
+        lines = slice(first, first + most_lines)
+        offsets = block.offsets[first : first + most_lines + 1]
         begin, end = (offsets[[0, -1]] - block.offsets[0]).tolist()
         yield LineBlock(
             block.data[begin:end], offsets, block.lengths[lines], block.begins[lines] - begin,

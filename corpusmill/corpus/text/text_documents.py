@@ -292,7 +292,7 @@ class TextDocuments(Collector):
         block, boundaries = lines
         kept = self._choose(lines)
         ours, ended, self._open = group_lines(
-            block.offsets, block.kinds, kept, boundaries, self._open, self.part.limits,
+            block.offsets, block.kinds, kept, boundaries, self._open, self.part.bounds,
             self._max_bytes,
         )  # fmt: skip
         ours_kept = ours & kept.is_kept
@@ -305,7 +305,7 @@ class TextDocuments(Collector):
         if len(ended):
             self._end(ended)
         count_lines(self, block, ours)
-        return block.offsets[-1] < self.part.limits[1] or self._open.owner == OURS
+        return block.offsets[-1] < self.part.bounds[1] or self._open.owner == OURS
 
     def _choose(self, lines: BoundedLines) -> KeptLines:
         block, boundaries = lines
@@ -383,7 +383,7 @@ def read_text(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Yields:
         At least one batch. The text of an open document waits for its end, so memory is bounded by
-        a few times batch_bytes, max_document_bytes and max_line_bytes.
+        a few times the bytes of a batch, max_document_bytes and max_line_bytes.
 
     Raises:
         UserError: an offset does not fit a document id.

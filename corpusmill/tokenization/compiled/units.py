@@ -16,6 +16,7 @@ another's: "ab" is one word, "abcdefgh" is two.
 """
 
 from collections.abc import Callable, Iterator
+from threading import local
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -116,6 +117,15 @@ EncodeKnownSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarr
 MOST_CHARACTERS, _SOUGHT = 2**21, 2**16
 
 
+class Cuts(local):
+    """How many stretches of text this thread has cut so far."""
+
+    number = 0
+
+
+CUTS = Cuts()
+
+
 def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
     """Turn a tokenizer of texts into one of stretches of a text, in bounded memory."""
 
@@ -124,6 +134,7 @@ def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
         texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
         if max(map(len, texts), default=0) <= MOST_CHARACTERS:
             return encode_texts(texts)
+        CUTS.number += sum(len(each) > MOST_CHARACTERS for each in texts)
         parts = [[encode_texts([part])[0] for part in _cut_long(long)] for long in texts]
         ids = [np.concatenate(each) for each in parts]
         return np.concatenate(ids), np.cumsum([0, *map(len, ids)])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.limits import TokenLimits
 from corpusmill.tokenization.compiled.exactness import LineRule, cut_at_lines
 from corpusmill.tokenization.compiled.units import (
     FIRST_LEAD,
@@ -380,8 +381,6 @@ def emit_ids(
 
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64
-# The size of a memo of few words, which leaves the processor's cache to others.
-_FIRST_BYTES = 4 * 2**20
 
 
 class WordMemo:
@@ -389,8 +388,8 @@ class WordMemo:
 
     Args:
         encode_spans: the tokenizer.
-        memory_bytes: upper bound of the memory used, at least 1 KiB; a rule of ideographs takes
-            another 256 KiB.
+        limits: its first size, which leaves the processor's cache to others, and its largest one,
+            each at least 1 KiB; a rule of ideographs takes another 256 KiB.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
     """
@@ -398,14 +397,15 @@ class WordMemo:
     def __init__(
         self,
         encode_spans: EncodeSpans,
-        memory_bytes: int,
+        limits: TokenLimits,
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
         has_ideographs = rule in {"ideographs", "bare ideographs"}
-        self._memo, self._known = allocate_memo(min(_FIRST_BYTES, memory_bytes), has_ideographs), 0
-        self._memory_bytes = memory_bytes
+        first_bytes = min(limits.first_memo_bytes, limits.memo_bytes)
+        self._memo, self._known = allocate_memo(first_bytes, has_ideographs), 0
+        self._memory_bytes = limits.memo_bytes
         self._turn = threading.Lock()
 
     def encode(

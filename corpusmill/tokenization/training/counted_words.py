@@ -67,7 +67,6 @@ def draw_documents(
 
 _KEY_BYTES = 8
 _HASHES = 2**32
-_WORDS_OF_A_BATCH = 2**14
 
 
 class WordLimits(NamedTuple):
@@ -159,11 +158,11 @@ class CountedWords(NamedTuple):
             return self
         return CountedWords(self.words.filter(pa.array(is_chosen)), self.counts[is_chosen])
 
-    def batches(self) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
-        """Yield words as Python's strings, and their counts, some thousands at a time."""
-        for first in range(0, len(self.counts), _WORDS_OF_A_BATCH):
-            words = self.words.slice(first, _WORDS_OF_A_BATCH).cast(pa.large_string())
-            yield words.to_pylist(), self.counts[first : first + _WORDS_OF_A_BATCH]
+    def batches(self, size: int) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
+        """Yield words as Python's strings, and their counts, so many at a time."""
+        for first in range(0, len(self.counts), size):
+            words = self.words.slice(first, size).cast(pa.large_string())
+            yield words.to_pylist(), self.counts[first : first + size]
 
     def to_counter(self) -> Counter[str]:
         """Return the same as Python objects."""

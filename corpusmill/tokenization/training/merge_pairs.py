@@ -170,8 +170,6 @@ def entry_at(heap: np.ndarray, place: np.int64) -> Entry:
 
 
 ID_BITS = 32
-# Places that take 256 MB.
-FEW_PLACES = 2**26
 
 
 class Pairs(NamedTuple):

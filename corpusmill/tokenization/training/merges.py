@@ -34,9 +34,10 @@ from tokenizers.models import BPE
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
+from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words
-from corpusmill.tokenization.training.merge_pairs import FEW_PLACES, UNKNOWN, write_cells
+from corpusmill.tokenization.training.merge_pairs import UNKNOWN, write_cells
 from corpusmill.tokenization.training.merge_steps import TokenTexts, index_tokens, learn_merges
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
@@ -85,7 +86,7 @@ def train_merges(
     vocab_size: int,
     min_frequency: int,
     prefix: str = "",
-    few_places: int = FEW_PLACES,
+    few_places: int = LIMITS.training.few_places,
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn the tokens that words are made of.
 
@@ -203,11 +204,11 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_min_frequency(self.min_frequency)
         check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
-    def make_counter(self) -> WordCounter:
+    def make_counter(self, limits: TrainingLimits) -> WordCounter:
         """Return the counter of the model's words, as they stand in the text."""
-        return ByteLevelCounter(self.normalizers, self.add_prefix_space)
+        return ByteLevelCounter(limits, self.normalizers, self.add_prefix_space)
 
-    def train(self, words: CountedWords) -> str:
+    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
         """Train a byte-level BPE tokenizer.
 
         The special tokens have the first ids, then the bytes, then the pieces in the order in which
@@ -219,8 +220,9 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_words(words)
         first = [*self.special_tokens, *ALPHABET]
         tokens, merges = train_merges(
-            *_write_symbols(words, first), first, self.vocab_size, self.min_frequency
-        )
+            *_write_symbols(words, first), first, self.vocab_size, self.min_frequency,
+            few_places=limits.few_places,
+        )  # fmt: skip
         vocabulary = {token: number for number, token in enumerate(tokens)}
         return write_tokenizer_json(
             BPE(vocabulary, merges, dropout=self.dropout or None),

@@ -30,6 +30,7 @@ from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -83,11 +84,11 @@ class WordLevelOptions(TrainingOptions):
             least = len(self.special_tokens) + 1
             check_vocab_size(self.vocab_size, least, "the special tokens and one word")
 
-    def make_counter(self) -> WordCounter:
+    def make_counter(self, limits: TrainingLimits) -> WordCounter:
         """Return the counter of the model's words."""
-        return UnitCounter(make_normalizer(self.normalizers), _pre_tokenizer())
+        return UnitCounter(limits, make_normalizer(self.normalizers), _pre_tokenizer())
 
-    def train(self, words: CountedWords) -> str:
+    def train(self, words: CountedWords, limits: TrainingLimits) -> str:  # noqa: ARG002
         """Make a tokenizer of whole words.
 
         It finds special tokens anywhere in a text, the seed only between spaces.
@@ -198,11 +199,11 @@ class UnigramOptions(TrainingOptions):
             divisor = copied / self.max_trained_bytes
             yield (f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)")
 
-    def make_counter(self) -> WordCounter:
+    def make_counter(self, limits: TrainingLimits) -> WordCounter:
         """Return the counter of the model's words."""
-        return UnitCounter(make_normalizer(self.normalizers), pre_tokenizers.Metaspace())
+        return UnitCounter(limits, make_normalizer(self.normalizers), pre_tokenizers.Metaspace())
 
-    def train(self, words: CountedWords) -> str:
+    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
         """Train a unigram tokenizer.
 
         The special tokens have the first ids, then the pieces in the order of their probabilities.
@@ -214,7 +215,9 @@ class UnigramOptions(TrainingOptions):
         words = limit_copies(words, self.max_trained_bytes)
         special = [(token, 0.0) for token in self.special_tokens]
         unknown = self.special_tokens.index(self.unk_token)
-        model = Unigram([*special, *_train_pieces(words, self)], unknown, byte_fallback=False)
+        model = Unigram(
+            [*special, *_train_pieces(words, self, limits)], unknown, byte_fallback=False
+        )
         decoder = decoders.Metaspace()
         return write_tokenizer_json(
             model,
@@ -225,9 +228,11 @@ class UnigramOptions(TrainingOptions):
         )
 
 
-def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[str, float]]:
+def _train_pieces(
+    words: CountedWords, options: UnigramOptions, limits: TrainingLimits
+) -> list[tuple[str, float]]:
     """Train pieces; return them with the logarithms of their probabilities, in this order."""
-    parts = _cut_into_parts(words)
+    parts = _cut_into_parts(words, limits)
     # The trainer cannot read these; those in the corpus become tokens all the same.
     reserved = sorted(set(_RESERVED) & set().union(*find_characters(words)))
     others = len(options.special_tokens) + len(reserved)
@@ -235,7 +240,7 @@ def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[st
         needed = others + len(set().union(*find_characters(parts)))
         check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
     processor = SentencePieceProcessor(
-        model_proto=train_sentencepiece(parts, options.vocab_size - others, options)
+        model_proto=train_sentencepiece(parts, options.vocab_size - others, options, limits)
     )
     pieces = [
         (processor.id_to_piece(number), processor.get_score(number))
@@ -247,10 +252,10 @@ def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[st
     return [pair for pair in pieces if pair[0] not in options.special_tokens]
 
 
-def _cut_into_parts(words: CountedWords) -> CountedWords:
+def _cut_into_parts(words: CountedWords, limits: TrainingLimits) -> CountedWords:
     """Return the parts of words that the trainer gets, with their counts, in order."""
-    table = WordTable()
-    for batch, counts in words.batches():
+    table = WordTable(limits)
+    for batch, counts in words.batches(limits.words_at_once):
         found = [_PARTS.findall(word) for word in batch]
         joined = pa.array([*chain.from_iterable(found)], pa.large_string())
         if len(joined):
@@ -276,7 +281,9 @@ def limit_copies(words: CountedWords, most: int) -> CountedWords:
     return CountedWords(words.words, counts)
 
 
-def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions) -> bytes:
+def train_sentencepiece(
+    parts: CountedWords, room: int, options: UnigramOptions, limits: TrainingLimits
+) -> bytes:
     """Train SentencePiece with counted words and return its model file.
 
     Args:
@@ -284,6 +291,7 @@ def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions)
             characters.
         room: most pieces.
         options: options of the training.
+        limits: how many words are made Python's strings at a time.
 
     Raises:
         UserError: there are more characters than room, or there is nothing to train with.
@@ -293,7 +301,7 @@ def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions)
         SentencePieceTrainer.train(
             sentence_iterator=(
                 f"{part}\t{count}"
-                for batch, counts in parts.batches()
+                for batch, counts in parts.batches(limits.words_at_once)
                 for part, count in zip(batch, counts.tolist(), strict=True)
             ),
             model_writer=model,

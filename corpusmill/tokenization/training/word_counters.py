@@ -20,12 +20,13 @@ from tokenizers.normalizers import BertNormalizer, Normalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, PreTokenizer
 
 from corpusmill.arrays import ragged
+from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, character_classes
 from corpusmill.tokenization.compiled.wordpiece import BLANK, IN_WORD, PUNCTUATION, Characters
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
 from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
-from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
+from corpusmill.tokenization.training.word_table import WordTable
 
 # Below the first lie nearly all scripts that are written with spaces, below the second all but the
 # rarest ideographs.
@@ -122,20 +123,15 @@ def _count_words(kinds: Iterable[int]) -> int:
 
 CutWords = Callable[[str], list[str]]
 
-# A counter is full with this many distinct words, or bytes of them; a table of both takes 130 MB.
-_MOST_WORDS, _MOST_BYTES = 2**20, 32 * 2**20
 # In bytes. Longer units are rare, and do not recur.
 _LONGEST_UNIT = 64
-# Once so much was left to the library, more characters are compiled, which takes half a second.
-_MOST_LEFT = 2**16
-# The normalized text of words that are added together.
-_TEXT_AT_ONCE = 2**18
 
 
 class WordCounter(ABC):
     """Counts the words of sentences.
 
     Args:
+        limits: when it is full, and how much it does at a time.
         names: normalizers that are applied to each sentence before it is cut.
 
     Attributes:
@@ -143,15 +139,19 @@ class WordCounter(ABC):
         counted: the number of words so far, equal ones counted each.
     """
 
-    def __init__(self, names: Sequence[NormalizerName] = ()) -> None:
-        self.table, self.counted = WordTable(), 0
-        self._spans = np.empty((WORDS_AT_ONCE, 3), np.uint64)
+    def __init__(self, limits: TrainingLimits, names: Sequence[NormalizerName] = ()) -> None:
+        self.table, self.counted, self._limits = WordTable(limits), 0, limits
+        self._spans = np.empty((limits.words_at_once, 3), np.uint64)
         self._normalizer, self._lowercase = make_normalizer(names), "lowercase" in names
 
     @property
     def is_full(self) -> bool:
         """Whether the table should be drained before more is counted."""
-        return _is_full(self.table)
+        return self._has_filled(self.table)
+
+    def _has_filled(self, table: WordTable) -> bool:
+        limits = self._limits
+        return len(table) >= limits.most_words or table.text_bytes >= limits.most_word_bytes
 
     def add(self, sentences: pa.Array) -> None:
         """Count the words of sentences, a string array without nulls."""
@@ -218,12 +218,15 @@ class ByteLevelCounter(WordCounter):
     """Counts the pieces of byte-level BPE with GPT-2's pattern, as they stand in the text.
 
     Args:
-        names: as for every counter.
+        limits: as for every counter, as are the names.
+        names: normalizers.
         add_prefix_space: whether a sentence that does not begin with a space gets one.
     """
 
-    def __init__(self, names: Sequence[NormalizerName], add_prefix_space: bool) -> None:
-        super().__init__(names)
+    def __init__(
+        self, limits: TrainingLimits, names: Sequence[NormalizerName], add_prefix_space: bool
+    ) -> None:
+        super().__init__(limits, names)
         self._adds_space = add_prefix_space
         self._rules = PieceRules(character_classes(), False, 2**62)
         self._pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -248,17 +251,20 @@ class BertCounter(WordCounter):
     """Counts words as BERT's normalizer and pre-tokenizer break them.
 
     Args:
-        names: as for every counter; BERT's own normalizer follows them.
+        limits: as for every counter.
+        names: normalizers; BERT's own follows them.
         lowercase: whether text is lower-cased and accents are stripped.
     """
 
-    def __init__(self, names: Sequence[NormalizerName], lowercase: bool) -> None:
-        super().__init__(names)
+    def __init__(
+        self, limits: TrainingLimits, names: Sequence[NormalizerName], lowercase: bool
+    ) -> None:
+        super().__init__(limits, names)
         self._bert_lowercase = lowercase
         self._cut = word_cutter(
             normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
         )
-        self._left_bytes, self._text = 0, np.empty(_TEXT_AT_ONCE, np.uint8)
+        self._left_bytes, self._text = 0, np.empty(limits.normalized_bytes, np.uint8)
         self._know(FEW_CODES)
 
     def _know(self, codes: int) -> None:
@@ -268,8 +274,9 @@ class BertCounter(WordCounter):
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         left = self._count_known(text, offsets)
         self._left_bytes += int((left[:, 1] - left[:, 0]).sum())
-        if len(left) and self._codes == FEW_CODES and self._left_bytes > _MOST_LEFT:
-            self._know(MANY_CODES)
+        has_many = self._left_bytes > self._limits.unknown_bytes
+        if len(left) and self._codes == FEW_CODES and has_many:
+            self._know(MANY_CODES)  # which takes half a second
             offsets = np.cumsum([0, *(left[:, 1] - left[:, 0])])
             text = np.concatenate([text[start:stop] for start, stop in left.tolist()])
             left = self._count_known(text, offsets)
@@ -301,18 +308,21 @@ class UnitCounter(WordCounter):
     from the same word later.
 
     Args:
+        limits: as for every counter.
         normalizer: applied to each unit; None for none.
         pre_tokenizer: cuts units into words.
     """
 
-    def __init__(self, normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> None:
-        super().__init__()
-        self._units, self._cut = WordTable(), word_cutter(normalizer, pre_tokenizer)
+    def __init__(
+        self, limits: TrainingLimits, normalizer: Normalizer | None, pre_tokenizer: PreTokenizer
+    ) -> None:
+        super().__init__(limits)
+        self._units, self._cut = WordTable(limits), word_cutter(normalizer, pre_tokenizer)
 
     @property
     def is_full(self) -> bool:
         """Whether there are too many units or words."""
-        return _is_full(self._units) or super().is_full
+        return self._has_filled(self._units) or super().is_full
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
@@ -325,9 +335,9 @@ class UnitCounter(WordCounter):
 
     def finish(self) -> None:
         """Cut the units into words."""
-        numbers = self._units.numbers()
-        for first in range(0, len(numbers), WORDS_AT_ONCE):
-            some = numbers[first : first + WORDS_AT_ONCE]
+        numbers, step = self._units.numbers(), self._limits.words_at_once
+        for first in range(0, len(numbers), step):
+            some = numbers[first : first + step]
             units = self._units.words(some).cast(pa.large_string()).to_pylist()
             words: list[str] = []
             counts: list[int] = []
@@ -347,7 +357,3 @@ def word_cutter(normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> C
         return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalized)]
 
     return cut
-
-
-def _is_full(table: WordTable) -> bool:
-    return len(table) >= _MOST_WORDS or table.text_bytes >= _MOST_BYTES

@@ -12,19 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER
 
 # The columns of a slot: the first 8 bytes, filled up with zeros; the length and the hash (0 for a
 # free slot, because no word is empty); where the word begins in the text; its count.
 FIRST, IDENTITY, BEGIN, COUNT = 0, 1, 2, 3
 _WORD_BYTES = 8
-_FEWEST_SLOTS, _FEWEST_BYTES = 2**14, 2**17
-# These take 64 MB.
-_MANY_SLOTS = 2**21
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-# Words are added while they are still in the processor's cache.
-WORDS_AT_ONCE = 2**14
-_ONCE = np.ones(WORDS_AT_ONCE, np.int64)
 
 
 class WordArrays(NamedTuple):
@@ -213,12 +208,17 @@ def _copy_words(
 
 
 class WordTable:
-    """Distinct words and their counts. It grows as far as it must; `clear` empties it."""
+    """Distinct words and their counts. It grows as far as it must; `clear` empties it.
 
-    def __init__(self) -> None:
+    Args:
+        limits: its first size, and how it grows.
+    """
+
+    def __init__(self, limits: TrainingLimits) -> None:
+        self._limits, self._once = limits, np.ones(limits.words_at_once, np.int64)
         self.arrays = WordArrays(
-            np.zeros((_FEWEST_SLOTS, 4), np.uint64),
-            np.empty(_FEWEST_BYTES, np.uint8),
+            np.zeros((1 << (limits.first_slots - 1).bit_length(), 4), np.uint64),
+            np.empty(limits.first_text_bytes, np.uint8),
             np.zeros(2, np.int64),
         )
 
@@ -234,7 +234,7 @@ class WordTable:
         """Make room for more words, and for a word of a size."""
         slots, text, used = self.arrays
         if 4 * len(self) >= 3 * len(slots):
-            times = 4 if len(slots) < _MANY_SLOTS else 2
+            times = 4 if len(slots) < self._limits.many_slots else 2
             larger = np.zeros((times * len(slots), 4), np.uint64)
             _move_slots(slots, larger)
             slots = larger
@@ -248,10 +248,10 @@ class WordTable:
         self,
         text: npt.NDArray[np.uint8],
         spans: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.int64] = _ONCE,
+        counts: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Add at most WORDS_AT_ONCE words, as `add_spans` takes them; by default each once."""
-        begin = 0
+        """Add `words_at_once` words at most, as `add_spans` takes them; by default each once."""
+        counts, begin = self._once if counts is None else counts, 0
         while (begin := add_spans(self.arrays, text, spans, counts, begin)) < len(spans):
             self.grow(int(spans[begin, IDENTITY] >> HALF))
 
@@ -268,9 +268,10 @@ class WordTable:
             offsets: integers[n + 1] into text.
             counts: int64[n].
         """
-        for first in range(0, len(counts), WORDS_AT_ONCE):
-            part = slice(first, first + WORDS_AT_ONCE)
-            spans = list_spans(text, offsets[first : first + WORDS_AT_ONCE + 1])
+        step = self._limits.words_at_once
+        for first in range(0, len(counts), step):
+            part = slice(first, first + step)
+            spans = list_spans(text, offsets[first : first + step + 1])
             self.add(text, spans, counts[part])
 
     def numbers(self) -> npt.NDArray[np.int64]:

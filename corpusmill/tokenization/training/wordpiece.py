@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, process
 from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -73,11 +74,11 @@ class WordPieceOptions(TrainingOptions):
         limit = self.limit_alphabet
         check_option("limit_alphabet", limit, limit is None or limit >= 1, "1 or more")
 
-    def make_counter(self) -> WordCounter:
+    def make_counter(self, limits: TrainingLimits) -> WordCounter:
         """Return the counter of the model's words."""
-        return BertCounter(self.normalizers, self.lowercase)
+        return BertCounter(limits, self.normalizers, self.lowercase)
 
-    def train(self, words: CountedWords) -> str:
+    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
         """Train a tokenizer like BERT's.
 
         The special tokens have the first ids, then the characters of words, then the characters
@@ -101,7 +102,9 @@ class WordPieceOptions(TrainingOptions):
         ordered = words.in_order()
         symbols = write_symbols(ordered.words.cast(pa.large_string()), first_tokens, _PREFIX)
         sizes = self.vocab_size, self.min_frequency
-        tokens, _ = train_merges(symbols, ordered.counts, first_tokens, *sizes, _PREFIX)
+        tokens, _ = train_merges(
+            symbols, ordered.counts, first_tokens, *sizes, _PREFIX, limits.few_places
+        )
         vocabulary = {token: number for number, token in enumerate(tokens)}
         tokenizer = bert_tokenizer(vocabulary, self.lowercase, special_tokens=self.special_tokens)
         bert = normalizers.BertNormalizer(lowercase=self.lowercase)

@@ -43,7 +43,6 @@ _PATTERNS = {
 }
 _BREAK = 0x0A  # between texts: a blank that neither rule joins to anything
 _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white space to some
-_BATCH = 2**18  # bytes that are cut together, so that they stay in the cache
 
 
 @cache
@@ -77,6 +76,7 @@ def find_joins(
     words: "regex.Pattern[str]",
     text: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
+    batch_bytes: int,
 ) -> Joins:
     """Find the words that belong to the phrase of the word before them.
 
@@ -85,8 +85,9 @@ def find_joins(
         words: matches the words of `cut_unicode`.
         text: uint8[bytes], valid UTF-8.
         offsets: int64[texts + 1] into text.
+        batch_bytes: bytes that are cut together, so that they stay in the processor's cache.
     """
-    cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], _BATCH))
+    cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], batch_bytes))
     bounds = np.unique([0, *cuts, len(offsets) - 1])
     parts = [
         _find_joins(find_phrases, words, text, offsets[first : last + 1])
@@ -263,7 +264,7 @@ def join_marks(
 
 Spans = list[tuple[int, int]]
 # Texts, uint8[bytes] of valid UTF-8 and int64[texts + 1] offsets into them, to joins.
-FindJoins = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Joins]
+FindJoins = Callable[..., Joins]
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
 # (The library's own \b joins a single regional indicator, a mark at the start of a text, and some
@@ -398,8 +399,10 @@ def _of_unicode() -> WordRule:
 def _of_chinese() -> WordRule:
     cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
 
-    def joins(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
-        return find_joins(_choose_cutter(), _compile_words(), text, offsets)
+    def joins(
+        text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], batch_bytes: int
+    ) -> Joins:
+        return find_joins(_choose_cutter(), _compile_words(), text, offsets, batch_bytes)
 
     return WordRule("jieba", used, cut, find_joins=joins)
 

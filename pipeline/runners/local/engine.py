@@ -17,6 +17,7 @@ is forked instead.
 
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from corpusmill.errors import UserError
 from corpusmill.location import scheme_of
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 
@@ -45,6 +47,9 @@ _LONGEST_TEMPORARY_FOLDER = 60
 # More workers than cores are of use only where files are slow.
 _WORKERS_PER_CORE = 8
 _WORKER_BYTES = 2**29
+# Addresses that a job of this engine takes at least, most of which no memory stands behind. With
+# fewer, libraries that it imports end the process, or try again for ever (measured).
+_ADDRESS_BYTES = 1.4e9
 # Where a container's limit stands, in the two versions of Linux's control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -181,6 +186,17 @@ class LocalEngine(Engine):
         wanted, workers = self.options.workers, self.parallelism
         cause = "as many as this machine's cores and memory can hold"
         return f"--workers {wanted}: {workers} are used, {cause}" if workers < wanted else ""
+
+    def check_options(self) -> None:
+        """Refuse a limit of the process with which libraries would fail or hang.
+
+        Raises:
+            UserError: there is such a limit.
+        """
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY and limit < _ADDRESS_BYTES:
+            cause = f"a job takes at least {_ADDRESS_BYTES / 1e9} GB of addresses in each process"
+            raise UserError(f"ulimit -v {limit // 1024}", cause, "Raise this limit")
 
     def count_workers(self, text_bytes: int) -> int:
         """Return how many of the wanted workers the input is worth; 0 if this process is faster."""

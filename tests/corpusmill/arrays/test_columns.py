@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, arrow_schema, pad_rows, smallest_integer
+from corpusmill.arrays.columns import (
+    ANY_LENGTH,
+    Column,
+    Role,
+    arrow_schema,
+    most_values,
+    pad_rows,
+    smallest_integer,
+)
 from tests.tools.builders import offsets_of
 
 rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=6), max_size=8)
@@ -102,3 +110,13 @@ def test_batches_are_cast_to_their_schema() -> None:
     )
     assert batch.schema == schema
     assert batch.to_pylist() == [{"label": 0, "x": [5]}, {"label": 1, "x": [6]}]
+
+
+@pytest.mark.parametrize(("longest", "values"), [(2**22, 2**22), (2**22 - 2, 2**22 - 1)])
+def test_a_row_has_at_most_one_boundary_more_than_tokens(longest: int, values: int) -> None:
+    boundaries = Column("b", "int32", "", ANY_LENGTH, role=Role.BOUNDARIES)
+    assert most_values(boundaries, longest, padded=False) == longest + 1
+    other = Column("v", "int32", "", ANY_LENGTH, role=Role.VALUE)
+    assert most_values(other, longest, padded=False) == 2**22
+    narrow = Column("v", "int32", "", values, role=Role.VALUE)
+    assert most_values(narrow, longest, padded=False) == values

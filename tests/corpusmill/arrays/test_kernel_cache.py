@@ -1,5 +1,6 @@
 import os
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import numba
 import pytest
 
 import corpusmill
-from corpusmill.arrays.kernel_cache import kernel_folder
 
 PACKAGE = Path(corpusmill.__file__).parent
-choose_folder = kernel_folder.__wrapped__
+# The functions as they are in the file, though an environment may name the folder of its kernels.
+_SOURCE = str(PACKAGE / "arrays" / "kernel_cache.py")
+choose_folder = runpy.run_path(_SOURCE)["kernel_folder"].__wrapped__
 
 
 @pytest.fixture
@@ -142,10 +144,9 @@ def test_kernels_that_root_has_prepared_are_copied(
     (prepared / "a.nbi").write_text("compiled")
     os.chown(prepared, owner, owner)
     prepared.chmod(mode)
-    monkeypatch.setattr("corpusmill.arrays.kernel_cache._USER", 1234)
-    monkeypatch.setattr(
-        "corpusmill.arrays.kernel_cache.make_own", lambda folder: folder.mkdir() is None
-    )
+    variables = choose_folder.__globals__
+    monkeypatch.setitem(variables, "_USER", 1234)
+    monkeypatch.setitem(variables, "make_own", lambda folder: folder.mkdir() is None)
     own = choose_folder(package)
     assert own != prepared
     assert [path.name for path in own.iterdir()] == ["a.nbi"] * is_used

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
 from tests.tools.builders import from_rows
 
 tokens = st.lists(st.integers(-5, 5), max_size=4)
@@ -93,3 +94,16 @@ def test_a_batch_has_the_types_of_its_schema() -> None:
 def test_numbers_that_do_not_fit_are_refused(numbers: list[int], lists: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         ragged.to_batch([np.array(numbers), pa.array(lists)], SMALL_LISTS)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(2**17, 2), (2**17 + 1, 1), (2**18 + 1, 1)])
+def test_rows_are_encoded_in_chunks_of_a_quarter_of_a_million_numbers(
+    width: int, rows: int
+) -> None:
+    assert ragged.chunk_rows([Column("a", "int32", "", width)]) == rows
+
+
+def test_more_values_than_offsets_can_tell_are_refused() -> None:
+    values, offsets = np.zeros(2**20, np.int8), np.array([0, 2**20, 2**20], np.int32)
+    with pytest.raises(ValueError, match="more than 2"):
+        ragged.take(values, offsets, np.zeros(2**11, np.int64))

@@ -88,3 +88,13 @@ RowBuffer(pa.schema([("ids", pa.list_(pa.int16())), ("key", pa.uint64()), ("kept
 
 def test_pandas_is_not_needed() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)
+
+
+@pytest.mark.parametrize("rows", [2**19 - 1, 2**19, 2**19 + 1])
+def test_a_column_grows_beyond_its_first_half_megabyte(rows: int) -> None:
+    buffer = RowBuffer(pa.schema([("label", pa.int8())]))
+    values = np.arange(rows, dtype=np.int8)
+    for part in (values[:-1], values[-1:], values[:1]):
+        buffer.add(pa.record_batch([pa.array(part)], names=["label"]))
+    expected = np.append(values, values[0])
+    np.testing.assert_array_equal(buffer.rows().column("label").to_numpy(), expected)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,3 +58,12 @@ def test_lines_are_hashed_as_the_joined_text(texts: list[list[str]], skipped: in
     assert [tuple(pair) for pair in hashes.tolist()] == expected
     documents = pa.record_batch([lists], ["sentences"])
     assert digests_of(documents).tolist() == [first for first, _ in expected]
+
+
+@pytest.mark.parametrize("size", [1023, 1024, 1025, 2049])
+def test_lines_longer_than_the_first_room_are_hashed_as_the_joined_text(size: int) -> None:
+    text = np.arange(size - 1, dtype=np.uint8)  # and a newline
+    lines = np.array([0, 100, size - 1])
+    joined = np.insert(text, 100, 10)
+    whole = hash_lines(joined, np.array([0, 1]), np.array([0, size]))
+    assert hash_lines(text, np.array([0, 2]), lines).tolist() == whole.tolist()

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import Reject, RejectColumns
+from corpusmill.corpus.batches import FileRange, Reject, RejectColumns
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
+from corpusmill.corpus.text.text_documents import read_text
+from corpusmill.limits import CorpusLimits
 
 # Distances between rejects, lengths, and reasons.
 RECORDS = st.lists(
@@ -103,3 +106,33 @@ def test_millions_of_rejects_take_few_bytes() -> None:
     writer.close()
     assert len(sink.getvalue()) < 4 * irregular[-1]
     assert len(sink.getvalue()) < 3 * len(irregular)
+
+
+@pytest.mark.parametrize(("number", "packed"), [(3, [5, 5, 5]), (4, [5, -3]), (5, [5, -4])])
+def test_four_equal_numbers_or_more_are_written_as_one(number: int, packed: list[int]) -> None:
+    rejects = [Reject("f", place**2, 5, "bad", "why") for place in range(number)]
+    [line] = map(json.loads, write([rejects], told=0, window=10**6).splitlines())
+    assert line["lengths"] == packed
+
+
+@pytest.mark.parametrize(("length", "told"), [(999, 999), (1000, 1000), (1001, 1003)])
+def test_a_long_detail_is_cut(length: int, told: int) -> None:
+    reject = FileRange("f", 0, DocumentOptions()).reject(0, 1, "bad", "x" * length)
+    assert len(reject.detail) == told
+    assert reject.detail.endswith("...") == (length > 1000)
+
+
+@pytest.mark.parametrize("number", [99, 100, 101])
+def test_the_first_hundred_of_a_reason_have_details(number: int) -> None:
+    lines = io.BytesIO(b"\xff\n" * number)
+    [batch] = read_text(lines, FileRange("f", 0, DocumentOptions()))
+    assert len(batch.rejects) == min(number, 100)
+    assert sum(map(len, batch.more_rejects)) == max(0, number - 100)
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(2, [2, 2, 1]), (3, [3, 2]), (5, [5, 0]), (6, [5])])
+def test_many_rejects_end_a_batch(limit: int, sizes: list[int]) -> None:
+    limits = CorpusLimits(batch_bytes=2, batch_rejects=limit)
+    lines = io.BytesIO(b"\xff\n" * 5)
+    batches = read_text(lines, FileRange("f", 0, DocumentOptions(), limits=limits))
+    assert [batch.count_rejects().total() for batch in batches] == sizes

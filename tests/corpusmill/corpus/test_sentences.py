@@ -260,3 +260,25 @@ def test_limits_hold_before_lines_are_split() -> None:
     [batch] = read_corpus(stream, FileRange("f", 0, options))
     assert list(map(len, batch.documents.column("sentences").to_pylist())) == [5, 1]
     assert batch.counts.cut_documents == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "windows"),
+    [(WINDOW - 1, [WINDOW - 1]), (WINDOW, [WINDOW]), (WINDOW + 1, [WINDOW, 1])],
+)
+def test_a_line_longer_than_a_window_is_given_in_parts(length: int, windows: list[int]) -> None:
+    seen: list[int] = []
+
+    def segment(text: str) -> list[str]:
+        seen.append(len(text))
+        return [text]
+
+    line = "w" * length
+    assert split_in_windows(line, segment) == [line]
+    assert seen == windows
+
+
+@pytest.mark.parametrize(("length", "sentences"), [(63, 1), (64, 1), (65, 2)])
+def test_a_title_of_up_to_64_characters_is_skipped_as_a_whole(length: int, sentences: int) -> None:
+    line = f"看《{'书' * (length - 1)}！》好"
+    assert len(split(line, "zh")) == sentences

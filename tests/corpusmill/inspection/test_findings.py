@@ -121,6 +121,8 @@ def test_documents_that_are_cut_where_someone_chose_to_are_no_finding() -> None:
     chosen = replace(manifest.corpus, options={"max_document_bytes": 2**20})
     assert find(replace(manifest, corpus=chosen)) == ()
     assert [figure.text for figure in summarize(manifest).figures][:1] == ["64"]
+    parts = summarize(manifest_of({**cut, "tokenize.cut_texts": 2})).figures[1]
+    assert (parts.name, parts.value) == ("tokenized in parts", 2)
     few = {**cut, "read.cut_documents": 1, "tokenize.text_bytes": 2**31}
     assert "cut documents" not in names_of(manifest_of(few))
 

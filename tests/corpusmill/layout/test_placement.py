@@ -34,7 +34,7 @@ def homes(layout: Layout, split: int = TRAIN) -> np.ndarray:
 def keys_of(documents: np.ndarray, repeat: int = 0, index: int = 0, seed: int = 1) -> np.ndarray:
     rows = len(documents)
     repeats, indices = np.full(rows, repeat, np.uint16), np.full(rows, index, np.uint32)
-    keys: np.ndarray = draw_keys(documents, repeats, indices, np.uint64(seed))
+    keys = draw_keys(documents, repeats, indices, seed=seed)
     assert keys.dtype == np.uint64
     return keys
 

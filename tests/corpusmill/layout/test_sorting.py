@@ -101,7 +101,7 @@ def test_a_row_has_the_same_key_in_any_batch(seed: int, rows: int, cuts: list[in
     keyed = add_keys(examples, seed)
     assert keyed.schema == KEYED_SCHEMA
     identity = [examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
-    expected = draw_keys(*identity, np.uint64(seed)).tolist()
+    expected = draw_keys(*identity, seed=seed).tolist()
     assert keyed.column("key").to_pylist() == expected
     parts = [add_keys(part, seed).column("key").to_pylist() for part in cut(examples, cuts)]
     assert [key for part in parts for key in part] == expected

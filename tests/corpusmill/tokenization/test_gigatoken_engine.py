@@ -11,6 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.gigatoken_engine import is_worthwhile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS, LINED_TEXTS
 from tests.tools.token_rows import as_arrays
@@ -93,3 +94,9 @@ def test_the_package_itself_gives_the_same_ids() -> None:
     expected, expected_ends = own.encode(text, offsets)
     assert ends.tolist() == expected_ends.tolist()
     assert ids.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([255], False), ([256], True), ([256, 255], False),
+                                                 ([257, 255], True)])  # fmt: skip
+def test_texts_of_256_bytes_on_average_are_long(sizes: list[int], expected: bool) -> None:
+    assert is_worthwhile(np.cumsum([7, *sizes])) == expected

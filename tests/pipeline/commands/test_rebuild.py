@@ -94,6 +94,14 @@ def test_another_input_is_refused_before_any_work(
     for changed, part in cases:
         (other / "a.txt").write_bytes(changed)
         run_here(*arguments, refused=["not the input of the data set", "a.txt", part])
+    # The first file is not compared where it alone is larger than what is.
+    size = (corpus / "a.txt").stat().st_size
+    (other / "a.txt").write_bytes(b"x" + content[1:])
+    exact, small = (("--limits", f"corpus.compared_bytes={size - less}") for less in (0, 1))
+    run_here(*arguments, *exact, refused=["a.txt has other bytes"])
+    outcome = run_here(*arguments, *small, status=1)
+    assert "a.txt has other bytes" in outcome.output
+    shutil.rmtree(tmp_path / "again")
     (other / "a.txt").unlink()
     (other / "c.txt").write_text("more")
     run_here(*arguments, refused=["a.txt is missing", "c.txt is new"])

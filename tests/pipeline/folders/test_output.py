@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import socket
@@ -14,7 +15,7 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Split
 from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.dataset.ownership import MARK
 from corpusmill.errors import UserError
-from corpusmill.location import locate
+from corpusmill.location import LocalPath, locate
 from pipeline.folders.output import (
     APPEND,
     BUILD,
@@ -76,6 +77,24 @@ def test_a_data_set_is_replaced_where_asked(tmp_path: Path) -> None:
         UserError, match=r"it is not empty .*\. Give another folder, or add --replace"
     ):
         check(folder)
+
+
+@pytest.mark.parametrize("name", [SUCCESS, MANIFEST, f"sub/{MARK}"])
+def test_a_file_that_cannot_be_read_is_not_taken_for_a_missing_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data_set(tmp_path / "out", f"sub/{MARK}")
+    real = LocalPath.open
+
+    def fail(self: LocalPath, part: str = "") -> Any:
+        if self.local_path(part) == folder / name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(self, part)
+
+    monkeypatch.setattr(LocalPath, "open", fail)
+    for intent in ({"replaces": True}, {"resumes": True}, {"kind": APPEND, "changes": True}):
+        with pytest.raises(UserError, match=rf"{name}: it cannot be read \(Input/output error\)"):
+            check(folder, **intent)
 
 
 def test_an_unfinished_data_set_is_called_so(tmp_path: Path) -> None:
@@ -224,8 +243,11 @@ def test_a_run_whose_process_cannot_be_asked_is_left_alone_until_it_is_silent(
     for resume in (False, True):
         with pytest.raises(UserError, match=r"process 1 on .*\) writes .* sign of life is 0 s"):
             check(tmp_path, replaces=not resume, resumes=resume)
-    for sign in (*folder.iterdir(), tmp_path / CLAIM):
+    for sign in folder.iterdir():
         os.utime(sign, (time.time() - 301,) * 2)
+    with pytest.raises(UserError, match="sign of life is 0 s"):  # the claim itself
+        check_output(locate(f"file://{tmp_path}"), None, Intent(resumes=True))
+    os.utime(tmp_path / CLAIM, (time.time() - 301,) * 2)
     check(tmp_path, resumes=True)
     Workplace(str(folder)).give_sign()
     end_claim(str(tmp_path), "t", FAILED, UserError("--max-rejects 5", "9 lines are rejects", ""))

@@ -12,7 +12,9 @@ from corpusmill.objectives.registry import OBJECTIVES
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import build, read_manifest_json, run_here
 from tests.tools.small_limits import limit_flags
+from transforms.build import ShardDoFn
 from transforms.recovery import Journal
+from transforms.shuffle.segments import MergeDoFn
 
 
 def read_counts(folder: Path) -> dict[str, float]:
@@ -61,6 +63,7 @@ def test_every_format_can_be_planned(output_format: str, sample: Path, any_token
     assert numbers["counts"]["shard_files"] >= numbers["counts"]["shards"]
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("shards", [3, 24])
 def test_the_work_is_that_of_the_job(
     shards: int, sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,13 +73,30 @@ def test_the_work_is_that_of_the_job(
     flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4", *limits)
     planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
     units, once = Counter[str](), Journal.once
+    references = Counter[str]()
+    process: dict[Any, Any] = {MergeDoFn: MergeDoFn.process, ShardDoFn: ShardDoFn.process}
 
     def count_once(journal: Journal, name: str, *rest: Any) -> Any:
         units[name.partition("-")[0]] += 1
         return once(journal, name, *rest)
 
+    def count_references(stage: Any, element: Any, *rest: Any) -> Any:
+        kind, (key, given) = type(stage), element
+        segments = [segment for segment in given if segment.path]
+        references[kind.__name__] = max(references[kind.__name__], len(segments))
+        return process[kind](stage, (key, segments), *rest)
+
     monkeypatch.setattr(Journal, "once", count_once)
+    for kind in process:
+        monkeypatch.setattr(kind, "process", count_references)
     build([sample], tokenizer_path, tmp_path / "out", *flags)
+    stages = {stage["name"].partition(",")[0]: stage for stage in planned["stages"]}
+    for name, unit in {"prepare": "task", "draw pool": "pool", "build shards": "shard"}.items():
+        assert stages[name]["calls"] == units[unit]
+    assert references["ShardDoFn"] <= stages["build shards"]["references"]
+    if shards == 24:
+        assert stages["merge documents"]["calls"] == units["merge"]
+        assert references["MergeDoFn"] == stages["merge documents"]["references"]
     counts = planned["counts"]
     assert (counts["tasks"], counts["merges"], counts["shards"]) == (
         units["task"], units["merge"], units["shard"],
@@ -104,6 +124,7 @@ def test_a_part_of_a_corpus_tells_what_all_of_it_makes(
     assert planned["bytes"]["output"] == pytest.approx(output_bytes(tmp_path / "out"), rel=0.15)
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("flags", [(), ("--drop-duplicates",), ("--validation-share", "0.2")])
 def test_inspect_corpus_says_the_same(
     flags: tuple[str, ...], sample: Path, any_tokenizer: Path, tmp_path: Path

@@ -123,3 +123,10 @@ def test_records_are_read_once_and_written_as_they_come(tmp_path: Path) -> None:
 def test_what_is_no_input_is_refused(given: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         write(given, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1023, 1024, 1025])
+def test_a_data_set_of_many_rows_is_read_in_steps(rows: int, tmp_path: Path) -> None:
+    given = datasets.Dataset.from_dict({"text": [f"{number}" for number in range(rows)]})
+    lines = [json.loads(line)["text"] for line in write(given, tmp_path).splitlines()]
+    assert lines == [f"{number}" for number in range(rows)]

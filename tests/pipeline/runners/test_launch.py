@@ -1,8 +1,11 @@
 """What a job is worth, before it is given to an engine."""
 
+import resource
+
 import pytest
 from rich.console import Console
 
+from corpusmill.errors import UserError
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.job_options import RunOptions
@@ -25,3 +28,18 @@ def test_many_small_shards_are_worth_workers_whatever_their_text(shards: int, wo
     work = Work(1000, 1, tasks=1, shards=shards)
     with pytest.raises(_Started, match=f"^{workers}$"):
         launch.run(lambda _: None, work, 1000, "", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_refused"), [(10**9, True), (2 * 10**9, False), (resource.RLIM_INFINITY, False)]
+)
+def test_too_few_addresses_for_the_libraries_are_refused(
+    limit: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
+    engine = LocalEngine(RunOptions(workers=2))
+    if not is_refused:
+        engine.check()
+        return
+    with pytest.raises(UserError, match=r"^ulimit -v 976562: .* at least 1.4 GB"):
+        engine.check()

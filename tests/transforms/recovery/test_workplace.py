@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
+from tests.tools.object_stores import Bucket
+from tests.tools.stored_objects import read_objects, write_objects
 from transforms import recovery
 from transforms.recovery import (
     COMMITTED,
@@ -19,6 +21,7 @@ from transforms.recovery import (
     read_claim,
     take_claim,
 )
+from transforms.storage.files import write_file
 
 
 @pytest.fixture
@@ -55,6 +58,22 @@ def test_work_of_a_run_that_is_over_is_not_done(place: Workplace) -> None:
     take_claim(place.output, Claim("theirs", "", "host", 2, 0.0))
     assert place.is_over()
     assert not Workplace(place.temp_folder).is_over()
+
+
+def test_work_that_ends_after_its_folder_is_gone_leaves_nothing(bucket: Bucket) -> None:
+    place = Workplace(f"{bucket.url}/temp", f"{bucket.url}/out", "mine", outlives=True)
+    take_claim(place.output, Claim("theirs", "", "host", 2, 0.0))
+    claim = read_objects(bucket)
+    write_objects(bucket, {})
+    take_claim(place.output, Claim("mine", place.temp_folder, "host", 1, 0.0))
+
+    def lose() -> list[Output]:
+        write_file(f"{place.temp_folder}/spill-1", b"documents")
+        write_objects(bucket, {**read_objects(bucket), **claim})
+        return [("", "done")]
+
+    Journal(place).once("task-1", lose)
+    assert read_objects(bucket) == claim
 
 
 def test_a_mistake_ends_the_run_and_a_fault_does_not(place: Workplace) -> None:

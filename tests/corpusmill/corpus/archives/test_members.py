@@ -16,7 +16,9 @@ from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, CorpusLimits
 from tests.tools.read_content import Content
+from tests.tools.small_limits import corpus_limits
 
 TAR = DocumentOptions(input_format="tar")
 WET = DocumentOptions(input_format="wet")
@@ -43,9 +45,10 @@ def wet_record(kind: str, content: bytes) -> bytes:
     return head.encode() + content + b"\r\n\r\n"
 
 
-def read(data: bytes, options: DocumentOptions) -> Content:
+def read(data: bytes, options: DocumentOptions, limits: CorpusLimits = LIMITS.corpus) -> Content:
     """Read an archive, and check what holds for any archive."""
-    content = Content().add(read_corpus(io.BytesIO(data), FileRange("f", 0, options)))
+    part = FileRange("f", 0, options, limits=limits)
+    content = Content().add(read_corpus(io.BytesIO(data), part))
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.lines == counts.rejected_lines
@@ -245,12 +248,31 @@ def test_a_forward_stream_only_goes_forward() -> None:
     assert stream.seek(99) == 6
 
 
-@given(st.lists(st.one_of(texts, st.just(b"\xef\xbb\xbfa\nb"), st.just(b"c\n\xff\nd")), max_size=6))
-def test_small_members_are_read_as_large_ones(contents: list[bytes]) -> None:
+@given(
+    st.lists(st.one_of(texts, st.just(b"\xef\xbb\xbfa\nb"), st.just(b"c\n\xff\nd")), max_size=6),
+    st.integers(1, 20),
+)
+def test_small_members_are_read_as_large_ones(contents: list[bytes], size: int) -> None:
     data = tar_of({str(number): text for number, text in enumerate(contents)})
     options = replace(TAR, max_document_bytes=9)
-    small = read(data, options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusmill.corpus.archives._SMALL_BYTES", -1)
-        large = read(data, options)
+    small, large = read(data, options), read(data, options, corpus_limits(size))
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)
+
+
+@pytest.mark.parametrize(("extra", "is_read"), [(-1, True), (0, True), (1, False)])
+def test_a_header_of_a_record_has_at_most_a_megabyte(extra: int, is_read: bool) -> None:
+    start, end = b"WARC/1.0\r\nWARC-Type: conversion\r\nX: ", b"\r\nContent-Length: 1\r\n\r\n"
+    head = start + b"x" * (2**20 + extra - len(start) - len(end)) + end
+    content = read(head + b"a\r\n\r\n", WET)
+    assert content.texts == ([["a"]] if is_read else [])
+    assert content.reasons == ([] if is_read else ["damaged-archive"])
+
+
+@pytest.mark.parametrize("before", [2, 3])
+def test_the_first_three_records_tell_whether_a_file_holds_text(before: int) -> None:
+    data = wet_record("metadata", b"a") * before + wet_record("response", b"b")
+    if before == 3:
+        check_start(io.BytesIO(data), "f.warc", WET)
+        return
+    with pytest.raises(UserError, match="extract the text first"):
+        check_start(io.BytesIO(data), "f.warc", WET)

@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.hub_data_sets import fetch_wikitext
+from corpusmill.corpus.hub_data_sets import _lines, fetch_wikitext
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.loopback_hub import DataSet, Hub, run_client, serve
@@ -21,7 +21,7 @@ SECOND += ["", " Another \n", " one"]
 FETCH = """
 import sys
 from corpusmill.errors import UserError
-from corpusmill.corpus.hub_data_sets import fetch_wikitext
+from corpusmill.corpus.hub_data_sets import _lines, fetch_wikitext
 try:
     print(fetch_wikitext(*sys.argv[1:]))
 except UserError as error:
@@ -119,3 +119,9 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
         fetch_wikitext("wikitext-3", tmp_path)
     with pytest.raises(UserError, match="train, validation, test"):
         fetch_wikitext("wikitext-2", tmp_path, "dev")
+
+
+@pytest.mark.parametrize("rows", [8191, 8192, 8193])
+def test_a_row_group_of_any_size_is_read(rows: int, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [f"{number}\n" for number in range(rows)]}), tmp_path / "f")
+    assert list(_lines(tmp_path / "f")) == [f"{number}\n" for number in range(rows)]

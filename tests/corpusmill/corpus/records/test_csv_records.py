@@ -16,6 +16,7 @@ from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
+from tests.tools.small_limits import corpus_limits
 
 CSV = DocumentOptions(input_format="csv")
 SMALL = replace(CSV, max_line_bytes=40)
@@ -24,7 +25,7 @@ Rejects = list[tuple[int, int, str]]
 
 def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Content:
     """Read a file, and check what holds for any file."""
-    part = FileRange("f", 2, options, batch_bytes=size)
+    part = FileRange("f", 2, options, limits=corpus_limits(size))
     content = Content().add(read_csv(io.BytesIO(data), part))
     counts = content.counts
     assert counts.bytes == len(data)
@@ -207,3 +208,14 @@ def test_a_header_without_the_field_is_refused(start: bytes, message: str) -> No
 )
 def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
     check_start(io.BytesIO(start), "f", CSV)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_header_within_the_first_megabyte_is_judged_before_any_work(extra: int) -> None:
+    header = b"id," + b"x" * (2**20 + extra - 4) + b"\n"
+    stream = io.BytesIO(header + b"1,a\n" * 9)
+    if extra > 0:
+        check_start(stream, "f", CSV)
+        return
+    with pytest.raises(UserError, match="its fields are id"):
+        check_start(stream, "f", CSV)

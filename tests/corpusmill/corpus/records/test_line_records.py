@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, UnreadableError, document_id
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.records.json_lines import parse_json, read_line_records
+from corpusmill.errors import UserError
+from corpusmill.limits import CorpusLimits
 from tests.tools.read_content import read_ranges
 from tests.tools.table_files import cut_lines
 
@@ -178,3 +181,23 @@ def test_an_empty_file_gives_one_empty_batch() -> None:
     [batch] = read_line_records(io.BytesIO(), FileRange("f", 0, JSON))
     assert batch.documents.num_rows == 0
     assert batch.counts == ReadCounts()
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_first_record_of_up_to_a_megabyte_is_judged_before_any_work(extra: int) -> None:
+    start, end = b'{"body": "', b'"}'
+    line = start + b"x" * (2**20 + extra - len(start) - len(end)) + end
+    stream = io.BytesIO(line + b"\n")
+    if extra > 0:
+        check_start(stream, "f", JSON)
+        return
+    with pytest.raises(UserError, match="its fields are body"):
+        check_start(stream, "f", JSON)
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(2, [2, 2, 1]), (3, [3, 2]), (5, [5, 0]), (6, [5])])
+def test_many_records_end_a_batch(limit: int, sizes: list[int]) -> None:
+    limits = CorpusLimits(batch_rows=limit, block_lines=1)
+    part = FileRange("f", 0, DocumentOptions(input_format="lines"), limits=limits)
+    batches = read_line_records(io.BytesIO(b"a\nb\nc\nd\ne\n"), part)
+    assert [batch.counts.records for batch in batches] == sizes

@@ -180,3 +180,13 @@ def test_a_nested_value_that_is_too_large_does_not_become_objects(
         writer.write_table(rows, max_chunksize=1)
     result = read(sink.getvalue(), replace(OPTIONS, keep_fields=("numbers",)))
     assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
+
+
+@pytest.mark.parametrize(
+    ("size", "detail"), [(2**28, "ends in the header"), (2**28 + 1, "a header of 268435457 bytes")]
+)
+def test_a_message_with_a_header_that_claims_to_be_large_is_damage(size: int, detail: str) -> None:
+    data = arrow_stream([b"ab"], 1)
+    [reject] = read(data[:4] + struct.pack("<i", size) + data[8:], OPTIONS).rejects
+    assert reject.reason == "damaged-file"
+    assert detail in reject.detail

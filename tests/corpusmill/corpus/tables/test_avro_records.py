@@ -14,7 +14,7 @@ import pytest
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.avro import HEADER, MAGIC
+from corpusmill.corpus.tables.avro import HEADER, MAGIC, check_schema
 from corpusmill.errors import UserError
 from tests.tools.memory import memory_of
 from tests.tools.table_files import avro, read
@@ -310,3 +310,26 @@ def test_a_block_has_no_more_rows_than_bytes() -> None:
     result = read(data, OPTIONS)
     assert result.reasons == ["damaged-block"]
     assert "134,217,728 rows in 0 bytes" in result.rejects[0].detail
+
+
+@pytest.mark.parametrize(("depth", "nulls"), [(64, 63), (65, 63), (64, 64)])
+def test_how_deep_a_schema_may_be_and_how_many_values_a_row_may_hold_in_no_bytes(
+    depth: int, nulls: int
+) -> None:
+    nested: Any = "int"
+    for _ in range(depth):
+        nested = {"type": "array", "items": nested}
+    row = record("r", ["null"] * nulls)
+    if (depth, nulls) == (64, 63):
+        check_schema(nested)
+        check_schema(row)
+    else:
+        with pytest.raises(ValueError, match=r"nested more than 64|many values in no bytes"):
+            check_schema(nested if depth > 64 else row)
+
+
+@pytest.mark.parametrize(("size", "reasons"), [(2**23 - 2**10, []), (2**23, ["damaged-file"])])
+def test_a_header_of_up_to_eight_megabytes_is_read(size: int, reasons: list[str]) -> None:
+    result = read(with_schema("string", ["a"], doc="x" * size), OPTIONS)
+    assert result.reasons == reasons
+    assert result.sentences == ([] if reasons else ["a"])

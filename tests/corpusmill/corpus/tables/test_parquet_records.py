@@ -165,3 +165,15 @@ def test_a_page_that_is_too_large_is_never_decoded(monkeypatch: pytest.MonkeyPat
     content = read(sink.getvalue(), OPTIONS)
     assert (content.sentences, content.reasons) == (["a"], ["block-too-large"])
     assert "above the limit of 20000" in content.rejects[0].detail
+
+
+@pytest.mark.parametrize(("length", "is_long"), [(100, False), (2000, True)])
+def test_the_header_of_a_page_may_hold_long_texts(length: int, is_long: bool) -> None:
+    content = [b"%d" % number + b"x" * length for number in range(3)]
+    data = parquet(content, 3, use_dictionary=False)
+    chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1)
+    source = TableStream(io.BytesIO(data))
+    assert chunk.path_in_schema == "text"
+    _, size = parquet_tables._read_header(source, chunk.data_page_offset)
+    assert (size > 2**10) == is_long
+    assert read(data, OPTIONS).sentences == [text.decode() for text in content]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.records.record_documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import reading as table_records
 from corpusmill.corpus.tables import table as tables
 from corpusmill.errors import UserError
@@ -107,7 +106,7 @@ def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
     batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, options_for(kind))))
     numbers = [batch.count_rejects().total() for batch in batches]
     assert sum(numbers) == 30_000
-    assert max(numbers) <= 3 * MAX_BATCH_ROWS
+    assert max(numbers) <= 3 * tables.MAX_BATCH_ROWS
 
 
 @kinds

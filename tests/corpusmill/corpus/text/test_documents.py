@@ -17,6 +17,7 @@ from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError
 from tests.tools.plain_reading import read_plainly
 from tests.tools.read_content import Content, read_ranges
+from tests.tools.small_limits import corpus_limits
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 ALL_OPTIONS = {
@@ -97,7 +98,7 @@ def test_an_empty_file_gives_one_empty_batch() -> None:
 
 def test_batches_have_about_the_wanted_size() -> None:
     data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
-    part = FileRange("f", 0, DocumentOptions(), batch_bytes=50_000)
+    part = FileRange("f", 0, DocumentOptions(), limits=corpus_limits(50_000))
     batches = list(read_text(io.BytesIO(data), part))
     sizes = [batch.documents.nbytes for batch in batches[:-1]]
     assert len(sizes) > 10
@@ -136,7 +137,7 @@ def test_lines_that_were_complete_before_damage_are_kept(batch_bytes: int) -> No
     text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
     damaged = gzip.compress(text)[:-4000]
     stream = open_decompressed(io.BytesIO(damaged), "f.gz")
-    part = FileRange("f", 3, DocumentOptions(), batch_bytes=batch_bytes)
+    part = FileRange("f", 3, DocumentOptions(), limits=corpus_limits(batch_bytes))
     content = Content().add(read_text(stream, part))
     (reject,) = content.rejects
     assert (reject.reason, reject.length) == ("damaged-compression", -1)
@@ -164,7 +165,7 @@ def test_damage_anywhere_loses_no_complete_line(name: str) -> None:
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
         expected.counts += ReadCounts(unfinished_files=1)
         for batch_bytes in (1, 16, 64, 1000):
-            part = FileRange("f", 3, options, batch_bytes=batch_bytes)
+            part = FileRange("f", 3, options, limits=corpus_limits(batch_bytes))
             assert Content().add(read_text(Damaged(text[:size]), part)) == expected, size
 
 
@@ -194,3 +195,18 @@ def test_ranges_of_wikitext_2_follow_the_rules(wikitext: Path) -> None:
     assert expected.counts.documents > len(data) / 2500
     assert read_ranges(data, options) == expected
     assert read_ranges(data, options, cuts=range(1, len(data), 999_983)) == expected
+
+
+@pytest.mark.parametrize("length", [4094, 4095, 4096, 4097, 8191, 8192, 8193])
+def test_the_line_before_a_range_is_found_in_windows_that_double(length: int) -> None:
+    data = b"one\n\n" + b"x" * length + b"\ntwo\n"
+    whole = read_ranges(data, DocumentOptions())
+    for cut in (6 + length, 7 + length, 8 + length):
+        assert read_ranges(data, DocumentOptions(), [cut]) == whole
+
+
+@pytest.mark.parametrize("name", ["max_line_bytes", "max_document_bytes"])
+def test_limits_go_up_to_what_offsets_in_a_batch_can_tell(name: str) -> None:
+    assert getattr(DocumentOptions(**{name: 2**28}), name) == 2**28  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="268435457"):
+        DocumentOptions(**{name: 2**28 + 1})  # type: ignore[arg-type]

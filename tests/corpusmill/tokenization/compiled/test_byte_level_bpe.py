@@ -19,6 +19,7 @@ from corpusmill.tokenization.compiled.byte_level_bpe import (
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.lazily import Lazily
+from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import (
     Recorder,
     as_spans,
@@ -94,6 +95,13 @@ def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
     assert recorder.texts == [text]
 
 
+@pytest.mark.parametrize("length", [LONGEST_PIECE - 1, LONGEST_PIECE])
+def test_a_piece_of_up_to_512_bytes_never_goes_to_the_library(length: int) -> None:
+    sentences = ["y" * length]
+    encode_spans = compile_byte_level_bpe(PARSED["GPT-2"], refuse)
+    assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN["GPT-2"], sentences)
+
+
 def test_the_classes_of_characters_are_those_of_the_library() -> None:
     # Except characters that this Python's Unicode has not assigned yet.
     classes = pieces.character_classes()
@@ -146,9 +154,19 @@ def test_others_are_not_compiled(parsed: Any) -> None:
 
 
 def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:
-    tokenizer = SentenceTokenizer(BYTE_LEVEL["GPT-2"], np.dtype(np.int32), memo_bytes=1 << 14)
+    tokenizer = SentenceTokenizer(
+        BYTE_LEVEL["GPT-2"], np.dtype(np.int32), limits=token_limits(1 << 14)
+    )
     for first in range(0, 20_000, 2_000):
         sentences = [" ".join(f"w{number}" for number in range(first, first + 2_000))]
         assert encoded_rows(tokenizer, sentences) == plain_rows(PLAIN["GPT-2"], sentences)
     assert tokenizer._memo is not None
     assert sum(array.nbytes for array in tokenizer._memo._memo) <= 1 << 14
+
+
+@pytest.mark.parametrize(("merges", "expected"), [(2**22 - 257, True), (2**22 - 256, False)])
+def test_a_tokenizer_of_more_pairs_than_ranks_can_number_is_not_compiled(
+    merges: int, expected: bool
+) -> None:
+    model = PARSED["GPT-2"]["model"] | {"merges": range(merges)}
+    assert is_known(PARSED["GPT-2"] | {"model": model}) == expected

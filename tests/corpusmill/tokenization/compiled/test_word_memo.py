@@ -10,11 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from corpusmill.limits import LIMITS, TokenLimits
 from corpusmill.tokenization.compiled import units, word_memo
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.lazily import Lazily
+from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
@@ -52,10 +54,12 @@ sentences_of_text = st.lists(
     pieces.map(lambda parts: "".join(word + gap for word, gap in parts)), max_size=6
 )
 
-TINY, SMALL, USUAL = 0, 1 << 13, 1 << 20
+TINY, SMALL, USUAL = 1, 1 << 13, 1 << 20
 TOKENIZERS = Lazily(
     product(MEMOIZING, (TINY, SMALL, USUAL)),
-    lambda key: SentenceTokenizer(MEMOIZING[key[0]], np.dtype(np.int16), memo_bytes=key[1]),
+    lambda key: SentenceTokenizer(
+        MEMOIZING[key[0]], np.dtype(np.int16), limits=token_limits(key[1])
+    ),
 )
 PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
@@ -106,8 +110,11 @@ class CountingEncoder:
         return text.astype(np.int32), offsets
 
 
-def make_memo(encode_texts: EncodeTexts, memory_bytes: int) -> word_memo.WordMemo:
-    return word_memo.WordMemo(encode_spans_by(encode_texts), memory_bytes)
+def make_memo(
+    encode_texts: EncodeTexts, memory_bytes: int, first_bytes: int = LIMITS.tokens.first_memo_bytes
+) -> word_memo.WordMemo:
+    limits = TokenLimits(memo_bytes=max(1, memory_bytes), first_memo_bytes=first_bytes)
+    return word_memo.WordMemo(encode_spans_by(encode_texts), limits)
 
 
 def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
@@ -130,11 +137,11 @@ def test_a_word_is_tokenized_once() -> None:
 def test_long_units_are_not_remembered() -> None:
     encoder = CountingEncoder()
     memo = make_memo(encoder, 1 << 16)
-    longest, longer = "a" * 64, "b" * 65
-    sentences = (f"{longest} {longer} ab", longer)
+    shorter, longest, longer = "c" * 63, "a" * 64, "b" * 65
+    sentences = (f"{shorter} {longest} {longer} ab", longer)
     for _ in range(2):
         assert encode(memo, *sentences) == bytes_of(*sentences)
-    assert encoder.asked == [longest, "ab", longer, longer, longer, longer]
+    assert encoder.asked == [shorter, longest, "ab", longer, longer, longer, longer]
 
 
 @pytest.mark.parametrize("length", [1, 3, 11, 60])
@@ -154,11 +161,8 @@ def test_a_full_memo_is_emptied_and_used_again(length: int) -> None:
 
 @pytest.mark.parametrize("first_bytes", [1 << 10, 1 << 22])
 @pytest.mark.parametrize("memory_bytes", [0, 1 << 12, 100_000, 1 << 20])
-def test_memory_stays_bounded(
-    memory_bytes: int, first_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(word_memo, "_FIRST_BYTES", first_bytes)
-    memo = make_memo(CountingEncoder(), memory_bytes)
+def test_memory_stays_bounded(memory_bytes: int, first_bytes: int) -> None:
+    memo = make_memo(CountingEncoder(), memory_bytes, first_bytes)
     for first in range(0, 40_000, 4_000):
         batch = " ".join(f"{number}-{'x' * (number % 61)}" for number in range(first, first + 4000))
         assert encode(memo, batch) == bytes_of(batch)
@@ -167,10 +171,9 @@ def test_memory_stays_bounded(
         assert sum(array.nbytes for array in memo._memo) <= max(memory_bytes, 1024)
 
 
-def test_a_memo_that_grows_remembers_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_memo, "_FIRST_BYTES", 1 << 10)  # 15 entries
+def test_a_memo_that_grows_remembers_its_words() -> None:
     encoder = CountingEncoder()
-    memo = make_memo(encoder, 1 << 20)
+    memo = make_memo(encoder, 1 << 20, 1 << 10)  # 15 entries at first
     words = [f"{number}-{'x' * (number % 3)}" for number in range(2000)]
     for first in range(0, len(words), 2):  # the memo always has room for two
         batch = " ".join(words[: first + 2])
@@ -219,7 +222,9 @@ def test_a_failing_tokenizer_leaves_no_entry_behind() -> None:
 
 
 def test_threads_may_share_a_tokenizer() -> None:
-    tokenizer = SentenceTokenizer(MEMOIZING["WordPiece, cased"], np.dtype(np.int16), memo_bytes=0)
+    tokenizer = SentenceTokenizer(
+        MEMOIZING["WordPiece, cased"], np.dtype(np.int16), limits=token_limits(1)
+    )
     plain = PLAIN["WordPiece, cased"]
     batches = [[f"{sentence} w{number}" for sentence in TEXT] for number in range(40)]
     wrong: list[int] = []

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordLimits,
@@ -17,6 +18,7 @@ from corpusmill.tokenization.training.counted_words import (
     sort_order,
 )
 from corpusmill.tokenization.training.word_table import WordTable
+from tests.tools.small_limits import training_limits
 
 words_with_zeros = st.lists(
     st.text(st.sampled_from("ab\x00é東"), min_size=1, max_size=20).map(str.encode), unique=True
@@ -34,13 +36,14 @@ def test_words_are_sorted_by_their_bytes(words: list[bytes]) -> None:
     assert [words[place] for place in order] == sorted(words)
 
 
-def test_a_table_grows_and_adds_up() -> None:
+@pytest.mark.parametrize("limits", [LIMITS.training, training_limits(1000)], ids=["usual", "tiny"])
+def test_a_table_grows_and_adds_up(limits: TrainingLimits) -> None:
     words = [f"word {number % 30_000}{'x' * (number % 23)}".encode() for number in range(70_000)]
     counts = np.arange(70_000)
     expected: dict[bytes, int] = {}
     for word, count in zip(words, counts.tolist(), strict=True):
         expected[word] = expected.get(word, 0) + count
-    table = WordTable()
+    table = WordTable(limits)
     text, offsets = ragged.from_arrow(pa.array(words, pa.large_binary()))
     for _ in range(2):
         table.add_words(text, offsets, counts)
@@ -51,6 +54,18 @@ def test_a_table_grows_and_adds_up() -> None:
         assert totals == expected
         assert len(table) == len(expected)
         table.clear()
+
+
+@pytest.mark.parametrize(
+    ("many_slots", "words", "slots"), [(4, 4, 8), (5, 4, 16), (16, 13, 32), (17, 13, 64)]
+)
+def test_a_table_of_few_slots_grows_to_four_times_its_size_and_another_doubles(
+    many_slots: int, words: int, slots: int
+) -> None:
+    table = WordTable(TrainingLimits(first_slots=4, many_slots=many_slots))
+    texts = pa.array([b"%d" % number for number in range(words)], pa.large_binary())
+    table.add_words(*ragged.from_arrow(texts), np.ones(words, np.int64))
+    assert (len(table), len(table.arrays.slots)) == (words, slots)
 
 
 def test_words_of_equal_count_stay_together() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
+from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled.units import allocate_table
-from corpusmill.tokenization.training.merge_pairs import FEW_PLACES, reserve
+from corpusmill.tokenization.training.merge_pairs import reserve
 from corpusmill.tokenization.training.merges import train_merges, write_symbols
 
 Trained = tuple[list[str], list[tuple[str, str]]]
@@ -27,7 +29,7 @@ def train(
     size: int = 200,
     frequency: int = 1,
     prefix: str = "",
-    few_places: int = FEW_PLACES,
+    few_places: int = LIMITS.training.few_places,
 ) -> Trained:
     counts = np.array(list(words.values()), np.int64)
     tokens = [*special, *alphabet(words, prefix)]
@@ -143,3 +145,19 @@ def test_words_may_be_part_of_an_array() -> None:
 def test_every_character_must_be_a_token(tokens: list[str], prefix: str) -> None:
     with pytest.raises(ValueError, match="not among the tokens"):
         write_symbols(pa.array(["ab"], pa.large_string()), tokens, prefix)
+
+
+@pytest.mark.parametrize(("length", "pieces"), [(1023, 1), (1024, 1), (1025, 2)])
+def test_a_word_of_up_to_1024_characters_is_one_piece(length: int, pieces: int) -> None:
+    symbols = write_symbols(pa.array(["a" * length], pa.large_string()), ["a"])
+    assert int((symbols >= 0).sum()) == length
+    assert len(symbols) - length - 1 == pieces
+
+
+@pytest.mark.parametrize("pairs", [511, 512, 513, 1023, 1024, 1025])
+def test_any_number_of_pairs_has_room(pairs: int) -> None:
+    letters = [chr(0x4E00 + number) for number in range(pairs + 1)]
+    words = {left + right: 2 for left, right in pairwise(letters)}
+    tokens, merges = train(words, size=5000)
+    assert len(merges) == pairs
+    assert sorted(tokens[-pairs:]) == sorted(words)

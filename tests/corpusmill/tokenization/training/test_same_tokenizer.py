@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from corpusmill.tokenization.training.models import MODELS
+from corpusmill.tokenization.training.models import MODELS, model_options
 from tests.corpusmill.tokenization.training.test_train_wordpiece import TIED
+from tests.tools.small_limits import training_limits
 from tests.tools.tokenizer_samples import TEXT
+from tests.tools.training import train
 
 SENTENCES = [*TIED, *TEXT]
 SIZES = {"wordpiece": 300, "bpe": 320, "wordlevel": 60, "unigram": 150}
@@ -47,3 +49,11 @@ def digests() -> list[dict[str, str]]:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_process_gives_the_same_file(model: str, digests: list[dict[str, str]]) -> None:
     assert len({by_model[model] for by_model in digests}) == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_tokenizer_does_not_depend_on_how_much_is_done_at_a_time(model: str) -> None:
+    options = model_options(model, {"vocab_size": SIZES[model]})
+    expected = train([SENTENCES], options)
+    for size in (3, 30):
+        assert train([SENTENCES], options, training_limits(size)) == expected

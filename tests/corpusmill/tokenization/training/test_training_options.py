@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.training.merges import ByteLevelBpeOptions
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPieceOptions
@@ -98,3 +99,9 @@ def test_wordpiece_needs_the_tokens_of_bert() -> None:
     with pytest.raises(UserError, match=r"also needs \[CLS\], \[SEP\]"):
         WordPieceOptions(special_tokens=("[PAD]", "[UNK]", "[MASK]"))
     WordPieceOptions(special_tokens=("<a>", *SPECIAL_TOKENS[::-1]))
+
+
+def test_a_vocabulary_has_at_most_as_many_tokens_as_a_table_of_ids_may_have() -> None:
+    assert ByteLevelBpeOptions(vocab_size=2**24).vocab_size == 2**24
+    with pytest.raises(UserError, match="16777217"):
+        ByteLevelBpeOptions(vocab_size=2**24 + 1)

@@ -11,9 +11,11 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS
 from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
+    _cut_into_parts,
     limit_copies,
     train_sentencepiece,
 )
@@ -38,7 +40,8 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     counts = Counter("▁" + word for line in text for word in line.split(" "))
     words = pa.array([word.encode() for word in sorted(counts)], pa.large_binary())
     counted = CountedWords(words, np.array([counts[word] for word in sorted(counts)]))
-    processor = SentencePieceProcessor(model_proto=train_sentencepiece(counted, 1495, options))
+    model = train_sentencepiece(counted, 1495, options, LIMITS.training)
+    processor = SentencePieceProcessor(model_proto=model)
     assert tokenizer.get_vocab_size() == 1500
     for line in text:
         expected = processor.encode("▁" + line.replace(" ", "▁"), out_type=str)
@@ -123,3 +126,10 @@ def test_a_share_of_the_counts_gives_nearly_as_good_a_vocabulary(sample: Path) -
         tokenizer = Tokenizer.from_str(train([text], options))
         sizes.append(sum(len(one.ids) for one in tokenizer.encode_batch(text)))
     assert sizes[0] < sizes[1] < 1.1 * sizes[0]
+
+
+@pytest.mark.parametrize(("length", "parts"), [(999, 1), (1000, 1), (1001, 2)])
+def test_a_word_of_more_than_a_thousand_letters_is_cut(length: int, parts: int) -> None:
+    words = CountedWords(pa.array([b"a" * length], pa.large_binary()), np.array([3]))
+    cut = _cut_into_parts(words, LIMITS.training)
+    assert (len(cut.words), cut.text_bytes) == (parts, length)

@@ -2,15 +2,17 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
-from corpusmill.tokenization.training import word_counters
+from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import write_bytes
 from corpusmill.tokenization.training.word_counters import (
+    FEW_CODES,
     IDEOGRAPHS,
     MANY_CODES,
     BertCounter,
@@ -21,6 +23,7 @@ from corpusmill.tokenization.training.word_counters import (
     word_cutter,
 )
 from tests.tools.plain_word_counts import count_words, split_before_words
+from tests.tools.small_limits import training_limits
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import count_text
 
@@ -42,22 +45,25 @@ def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
     return (write_bytes(words) if isinstance(counter, ByteLevelCounter) else words).to_counter()
 
 
-def check_byte_level(sentences: list[str], prefix: bool) -> None:
+USUAL = LIMITS.training
+
+
+def check_byte_level(sentences: list[str], prefix: bool, limits: TrainingLimits = USUAL) -> None:
     cut = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=prefix))
     expected = count_words([sentences], cut, ALL, split_before_words)
-    assert count(ByteLevelCounter((), prefix), sentences) == expected
+    assert count(ByteLevelCounter(limits, (), prefix), sentences) == expected
 
 
-def check_bert(sentences: list[str], lowercase: bool) -> None:
+def check_bert(sentences: list[str], lowercase: bool, limits: TrainingLimits = USUAL) -> None:
     bert = normalizers.BertNormalizer(lowercase=lowercase)
     expected = count_words([sentences], word_cutter(bert, pre_tokenizers.BertPreTokenizer()), ALL)
-    assert count(BertCounter((), lowercase), sentences) == expected
+    assert count(BertCounter(limits, (), lowercase), sentences) == expected
 
 
-def check_units(sentences: list[str]) -> None:
+def check_units(sentences: list[str], limits: TrainingLimits = USUAL) -> None:
     for pre_tokenizer in (pre_tokenizers.Metaspace(), pre_tokenizers.WhitespaceSplit()):
         expected = count_words([sentences], word_cutter(None, pre_tokenizer), ALL)
-        assert count(UnitCounter(None, pre_tokenizer), sentences) == expected
+        assert count(UnitCounter(limits, None, pre_tokenizer), sentences) == expected
 
 
 @given(texts, st.booleans())
@@ -67,12 +73,8 @@ def test_pieces_of_byte_level_bpe(sentences: list[str], prefix: bool) -> None:
 
 @given(texts, st.booleans(), st.booleans())
 def test_words_of_bert(sentences: list[str], lowercase: bool, knows_all: bool) -> None:
-    previous = word_counters._MOST_LEFT
-    word_counters._MOST_LEFT = -1 if knows_all else previous
-    try:
-        check_bert(["x", *sentences], lowercase)
-    finally:
-        word_counters._MOST_LEFT = previous
+    limits = TrainingLimits(unknown_bytes=1) if knows_all else USUAL
+    check_bert(["x", *sentences], lowercase, limits)
 
 
 @given(texts)
@@ -80,16 +82,35 @@ def test_words_of_units(sentences: list[str]) -> None:
     check_units(["x", *sentences])
 
 
-@pytest.mark.parametrize("words_at_once", [7, 2**14])
-def test_real_sentences_however_few_words_are_added_at_once(
-    words_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(word_counters, "WORDS_AT_ONCE", words_at_once)
-    monkeypatch.setattr(word_counters, "_TEXT_AT_ONCE", 40 * words_at_once)
+@pytest.mark.parametrize("size", [3, 7, 2**14])
+def test_real_sentences_however_few_words_are_added_at_once(size: int) -> None:
+    limits = training_limits(size)
     for flag in (False, True):
-        check_byte_level(SENTENCES, flag)
-        check_bert(SENTENCES, flag)
-    check_units(SENTENCES)
+        check_byte_level(SENTENCES, flag, limits)
+        check_bert(SENTENCES, flag, limits)
+    check_units(SENTENCES, limits)
+
+
+@pytest.mark.parametrize(("unknown_bytes", "codes"), [(2, MANY_CODES), (3, FEW_CODES)])
+def test_more_characters_are_compiled_after_much_text_of_others(
+    unknown_bytes: int, codes: int
+) -> None:
+    counter = BertCounter(TrainingLimits(unknown_bytes=unknown_bytes), (), lowercase=True)
+    assert count(counter, ["東"]) == {"東": 1}
+    assert counter._codes == codes
+
+
+@pytest.mark.parametrize("limit", ["most_words", "most_word_bytes"])
+def test_a_counter_is_full_with_its_most_words_or_bytes(limit: str) -> None:
+    for counter in (
+        ByteLevelCounter(TrainingLimits(**{limit: 3}), (), False),
+        UnitCounter(TrainingLimits(**{limit: 3}), None, pre_tokenizers.WhitespaceSplit()),
+    ):
+        states = []
+        for sentence in ("a", "b", "c"):
+            counter.add(pa.array([sentence], pa.large_string()))
+            states.append(counter.is_full)
+        assert states == [False, False, True]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -112,7 +133,16 @@ def test_no_known_character_ends_more_than_one_word() -> None:
 
 def test_text_is_normalized_before_it_is_cut() -> None:
     sentences = ["ﬁne\u00b4s Éa", "ASCII Only"]
-    counted = count(ByteLevelCounter(("nfkc", "lowercase"), False), sentences)
+    counted = count(ByteLevelCounter(USUAL, ("nfkc", "lowercase"), False), sentences)
     normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     normalized = [normalizer.normalize_str(sentence) for sentence in sentences]
-    assert counted == count(ByteLevelCounter((), False), normalized)
+    assert counted == count(ByteLevelCounter(USUAL, (), False), normalized)
+
+
+@pytest.mark.parametrize("length", [63, 64, 65])
+def test_units_of_up_to_64_bytes_are_cut_once(length: int) -> None:
+    counter = UnitCounter(USUAL, None, pre_tokenizers.WhitespaceSplit())
+    counter.add(pa.array([f"{'a' * length} b"] * 2, pa.large_string()))
+    assert len(counter._units) == (2 if length <= 64 else 1)
+    counter.finish()
+    assert counter.counted == 4

@@ -16,12 +16,13 @@ from tests.corpusmill.tokenization.compiled import test_word_memo
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
 from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS
+from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import as_arrays, encoded_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 Rows = list[list[int]]
 
-TINY, USUAL = 0, 1 << 20
+TINY, USUAL = 1, 1 << 20
 
 
 def byte_fallback() -> str:
@@ -56,7 +57,7 @@ LOADED = Lazily(TOKENIZERS, lambda name: Tokenizer.from_str(TOKENIZERS[name]))
 MARKING = Lazily(
     product(TOKENIZERS, (TINY, USUAL)),
     lambda key: SentenceTokenizer(
-        TOKENIZERS[key[0]], np.dtype(np.int16), memo_bytes=key[1], words="unicode"
+        TOKENIZERS[key[0]], np.dtype(np.int16), words="unicode", limits=token_limits(key[1])
     ),
 )
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.words import words
 from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, join_marks, load_words
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
@@ -63,10 +62,10 @@ MARKING = Lazily(
 LOADED = Lazily(NAMES, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
-def joined(texts: list[str]) -> list[Spans]:
+def joined(texts: list[str], batch_bytes: int = 2**18) -> list[Spans]:
     """The phrases of texts, by which words are joined."""
     assert RULE.find_joins is not None
-    joins, counts, _ = (array.tolist() for array in RULE.find_joins(*as_arrays(texts)))
+    joins, counts, _ = (array.tolist() for array in RULE.find_joins(*as_arrays(texts), batch_bytes))
     flags = iter(joins)
     rows: list[Spans] = []
     for text, count in zip(texts, counts, strict=True):
@@ -89,10 +88,10 @@ def test_the_phrases_of_many_texts_are_those_of_each(texts: list[str]) -> None:
     assert joined(texts) == [RULE.cut(text) for text in texts]
 
 
-def test_texts_may_be_cut_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch_bytes", [1, 40])
+def test_texts_may_be_cut_in_several_batches(batch_bytes: int) -> None:
     texts = [*TEXTS, *CHINESE] * 2
-    monkeypatch.setattr(words, "_BATCH", 40)
-    assert joined(texts) == [RULE.cut(text) for text in texts]
+    assert joined(texts, batch_bytes) == [RULE.cut(text) for text in texts]
 
 
 @settings(max_examples=120, deadline=None)

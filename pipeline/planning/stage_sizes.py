@@ -1,0 +1,319 @@
+"""How large the work of each stage of a build is, computed as the job itself cuts it.
+
+A corpus of 50 TB cannot be tried on one machine; what no call, no worker and no file of a build may
+exceed can be computed for it, by the functions from which the job takes its routes, groups and
+trees.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from apache_beam import coders
+
+from corpusmill.dataset import manifest_json
+from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
+from corpusmill.dataset.manifest_entries import SourceFile
+from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
+from pipeline.graph import Job, compare_documents
+from transforms.commit.contents import FileNames, add_results
+from transforms.elements import Candidates, LinesFile, PlannedRange, ReadRange, Segment, WrittenFile
+from transforms.shuffle.segments import Routes
+
+# What a worker reads from a store, or writes, in a second; and the small files that it opens.
+_BYTES_A_SECOND, _FILES_A_SECOND = 50 * 10**6, 500
+# A digest, a place in a store: the longest names of a run's temporary files.
+_PATH = f"gs://{'b' * 40}/{'o' * 40}/_temporary-{'0' * 32}/spill-{'0' * 32}.arrow"
+_SHA256 = "0" * 64
+
+
+@dataclass(frozen=True)
+class StageSize:
+    """The work of a stage.
+
+    Attributes:
+        name: what it does.
+        calls: number of its calls, each the work of one worker.
+        bytes: what the largest call reads and writes.
+        memory_bytes: what the largest call holds at once.
+        files: files that the largest call opens and makes.
+        requests: requests to a store of all calls, one for each file.
+        references: the most references to files that one call is given.
+        shuffled_bytes: what the engine carries to all calls.
+    """
+
+    name: str
+    calls: int
+    bytes: float
+    memory_bytes: float
+    files: float
+    references: float = 0
+    shuffled_bytes: float = 0
+
+    @property
+    def requests(self) -> float:
+        """Requests to a store of all calls, one for each file."""
+        return self.calls * self.files
+
+    @property
+    def seconds(self) -> float:
+        """About how long the largest call reads and writes."""
+        return self.bytes / _BYTES_A_SECOND + self.files / _FILES_A_SECOND
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as a plan lists them."""
+        derived = {"requests": round(self.requests), "seconds": self.seconds}
+        numbers = {
+            name: value if isinstance(value, str) else round(value)
+            for name, value in vars(self).items()
+        }
+        return numbers | derived
+
+
+class Corpus(NamedTuple):
+    """The sizes of a corpus, as a plan estimates them.
+
+    Attributes:
+        files: number of input files.
+        ranges: number of ranges.
+        largest_task_bytes: size of the largest task.
+        documents: number of documents.
+        stored_bytes: size of all documents as token ids.
+        output_bytes: size of all shards.
+        built_bytes: size of all rows while they are sorted.
+    """
+
+    files: int
+    ranges: int
+    largest_task_bytes: float
+    documents: float
+    stored_bytes: float
+    output_bytes: float
+    built_bytes: float
+
+
+def size_stages(job: Job, corpus: Corpus) -> list[StageSize]:
+    """Return the sizes of all stages of a build, in their order.
+
+    Args:
+        job: the job of the whole corpus.
+        corpus: its sizes.
+    """
+    stages = [_size_plan(job, corpus)]
+    if job.filters.drop_duplicates:
+        stages += _size_comparison(job, corpus)
+    stages += _size_preparation(job, corpus)
+    return [*stages, *_size_build(job, corpus), *_size_commit(job, corpus)]
+
+
+def _encoded(element: Any) -> int:
+    """Return the bytes of an element as the engine carries it."""
+    return len(coders.registry.get_coder(type(element)).encode(element))
+
+
+_SEGMENT = Segment(10**4, 10**4, _PATH, 10**6, 10**6, 2**32 - 1, 10**5)
+
+
+def _size_plan(job: Job, corpus: Corpus) -> StageSize:
+    part = PlannedRange(_PATH, _PATH, corpus.files, 10**9, 10**9, 10**9, 1e9)
+    line = len(json.dumps([part])) + len("00000000 ")
+    size = job.plan.tasks * line + (corpus.ranges - job.plan.tasks) * (line - 9)
+    return StageSize("list tasks", 1, size, line * corpus.ranges / job.plan.tasks, 1)
+
+
+def _merges_of(
+    name: str, routes: Routes, job: Job, tasks: int, stored_bytes: float
+) -> Iterator[StageSize]:
+    """Yield the sizes of the merges of a shuffle, level by level."""
+    limits = job.place.limits.stages
+    segments, below = _segments_of_a_task(job, tasks, stored_bytes), 1
+    reference = _encoded(_SEGMENT)
+    for level, (merged, calls) in enumerate(
+        zip(routes.merges, routes.count_merges(tasks), strict=True)
+    ):
+        size = stored_bytes * merged / (tasks * routes.groups)
+        references = merged // below * segments
+        is_last = level + 1 == len(routes.merges)
+        held = 3 * min(limits.buffer_bytes, size) if is_last else 2 * limits.joined_bytes
+        # Sorted files are written once and joined.
+        times, written = (4, 1 + size // limits.buffer_bytes) if is_last else (2, 1)
+        yield StageSize(
+            f"merge {name}, level {level + 1} of {len(routes.merges)}",
+            calls,
+            times * size,
+            held,
+            references + written,
+            references,
+            calls * references * reference,
+        )
+        below, segments = merged, 1 + int(size) // limits.joined_bytes
+
+
+def _segments_of_a_task(job: Job, tasks: int, stored_bytes: float) -> int:
+    """Return how many segments of a bucket a task writes at most."""
+    return 1 + int(stored_bytes // tasks) // job.place.limits.stages.buffer_bytes
+
+
+def _segments_of_a_home(routes: Routes, job: Job, tasks: int, stored_bytes: float) -> int:
+    """Return how many segments the rows of a home are in when they reach what reads them."""
+    if not routes.merges:
+        return tasks * _segments_of_a_task(job, tasks, stored_bytes)
+    merges = -(-tasks // routes.merges[-1])
+    size = stored_bytes / (merges * routes.layout.shards)
+    return merges * (1 + int(size) // job.place.limits.stages.joined_bytes)
+
+
+def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    """Yield the sizes of the search for equal documents, of which few are repeats."""
+    comparison, tasks = compare_documents(job), job.plan.tasks
+    limits, routes = comparison.limits, comparison.hash_routes
+    size = comparison.hash_bytes
+    spills = _segments_of_a_task(job, tasks, size)
+    files = corpus.ranges / tasks + 2 * spills
+    held = 3 * min(limits.buffer_bytes, size / tasks)
+    yield StageSize("hash documents", tasks, corpus.largest_task_bytes, held, files)
+    yield from _merges_of("hashes", routes, job, tasks, size)
+    buckets = routes.layout.shards
+    references = _segments_of_a_home(routes, job, tasks, size)
+    carried = buckets * references * _encoded(_SEGMENT)
+    yield StageSize(
+        "find repeats",
+        buckets,
+        size / buckets,
+        4 * limits.hash_bucket_bytes,
+        references,
+        references,
+        carried,
+    )
+
+
+def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    limits, tasks, stored = job.place.limits.stages, job.plan.tasks, corpus.stored_bytes
+    spills = _segments_of_a_task(job, tasks, stored)
+    # The journal has an entry for each task.
+    files = corpus.ranges / tasks + spills + 1
+    size, held = corpus.largest_task_bytes + stored / tasks, 3 * limits.buffer_bytes
+    yield StageSize("prepare", tasks, size, held, files)
+    if job.objective.pool_tokens:
+        yield from _size_pool(job, corpus)
+    yield from _merges_of("documents", job.routes, job, tasks, stored)
+
+
+def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    limits, tokens = job.place.limits.stages, job.objective.pool_tokens
+    share = (candidate_limit(tokens, job.corpus_bytes) + 1) / 2**64
+    documents = corpus.documents * share
+    size = corpus.stored_bytes * share + documents * BYTES_OF_SIZES
+    reference = _encoded(Candidates("9" * 20, 10**4, _PATH, 10**9, *[2**32 - 1] * 4))
+    units = job.plan.tasks
+    batches: float = -(-size // max(1, units * limits.candidate_bytes))
+    while units > limits.fan_in:
+        calls = -(-units // limits.fan_in)
+        references = limits.fan_in * batches
+        carried = units * batches * reference
+        one, held = 2 * size / calls, 2 * limits.joined_bytes
+        yield StageSize("join candidates", calls, one, held, references, references, carried)
+        units, batches = calls, 1 + size / calls // limits.joined_bytes
+    references = units * batches
+    pool = measure_pool(job, corpus)
+    carried, memory = references * reference, documents * BYTES_OF_SIZES * 2 + limits.joined_bytes
+    yield StageSize("draw pool", 1, 2 * size + pool, memory, references, references, carried)
+
+
+def measure_pool(job: Job, corpus: Corpus) -> float:
+    """Return the size of the pool, which each worker maps that builds shards; 0 without one."""
+    if not job.objective.pool_tokens:
+        return 0.0
+    wanted = job.objective.pool_tokens * np.dtype(job.tokenizing.token_dtype).itemsize
+    kept = min(1.0, wanted / max(1.0, corpus.stored_bytes))
+    return kept * (corpus.stored_bytes + 8 * corpus.documents)
+
+
+def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    limits, shards, repeats = job.place.limits.stages, job.layout.shards, job.objective.repeats
+    of_home = _segments_of_a_home(job.routes, job, job.plan.tasks, corpus.stored_bytes)
+    homes = min(repeats, shards)
+    references = homes * of_home
+    read = homes * corpus.stored_bytes / shards
+    built, written = corpus.built_bytes / shards, corpus.output_bytes / shards
+    sorted_bytes = 2 * built if built > limits.sort_bytes else 0
+    held = min(limits.sort_bytes, max(built, limits.sort_file_bytes)) * 2
+    held += measure_pool(job, corpus)
+    spilled = sorted_bytes // limits.sort_file_bytes
+    files = references + job.commit.files_a_shard + spilled + 1
+    carried = shards * references * _encoded(_SEGMENT)
+    size = read + sorted_bytes + written
+    yield StageSize("build shards", shards, size, held, files, references, carried)
+
+
+def _size_commit(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    limits, tasks, work = job.place.limits.stages, job.plan.tasks, job.commit
+    files = job.layout.shards * work.files_a_shard
+    groups = work.count_groups(job.layout)
+    line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256, 0))
+    reference = _encoded(LinesFile(10**4, _PATH, 10**4, 10**6, _SHA256))
+    if groups:
+        a_list = max(1, limits.fan_in // work.files_a_shard)
+        lists = -(-job.layout.shards // a_list)
+        listed = min(files, a_list * work.files_a_shard)
+        yield StageSize("list shards", lists, listed * line, listed * line, 1, listed, files * line)
+    else:
+        lists = files
+    ranges = corpus.ranges * _encoded(ReadRange(corpus.files, 10**12, 10**9, 2**32 - 1))
+    manifest = measure_manifest(job, corpus.files)
+    given = ranges + lists * (reference if groups else line) + tasks // limits.fan_in * reference
+    # The manifest, its objects and its JSON; what is moved; and the elements that are given.
+    held = 12 * manifest + 6 * files * line + 8 * ranges
+    opened = (lists if groups else files) + groups + 6
+    yield StageSize("decide", 1, files * line + 3 * manifest + ranges, held, opened, lists, given)
+    if groups:
+        listed = limits.fan_in * line
+        yield StageSize("move files", 2 * groups, listed, listed, 2 * limits.fan_in, 1, groups * 99)
+    yield StageSize("finish", 1, 4 * manifest, 3 * manifest, 6, groups, groups * 9)
+
+
+# Enough entries for their mean size.
+_FEW = 64
+
+
+def measure_manifest(job: Job, files: int) -> int:
+    """Return the size of the manifest of a build, from manifests of few shards and files.
+
+    Args:
+        job: the job.
+        files: number of input files.
+    """
+    base = _encode_manifest(job, 0, 0)
+    of_shards = _encode_manifest(job, _FEW, 0) - base
+    of_files = _encode_manifest(job, 0, _FEW) - base
+    few = min(_FEW, job.layout.shards)
+    return round(base + of_shards * job.layout.shards / few + of_files * files / _FEW)
+
+
+def _encode_manifest(job: Job, shards: int, files: int) -> int:
+    work = job.commit
+    names = FileNames(
+        job.layout, work.suffixes, work.bins, work.joined, work.shard_name, work.sources,
+        work.generation,
+    )  # fmt: skip
+    entries: dict[str, list[Shard]] = {}
+    others: list[FileEntry] = []
+    # The last shards have the longest numbers.
+    for shard in range(max(0, job.layout.shards - shards), job.layout.shards):
+        for number in range(max(1, len(work.bins))):
+            for part in range(len(work.suffixes)):
+                file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256, number)
+                entry = names.entry(file)
+                if isinstance(entry, Shard):
+                    entries.setdefault(names.split_of(file), []).append(entry)
+                else:
+                    others.append(entry)
+        of_provenance = work.files_a_shard - max(1, len(work.bins)) * len(work.suffixes)
+        others += [FileEntry(f"provenance/spans-{shard:099d}", 10**9, _SHA256)] * of_provenance
+    input_files = tuple(SourceFile(_PATH, 10**12, "0" * 8) for _ in range(files))
+    header: Manifest = job.header
+    corpus = replace(header.corpus, files=input_files)
+    manifest = add_results(replace(header, corpus=corpus), {}, entries, others)
+    return len(manifest_json.encode(manifest))

@@ -1,0 +1,180 @@
+"""Commands that write, each killed just before some of its changes and given again.
+
+Then what its messages advise is done by program, and the result is that of a command that nothing
+has disturbed.
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.location import Location
+from corpusmill.verification.check_data_set import verify
+from tests.tools.growing import halve
+from tests.tools.jobs import Outcome, run_any
+from tests.tools.moments import Tree
+
+_ALL = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
+_SOME = 7
+_MOST_TRIES = 5
+_OPTIONS = ("--max-seq-length", "64", "--duplicates", "1", "--num-shards", "2", "--workers", "1")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is killed.
+
+    Attributes:
+        name: of the command.
+        words: the command, with "OUT" for the folder in which all is, and "TEXT" for the texts.
+        before: the commands that prepare the folder.
+        ways: options with which a user may give the command again at first.
+    """
+
+    name: str
+    words: Sequence[str]
+    before: Sequence[Sequence[str]] = ()
+    ways: Sequence[Sequence[str]] = field(default=((),))
+
+
+_BUILD = ("bert", "--input", "TEXT/first/text", "--tokenizer", "TOKENIZER", "--output", "OUT/f")
+_OTHER = ("bert", "--input", "TEXT/second/text", "--tokenizer", "TOKENIZER", "--output", "OUT/g")
+_FIRST, _SECOND = (*_BUILD, *_OPTIONS), (*_OTHER, *_OPTIONS)
+_ELSEWHERE = ("--temp-location", "OUT/temporary")
+_AGAIN, _RESUMED, _REPLACED = (), ("--resume",), ("--replace",)
+_CHOSEN = ("--where", "document % 3 = 1")
+
+COMMANDS = (
+    Command("build", _FIRST, ways=(_AGAIN, _RESUMED, _REPLACED)),
+    Command("build elsewhere", (*_FIRST, *_ELSEWHERE), ways=(_AGAIN, _RESUMED, _REPLACED)),
+    Command("replace", (*_FIRST, "--seed", "2", "--replace"), [_FIRST], (_AGAIN, _RESUMED)),
+    Command(
+        "append",
+        (*_OTHER[:-1], "OUT/f", *_OPTIONS, "--append"),
+        [_FIRST],
+        (_AGAIN, _RESUMED),
+    ),
+    Command("drop", ("drop", "OUT/f", *_CHOSEN), [_FIRST]),
+    Command(
+        "subset", ("subset", "OUT/f", *_CHOSEN, "--output", "OUT/part"),
+        [_FIRST], (_AGAIN, _REPLACED),
+    ),
+    Command(
+        "merge", ("merge", "OUT/f", "OUT/g", "--output", "OUT/all"),
+        [_FIRST, _SECOND], (_AGAIN, _REPLACED),
+    ),
+    Command(
+        "rebuild", ("rebuild", "OUT/f", "--input", "TEXT/first/text", "--output", "OUT/again"),
+        [_FIRST], (_AGAIN, _RESUMED),
+    ),
+    Command(
+        "train-tokenizer",
+        ("train-tokenizer", "--input", "TEXT/first/text", "--output", "OUT/t.json",
+         "--vocab-size", "300", "--save-model", "OUT/model"),
+        ways=(_AGAIN, _REPLACED),
+    ),
+    Command(
+        "train-tokenizer in place of one",
+        ("train-tokenizer", "--input", "TEXT/first/text", "--output", "OUT/t.json",
+         "--vocab-size", "300", "--replace"),
+        [("train-tokenizer", "--input", "TEXT/second/text", "--output", "OUT/t.json",
+          "--vocab-size", "300")],
+    ),
+)  # fmt: skip
+
+
+class Place(ABC):
+    """A folder, wherever it is, in which commands work.
+
+    Args:
+        location: the folder.
+        root: a folder on this machine, for the texts.
+        sample: a text.
+        tokenizer: a tokenizer.
+        last_words: what each command has at its end.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        root: Path,
+        sample: Path,
+        tokenizer: Path,
+        last_words: Sequence[str] = (),
+    ) -> None:
+        self.location, self._last_words = location, last_words
+        self._names = {"OUT": location.url, "TEXT": str(root), "TOKENIZER": str(tokenizer)}
+        halve(b"".join(sample.read_bytes().splitlines(keepends=True)[:70]), root)
+
+    @abstractmethod
+    def read(self) -> Tree:
+        """Return all that is in the folder, by its name there."""
+
+    @abstractmethod
+    def write(self, tree: Tree) -> None:
+        """Make the folder what `read` has read."""
+
+    @abstractmethod
+    def recorded(self) -> AbstractContextManager[list[Tree]]:
+        """Record the states before each change of the folder for the length of a block."""
+
+    def run(self, words: Sequence[str]) -> Outcome:
+        """Run a command, however it ends."""
+        named = (re.sub("OUT|TEXT|TOKENIZER", lambda name: self._names[name[0]], w) for w in words)
+        return run_any(*named, *self._last_words)
+
+    def assert_survives(self, command: Command, shift: float = 0.0) -> None:
+        """Assert that a command which is killed at any moment ends as if it had not been.
+
+        Args:
+            command: the command.
+            shift: which moments are taken where not all are: from 0 to 1.
+        """
+        for words in command.before:
+            outcome = self.run(words)
+            assert outcome.status == 0, outcome.errors
+        with self.recorded() as states:
+            outcome = self.run(command.words)
+        assert outcome.status == 0, outcome.errors
+        expected, number = self.read(), len(states)
+        some = sorted({int(number * (k + shift) / _SOME) for k in range(_SOME)})
+        for moment in range(number) if _ALL else some:
+            self.write(states[moment])
+            for name in ("f", "part", "all", "again"):
+                if f"{name}/{SUCCESS}" in states[moment]:
+                    problems = verify(self.location / name)
+                    assert problems == [], f"moment {moment} of {number}"
+            self._follow(command.words, command.ways[moment % len(command.ways)], expected)
+            left = self.read()
+            different = [n for n in left.keys() | expected if left.get(n) != expected.get(n)]
+            assert different == [], f"moment {moment} of {number}"
+
+    def _follow(self, words: Sequence[str], way: Sequence[str], expected: Tree) -> None:
+        """Give a command again, and do what its messages advise until all is as it should be."""
+        for _ in range(_MOST_TRIES):
+            # --resume and --replace exclude each other.
+            given = [*(word for word in words if not way or word != "--replace"), *way]
+            outcome = self.run(given)
+            if outcome.status == 0 or self.read() == expected:
+                return
+            way = self._advise(outcome.errors)
+        raise AssertionError(outcome.errors)
+
+    def _advise(self, message: str) -> list[str]:
+        """Do what a message advises, and return the options that it names."""
+        if "--resume" in message and "Leave --resume out" not in message:
+            return ["--resume"]
+        if "--replace" in message:
+            return ["--replace"]
+        if found := re.search(rf"[Rr]emove {self.location.url}/(\S+?)[,.]?( |\n|$)", message):
+            removed = found[1]
+            left = {name: content for name, content in self.read().items() if name != removed}
+            begin = f"{removed}/"
+            self.write({name: left[name] for name in left if not name.startswith(begin)})
+            return []
+        raise AssertionError(message)
