@@ -88,6 +88,8 @@ class FileLimits(_Group):
     """A group of long rows ends early, with the row that makes it reach this many tokens."""
     page_values: int = 2**18
     """The values of a page of Parquet, and its rows, unless a single row has more."""
+    chunk_numbers: int = 2**18
+    """The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows."""
     threaded_rows: int = 1024
     """A thread writes groups of at least as many rows; of fewer, the next one is sorted later."""
     copied_bytes: int = 2**20

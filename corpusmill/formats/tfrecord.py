@@ -40,6 +40,7 @@ from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, 
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.tfrecord_kernels import FLOAT_LIST, INT64_LIST
 from corpusmill.formats.varints import gather, put_rows, row_sizes
+from corpusmill.limits import FileLimits
 
 Kind = Literal["values", "mask", "weights"]
 
@@ -282,7 +283,7 @@ class TFRecordFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""
-        return _Writer(sinks[0], columns, options)
+        return _Writer(sinks[0], columns, options, self.limits)
 
     def read(
         self,
@@ -301,7 +302,8 @@ class TFRecordFormat(ShardFormat):
             most_bytes = sum(
                 feature.most_bytes(longest, options.is_padded) for feature in features_of(columns)
             )
-            most, size = min(batch_rows, chunk_rows(columns)), self.limits.record_bytes
+            most = min(batch_rows, chunk_rows(columns, self.limits.chunk_numbers))
+            size = self.limits.record_bytes
             for records in read_records(stream, most, most_bytes, size):
                 yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
@@ -327,8 +329,10 @@ class TFRecordFormat(ShardFormat):
 
 
 class _Writer:
-    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
-        self._sink, self._columns = sink, columns
+    def __init__(
+        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
+    ) -> None:
+        self._sink, self._chunk_rows = sink, chunk_rows(columns, limits.chunk_numbers)
         self._features = features_of(columns)
         self._gzip = None
         if options.compression == "gzip":
@@ -337,7 +341,7 @@ class _Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [feature.flatten(rows) for feature in self._features]
-        for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
+        for chunk in cut_chunks(numbers, self._chunk_rows):
             records = _encode(self._features, chunk)
             self._sink.write(self._gzip.compress(records) if self._gzip else records)
 

@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ import pytest
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
+from corpusmill.arrays.ragged import chunk_rows
 from corpusmill.formats.output_options import Compression, OutputOptions
 from corpusmill.formats.parquet_writer import PagesWriter
 from corpusmill.formats.shard_formats import FORMATS, resolve
@@ -112,3 +114,21 @@ def test_streams_are_written_some_documents_at_a_time(group_rows: int, most: int
         writer.close()
         files.append([stream.getvalue() for stream in streams])
     assert files[0] == files[1]
+
+
+# BERT's rows have up to 31 numbers.
+@pytest.mark.parametrize(("chunk_numbers", "rows"), [(1, 1), (61, 1), (62, 2), (63, 2), (93, 3)])
+def test_numbers_are_encoded_some_rows_at_a_time(chunk_numbers: int, rows: int) -> None:
+    limits, batch = FileLimits(chunk_numbers=chunk_numbers), bert_batch(50, False)
+    assert chunk_rows(BERT, chunk_numbers) == rows
+    content = write("avro", batch, limits, None)
+    sizes = [block.num_records for block in fastavro.block_reader(io.BytesIO(content))]
+    assert sizes == [rows] * (50 // rows) + [50 % rows] * bool(50 % rows)
+    assert read("avro", content, limits).equals(pa.Table.from_batches([batch]))
+    assert read("avro", content, LIMITS.files).equals(pa.Table.from_batches([batch]))
+    if rows > 1:
+        with pytest.raises(ValueError, match="rows in|above the limit"):
+            read("avro", content, FileLimits(chunk_numbers=1))
+    records = write("tfrecord", batch, limits, None)
+    assert records == write("tfrecord", batch, LIMITS.files, None)
+    assert read("tfrecord", records, limits).equals(pa.Table.from_batches([batch]))

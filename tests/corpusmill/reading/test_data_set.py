@@ -133,8 +133,13 @@ def in_memory(bert: Path) -> Iterator[str]:
     files.rm("/data", recursive=True)
 
 
+@pytest.mark.parametrize("block_bytes", [100, 2**22])
 def test_a_remote_folder_is_read_and_each_shard_fetched_once(
-    in_memory: str, bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+    block_bytes: int,
+    in_memory: str,
+    bert: Path,
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fetched = []
     files = fsspec.filesystem("memory")
@@ -146,8 +151,9 @@ def test_a_remote_folder_is_read_and_each_shard_fetched_once(
 
     monkeypatch.setattr(type(files), "_open", note)
     local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
+    limits = ReadingLimits(compared_bytes=block_bytes)
     for _ in range(2):
-        data = DataSet(in_memory, cache_folder=cache_folder)
+        data = DataSet(in_memory, cache_folder=cache_folder).with_limits(limits)
         numbers = np.arange(len(data))[::-1]
         assert rows_of(data, numbers) == rows_of(local, numbers)
     shards = [name for name in fetched if name.startswith("train")]
