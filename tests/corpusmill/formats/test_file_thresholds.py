@@ -127,7 +127,7 @@ def test_numbers_are_encoded_some_rows_at_a_time(chunk_numbers: int, rows: int) 
     assert read("avro", content, limits).equals(pa.Table.from_batches([batch]))
     assert read("avro", content, LIMITS.files).equals(pa.Table.from_batches([batch]))
     if rows > 1:
-        with pytest.raises(ValueError, match="rows in|above the limit"):
+        with pytest.raises(ValueError, match=r"rows in|above the limit"):
             read("avro", content, FileLimits(chunk_numbers=1))
     records = write("tfrecord", batch, limits, None)
     assert records == write("tfrecord", batch, LIMITS.files, None)
