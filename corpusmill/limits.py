@@ -17,15 +17,21 @@ class _Group:
 
     Attributes:
         least: the least value of each threshold that cannot be 1.
+        is_recorded: whether files of a data set may depend on them, so that its manifest has those
+            that are not the usual ones. They can only be lowered: a manifest comes from anywhere,
+            and readers hold as much as the usual ones allow.
     """
 
     least: Mapping[str, int] = {}
+    is_recorded = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             least = self.least.get(name, 1)
-            if not (isinstance(value, int) and least <= value < 2**62):
-                cause = f"it must be an integer of {least} or more"
+            most = getattr(type(self), name) if self.is_recorded else 2**62
+            if not (isinstance(value, int) and least <= value <= most):
+                end = f"{least} to {most}" if self.is_recorded else f"{least} or more"
+                cause = f"it must be an integer of {end}"
                 raise UserError(option("limits", f"{name}={value}"), cause, "Give such a number")
 
 
@@ -81,6 +87,8 @@ class StageLimits(_Group):
 @dataclass(frozen=True)
 class FileLimits(_Group):
     """The thresholds of a data set's files, on which their bytes may depend."""
+
+    is_recorded = True
 
     group_rows: int = 8192
     """The rows that are encoded together, unless a format has a number of its own."""
@@ -280,6 +288,37 @@ class Limits:
             part: Any = replace(getattr(changed, group), **{field: int(value)})
             changed = replace(changed, **{group: part})
         return changed
+
+    def with_recorded(self, recorded: Mapping[str, int]) -> Self:
+        """Return the thresholds with those under which a data set was built.
+
+        Args:
+            recorded: what its manifest has, as `recorded`.
+
+        Raises:
+            UserError: one of them is not recorded by any manifest, or cannot have the value.
+        """
+        groups = {name: getattr(LIMITS, name) for name in self._recorded_groups}
+        given = (f"{name}={value}" for name, value in recorded.items())
+        changed = replace(self, **groups).with_values(given)
+        if changed.recorded != recorded:
+            cause = "it names thresholds on which no file of a data set depends"
+            raise UserError(f"{dict(recorded)}", cause, "Copy or build the data set again")
+        return changed
+
+    @property
+    def recorded(self) -> dict[str, int]:
+        """The thresholds that are not the usual ones, and on which files may depend, by name."""
+        usual = LIMITS.values()
+        return {
+            name: value
+            for name, value in self.values().items()
+            if name.partition(".")[0] in self._recorded_groups and value != usual[name]
+        }
+
+    @property
+    def _recorded_groups(self) -> list[str]:
+        return [each.name for each in fields(self) if getattr(self, each.name).is_recorded]
 
     def values(self) -> dict[str, int]:
         """Return {"group.name": value} for each threshold, in the order of their table."""

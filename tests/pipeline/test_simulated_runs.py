@@ -5,6 +5,7 @@ tests/pipeline/test_simulated_runs.py` tries others.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from tokenizers import Tokenizer
 from corpusmill import DataSet, make_batches
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.limits import LIMITS
+from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.verification.check_data_set import verify
@@ -52,7 +53,7 @@ def test_a_run_of_any_shape_keeps_all_promises(
     run = draw_run(seed, tmp_path / "corpus")
     plain, drawn = tmp_path / "plain", tmp_path / "drawn"
     # Bytes may depend on the thresholds of files alone.
-    usual = LIMITS
+    usual = replace(LIMITS, files=run.limits.files)
     expected = run_all(run.build(any_tokenizer, plain, usual, "--workers", "1"))
     outcome = run_all(run.build(any_tokenizer, drawn, run.limits, *run.way))
     assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
@@ -61,14 +62,14 @@ def test_a_run_of_any_shape_keeps_all_promises(
         return
     assert digests(drawn) == digests(plain), describe(run)
     assert verify(drawn) == []
-    check_epoch(drawn, tmp_path / "cache", seed)
+    check_epoch(drawn, tmp_path / "cache", seed, run.limits.reading)
     assert check_provenance(drawn, tmp_path / "corpus", *([run.added] if run.added else []))
 
 
-def check_epoch(folder: Path, cache: Path, seed: int) -> None:
+def check_epoch(folder: Path, cache: Path, seed: int, reading: ReadingLimits) -> None:
     """Check that an epoch has every row once, whatever its order is, and can be read."""
     for split, entry in read_manifest(locate(str(folder))).splits.items():
-        data_set = DataSet(folder, split, cache_folder=cache)
+        data_set = DataSet(folder, split, cache_folder=cache).with_limits(reading)
         order = make_batches(data_set, 4, seed=seed).order
         for epoch in range(2):
             samples = order.locate(np.arange(epoch * len(order), (epoch + 1) * len(order)))

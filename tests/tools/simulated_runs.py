@@ -102,7 +102,8 @@ def draw_run(seed: int, folder: Path) -> SimulatedRun:
         added.write_bytes(_draw_text(random))
     flags += _draw_flags(random, objective, flags, keeps_order)
     workers = 3 if random.random() < 0.2 else 0
-    limits, range_bytes = _draw_limits(random), round(2 ** random.uniform(7, 14))
+    # Fewer tasks than workers are refused.
+    limits, range_bytes = _draw_limits(random), 50 if workers else round(2 ** random.uniform(7, 14))
     return SimulatedRun(objective, inputs, added, flags, limits, range_bytes, workers)
 
 
@@ -172,8 +173,6 @@ def _draw_limits(random: Random) -> Limits:
     """Draw each threshold anywhere between its least value and one that few bytes cross."""
     limits = LIMITS
     for group in fields(Limits):
-        if group.name == "reading":  # of what reads data sets
-            continue
         part: Any = getattr(limits, group.name)
         drawn: dict[str, int] = {}
         for threshold in fields(part):
