@@ -18,7 +18,7 @@ from tests.tools.thresholds import (
     write_limits,
 )
 
-_TEST = re.compile(r"`(test_\w+\.py)(?:::(test_\w+))?`")
+_TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def _find_faults(row: Row) -> Iterator[str]:
             yield f"{row.key}: {name}"
         elif match[1] not in _TEXTS:
             yield f"{row.key}: there is no {match[1]}"
-        elif match[2] and not re.search(rf"\bdef {match[2]}\(", _TEXTS[match[1]]):
+        elif not re.search(rf"\bdef {match[2]}\(", _TEXTS[match[1]]):
             yield f"{row.key}: there is no {match[2]} in {match[1]}"
 
 
@@ -122,13 +122,12 @@ def test_integers_are_found() -> None:
 
 
 def test_tests_that_are_not_there_are_found() -> None:
-    here = "test_thresholds.py"
-    name = "test_integers_are_found"
+    here, name = "test_thresholds.py", "test_integers_are_found"
     for test, faults in (
-        (f"`{here}`, `{here}::{name}`", []),
+        (f"`{here}::{name}`, `{here}::{name}`", []),
         ("none: it takes a terabyte", []),
         (f"`{here}::{name}_not`", [f"room.A: there is no {name}_not in {here}"]),
-        ("`test_nothing.py`", ["room.A: there is no test_nothing.py"]),
+        (f"`test_nothing.py::{name}`", ["room.A: there is no test_nothing.py"]),
         ("?", ["room.A: ?"]),
     ):
         assert list(_find_faults(Row("room.A", "`1`", "Something.", test))) == faults
