@@ -14,7 +14,7 @@ from corpusmill.corpus.tables import parquet as parquet_tables
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS
+from corpusmill.limits import LIMITS, RefusalLimits
 from tests.tools.memory import memory_of
 from tests.tools.read_content import Content
 from tests.tools.small_limits import refusal_limits
@@ -185,6 +185,25 @@ def test_all_headers_of_a_small_chunk_are_read_before_its_rows(more: int, kept: 
     size = chunk.total_compressed_size + more
     content = read(damaged, OPTIONS, limits=refusal_limits(small_chunk_bytes=size, decoded_rows=1))
     assert (content.sentences, content.reasons) == (kept, ["damaged-block"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "rows"),
+    [
+        ("dictionary_rows", 3, 3), ("dictionary_rows", 20, 20),
+        ("repeated_bytes", 207, 1), ("repeated_bytes", 208, 2),
+        ("few_repeated_bytes", 519, 4), ("few_repeated_bytes", 520, 5),
+        ("few_repeated_bytes", 10**4, 20),
+    ],
+)  # fmt: skip
+def test_few_rows_that_share_values_are_decoded_at_once(limit: str, value: int, rows: int) -> None:
+    # The dictionary has 104 bytes: a text and its length.
+    data = parquet([b"x" * 100] * 20, 20)
+    usual = {"dictionary_rows": 4 if limit == "repeated_bytes" else 1, "few_repeated_bytes": 1}
+    limits = RefusalLimits(**{**usual, limit: value})
+    table = ParquetTable(TableStream(io.BytesIO(data)), len(data), OPTIONS, limits)
+    steps = [len(part.texts) for block in table.blocks() for part in table.texts(block)]
+    assert set(steps[:-1] or steps) == {rows}
 
 
 @pytest.mark.parametrize(("length", "is_long"), [(100, False), (2000, True)])
