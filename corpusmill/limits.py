@@ -17,15 +17,21 @@ class _Group:
 
     Attributes:
         least: the least value of each threshold that cannot be 1.
+        is_recorded: whether files of a data set may depend on them, so that its manifest has those
+            that are not the usual ones. They can only be lowered: a manifest comes from anywhere,
+            and readers hold as much as the usual ones allow.
     """
 
     least: Mapping[str, int] = {}
+    is_recorded = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             least = self.least.get(name, 1)
-            if not (isinstance(value, int) and least <= value < 2**62):
-                cause = f"it must be an integer of {least} or more"
+            most = getattr(type(self), name) if self.is_recorded else 2**62
+            if not (isinstance(value, int) and least <= value <= most):
+                end = f"{least} to {most}" if self.is_recorded else f"{least} or more"
+                cause = f"it must be an integer of {end}"
                 raise UserError(option("limits", f"{name}={value}"), cause, "Give such a number")
 
 
@@ -68,8 +74,106 @@ class StageLimits(_Group):
     """A file up to this size is read ahead as a whole, from a store with one request."""
     most_fetched_bytes: int = 2**20
     """What is fetched from elsewhere of what a table's reader left out, for its checksum alone."""
+    shared_filter_bits: int = 2**28
+    """The bits of the filter through which a merge reads the digests of other data sets."""
+    shared_digests: int = 2**22
+    """The digests of other data sets that a merge compares at once, about; of more, in parts."""
+    copied_bytes: int = 2**20
+    """How much of a file that an edit copies or checks is in memory at once."""
 
-    least = {"fan_in": 2, "most_references": 2}  # noqa: RUF012  a constant of the class
+    least = {"fan_in": 2, "most_references": 2, "shared_filter_bits": 8}  # noqa: RUF012  a constant of the class
+
+
+@dataclass(frozen=True)
+class FileLimits(_Group):
+    """The thresholds of a data set's files, on which their bytes may depend."""
+
+    is_recorded = True
+
+    group_rows: int = 8192
+    """The rows that are encoded together, unless a format has a number of its own."""
+    group_tokens: int = 2**24
+    """A group of long rows ends early, with the row that makes it reach this many tokens."""
+    page_values: int = 2**18
+    """The values of a page of Parquet, and its rows, unless a single row has more."""
+    chunk_numbers: int = 2**18
+    """The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows."""
+    threaded_rows: int = 1024
+    """A thread writes groups of at least as many rows; of fewer, the next one is sorted later."""
+    copied_bytes: int = 2**20
+    """How much of a group that stays as it is is copied at once."""
+    group_lines: int = 2**17
+    """The lines of spans that are encoded together."""
+    group_documents: int = 2**16
+    """The documents of provenance that are encoded together."""
+    group_field_bytes: int = 2**26
+    """A group of documents ends early at this many bytes of kept fields."""
+    built_documents: int = 2**14
+    """The documents whose examples are built by one call."""
+    built_tokens: int = 2**20
+    """A batch of long documents ends early, at this many tokens."""
+    piece_tokens: int = 65_536
+    """The tokens of a piece of a document for T5; longer ones are cut, or one piece is drawn."""
+    joined_pieces: int = 128
+    """The pieces that are joined for T5, and cut into rows together."""
+    shuffled_tokens: int = 2**22
+    """The tokens for T5 that are cut at a time, and whose rows are shuffled."""
+    packed_tokens: int = 2**22
+    """The tokens of pieces that are packed at a time, where rows are short."""
+    most_packed_tokens: int = 2**25
+    """The most tokens of pieces that are packed at a time by best fit, where rows are long."""
+    most_stocked_tokens: int = 2**24
+    """The most tokens of pieces from which close fit takes, where rows are long."""
+    text_bytes: int = 2**20
+    """How much of a file of text is decompressed and parsed at once; no byte depends on it."""
+    record_bytes: int = 2**22
+    """How much of a file of records is parsed at once; no byte depends on it."""
+    read_tokens: int = 2**22
+    """The tokens of a stream that are read at once, or one long row; no byte depends on it."""
+
+    least = {"packed_tokens": 2}  # noqa: RUF012  a constant of the class
+
+
+@dataclass(frozen=True)
+class ReadingLimits(_Group):
+    """The thresholds of what reads data sets. No order of samples depends on them."""
+
+    piece_tokens: int = 2**22
+    """The tokens of a piece into which a large shard is cut; up to twice as many stay together."""
+    piece_group_tokens: int = 2**24
+    """Pieces are no smaller than a group of the format's rows, unless it has more tokens."""
+    most_pieces: int = 512
+    """The most pieces of a shard, as an order reads from several shards at a time."""
+    memory_tokens: int = 2**12
+    """Shards of up to so many tokens stay in memory, and are not unpacked into files."""
+    most_mapped: int = 4096
+    """The pieces that are mapped at a time, of 65,530 mappings; each takes a dozen."""
+    unpacked_rows: int = 2**10
+    """The least rows that are unpacked at once, however long they are."""
+    most_unpacked_rows: int = 2**16
+    """The most rows that are unpacked at once, however short they are."""
+    unpacked_tokens: int = 2**19
+    """The tokens that are unpacked at once, on average."""
+    compared_bytes: int = 2**22
+    """How much of a file that is compared with its checksum is in memory at once."""
+    block_samples: int = 1024
+    """The samples that are looked up, copied and masked at once; the first blocks have fewer."""
+    traced_numbers: int = 2**20
+    """The places of a mixture's order that are looked up at once, to find where samples are."""
+    listed_files: int = 1000
+    """Of more files none is looked for when a data set is opened."""
+    gap_bytes: int = 2**16
+    """Documents of the corpus that lie farther apart are read by themselves."""
+    together_bytes: int = 2**24
+    """The bytes of a file whose documents are read again together."""
+    reach_bytes: int = 2**16
+    """How far before its place a document is looked for; then 16 times as far, three times."""
+    tokenized_pieces: int = 256
+    """The pieces of a text that are tokenized together when it is traced."""
+    checked_rows: int = 1024
+    """The rows that are verified at once."""
+
+    least = {"memory_tokens": 0}  # noqa: RUF012  a constant of the class
 
 
 @dataclass(frozen=True)
@@ -213,6 +317,8 @@ class Limits:
 
     Attributes:
         stages: those of the job's stages.
+        files: those of a data set's files.
+        reading: those of what reads data sets.
         corpus: those of reading the corpus.
         refusals: those of what is refused, and of what is kept of damaged files.
         tokens: those of tokenizing.
@@ -223,6 +329,8 @@ class Limits:
     """
 
     stages: StageLimits = StageLimits()
+    files: FileLimits = FileLimits()
+    reading: ReadingLimits = ReadingLimits()
     corpus: CorpusLimits = CorpusLimits()
     refusals: RefusalLimits = RefusalLimits()
     tokens: TokenLimits = TokenLimits()
@@ -254,6 +362,37 @@ class Limits:
             part: Any = replace(getattr(changed, group), **{field: int(value)})
             changed = replace(changed, **{group: part})
         return changed
+
+    def with_recorded(self, recorded: Mapping[str, int]) -> Self:
+        """Return the thresholds with those under which a data set was built.
+
+        Args:
+            recorded: what its manifest has, as `recorded`.
+
+        Raises:
+            UserError: one of them is not recorded by any manifest, or cannot have the value.
+        """
+        groups = {name: getattr(LIMITS, name) for name in self._recorded_groups}
+        given = (f"{name}={value}" for name, value in recorded.items())
+        changed = replace(self, **groups).with_values(given)
+        if changed.recorded != recorded:
+            cause = "it names thresholds on which no file of a data set depends"
+            raise UserError(f"{dict(recorded)}", cause, "Copy or build the data set again")
+        return changed
+
+    @property
+    def recorded(self) -> dict[str, int]:
+        """The thresholds that are not the usual ones, and on which files may depend, by name."""
+        usual = LIMITS.values()
+        return {
+            name: value
+            for name, value in self.values().items()
+            if name.partition(".")[0] in self._recorded_groups and value != usual[name]
+        }
+
+    @property
+    def _recorded_groups(self) -> list[str]:
+        return [each.name for each in fields(self) if getattr(self, each.name).is_recorded]
 
     def values(self) -> dict[str, int]:
         """Return {"group.name": value} for each threshold, in the order of their table."""

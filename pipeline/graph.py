@@ -228,6 +228,7 @@ def measure_job(
     options = CollectOptions(
         job.objective,
         job.output_options,
+        job.place.limits.files,
         job.layout,
         job.commit.expected,
         numbers_path(job),

@@ -210,7 +210,7 @@ class DatasetOptions(CorpusOptions):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how the job runs. None of these options changes a byte of the output."""
+    """Where and how the job runs. Of these options only `limits` may change the output's bytes."""
 
     runner: str = "local"
     """local (Beam's embedded runner; DirectRunner means the same), PrismRunner, FlinkRunner,
@@ -233,7 +233,8 @@ class RunOptions:
     limits: tuple[str, ...] = ()
     """Other values for thresholds at which the job takes another way, each as NAME=NUMBER, such as
     stages.fan_in=200 for a store that serves few files at once. The documents have a table of them;
-    the defaults fit all engines that were measured."""
+    the defaults fit all engines that were measured. Bytes depend on those of files alone, which the
+    manifest records."""
 
     @cached_property
     def thresholds(self) -> Limits:

@@ -25,6 +25,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.provenance.documents_table import DocumentsWriter
@@ -62,10 +63,11 @@ class ShardProvenance:
     Args:
         options: how it is written; None writes nothing.
         shard: number of the shard.
+        limits: the thresholds of the files.
     """
 
-    def __init__(self, options: ProvenanceOptions | None, shard: int) -> None:
-        self._options, self._shard = options, shard
+    def __init__(self, options: ProvenanceOptions | None, shard: int, limits: FileLimits) -> None:
+        self._options, self._shard, self._limits = options, shard, limits
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
         self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
 
@@ -80,9 +82,10 @@ class ShardProvenance:
 
     def _open_all(self, options: ProvenanceOptions) -> None:
         for number in range(options.bins):
-            self._spans.append(SpansWriter(self._open(options.temp_folder, SPANS, number)))
+            sink = self._open(options.temp_folder, SPANS, number)
+            self._spans.append(SpansWriter(sink, self._limits.group_lines))
         sink = self._open(options.temp_folder, DOCUMENTS, 0)
-        self._documents.append(DocumentsWriter(sink, options.keep_fields))
+        self._documents.append(DocumentsWriter(sink, self._limits, options.keep_fields))
 
     def _abandon(self) -> None:
         """Close the files, in which writers would otherwise write when they are deleted."""
@@ -124,11 +127,6 @@ class ShardProvenance:
 
 SHARDS = "shards"
 
-# Documents are built in batches that reach one of these numbers, as a call takes about two
-# milliseconds beside its examples. A batch depends on the documents of its home alone, and so does
-# a group of rows of provenance, which is made of batches.
-_BUILT_DOCUMENTS, _BUILT_TOKENS = 2**14, 2**20
-
 
 @dataclass(frozen=True)
 class ShardOptions:
@@ -160,6 +158,7 @@ class ShardDoFn(beam.DoFn):
     def __init__(self, options: ShardOptions) -> None:
         self._options, self._shared = options, Shared()
         self._objective, self._layout = options.objective, options.layout
+        self._limits = options.place.limits.files
 
     def setup(self) -> None:
         """Open the journal, and make the buffer that all shards use."""
@@ -188,7 +187,7 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard)
+        provenance = ShardProvenance(self._options.provenance, shard, self._limits)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
@@ -197,7 +196,8 @@ class ShardDoFn(beam.DoFn):
                 for batch in examples:
                     rows.add(batch, self._passed / planned)
                 pa.default_memory_pool().release_unused()
-                examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
+                shard_format = FORMATS[self._options.output.output_format]
+                examples = rows.drain(shard_format.with_limits(self._limits).group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
         yield from (("", file) for file in provenance.written())
         yield from self._tally.outputs()
@@ -218,7 +218,8 @@ class ShardDoFn(beam.DoFn):
                 self._passed += every.num_rows
                 documents = _choose(every, copies > repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
-                examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
+                draws = Repeat(repeat, pool, splits, seed, self._limits)
+                examples = self._objective.build(documents, draws)
                 self._count_passes(shard, documents.num_rows)
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
@@ -235,11 +236,14 @@ class ShardDoFn(beam.DoFn):
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (home, its documents), in the order of the corpus."""
-        load = partial(load_segment, schema=self._options.documents_schema)
+        load, limits = partial(load_segment, schema=self._options.documents_schema), self._limits
+        # A call takes about two milliseconds beside its examples. A batch depends on the documents
+        # of its home alone, and so does a group of rows of provenance, which is made of batches.
+        size = (limits.built_documents, limits.built_tokens)
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
         for home, own in groupby(ordered, attrgetter("bucket")):
             loaded = (load(segment) for segment in own if segment.rows)
-            batches = cut_into_groups(loaded, "sentences", _BUILT_DOCUMENTS, _BUILT_TOKENS)
+            batches = cut_into_groups(loaded, "sentences", *size)
             yield from ((home, documents) for documents in batches)
 
     def _count_passes(self, shard: int, documents: int) -> None:
@@ -263,7 +267,7 @@ class ShardDoFn(beam.DoFn):
                 [HashingWriter(files.enter_context(create_file(name + end))) for end in suffixes]
                 for name in names
             ]
-            written = write_shard(self._objective, output, sinks, examples)
+            written = write_shard(self._objective, output, sinks, examples, self._limits)
             for group in written:
                 provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)

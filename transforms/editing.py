@@ -40,6 +40,7 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter
 from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
@@ -167,7 +168,6 @@ def _check_copies(manifest: Manifest, entries: Iterable[FileEntry]) -> None:
 
 
 FILES = "files"
-_BLOCK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -233,15 +233,17 @@ class _Editor:
     Args:
         edited: the data set, and what is removed.
         loaded: its manifest and units.
-        temp_folder: where files are written.
+        place: where the run works.
         tally: where it is counted what is removed.
     """
 
-    def __init__(self, edited: Edited, loaded: _Loaded, temp_folder: str, tally: Tally) -> None:
+    def __init__(self, edited: Edited, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
         self._edited, self._folder, self._tally = edited, edited.folder, tally
         self._manifest, self._selection = loaded.manifest, loaded.selection
         self._provenance = loaded.provenance
-        self._temp_folder = temp_folder
+        self._temp_folder, self._copied_bytes = place.temp_folder, place.limits.stages.copied_bytes
+        # All that is written again takes its thresholds from here.
+        self._limits = place.limits.with_recorded(loaded.manifest.output.limits).files
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""
@@ -270,8 +272,9 @@ class _Editor:
             paths = [self._path(number) for _ in unit.files]
             sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
             shard = unit.shard.file
-            removed = rewrite_shard(self._folder, self._manifest, shard, kept, sinks[:-1])
-            writer = SpansWriter(sinks[-1])
+            data_set = (self._folder, self._manifest, shard)
+            removed = rewrite_shard(*data_set, kept, sinks[:-1], self._limits)
+            writer = SpansWriter(sinks[-1], self._limits.group_lines)
             copy_spans(spans, writer, kept)
             writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
@@ -303,7 +306,8 @@ class _Editor:
             return
         with create_file(path) as stream, self._folder.open(unit.files[0]) as source:
             sink, table = HashingWriter(stream), DocumentsTable(source)
-            writer = DocumentsWriter(sink, table.schema.names[len(DOCUMENT_COLUMNS) :])
+            fields = table.schema.names[len(DOCUMENT_COLUMNS) :]
+            writer = DocumentsWriter(sink, self._limits, fields)
             copy_documents(table, writer, selection)
             writer.close()
         self._tally.add("removed.documents", removed)
@@ -314,7 +318,7 @@ class _Editor:
         content = (0, 0) if part or not unit.shard else (unit.shard.rows, unit.shard.tokens)
         with create_file(path) as stream, self._folder.open(name) as source:
             sink = HashingWriter(stream)
-            while block := source.read(_BLOCK_BYTES):
+            while block := source.read(self._copied_bytes):
                 sink.write(block)
         self._compare(name, sink.sha256)
         return WrittenFile(number, part, path, *content, sink.bytes, sink.sha256)
@@ -328,7 +332,7 @@ class _Editor:
         for name in names:
             digest = sha256()
             with self._folder.open(name) as stream:
-                while block := stream.read(_BLOCK_BYTES):
+                while block := stream.read(self._copied_bytes):
                     digest.update(block)
             self._compare(name, digest.hexdigest())
 
@@ -351,7 +355,8 @@ class _Edit(beam.DoFn):
         self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
 
     def _load(self) -> _AllLoaded:
-        return _AllLoaded([_load_edited(edited) for edited in self._data_sets])
+        limits = self._place.limits.reading
+        return _AllLoaded([_load_edited(edited, limits) for edited in self._data_sets])
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)
@@ -362,7 +367,7 @@ class _Edit(beam.DoFn):
         local, tally = number, Tally()
         for edited, loaded in zip(self._data_sets, self._loaded.data_sets, strict=True):
             if local < len(loaded.units):
-                editor = _Editor(edited, loaded, self._place.temp_folder, tally)
+                editor = _Editor(edited, loaded, self._place, tally)
                 yield from (("", file) for file in editor.edit(number, loaded.units[local]))
                 break
             local -= len(loaded.units)
@@ -370,10 +375,10 @@ class _Edit(beam.DoFn):
         yield from tally.outputs()
 
 
-def _load_edited(edited: Edited) -> _Loaded:
+def _load_edited(edited: Edited, limits: ReadingLimits) -> _Loaded:
     manifest = decode(edited.manifest.read(), edited.folder.url)
     selection = edited.selection.load() if edited.selection else None
-    provenance = ProvenanceCheck(edited.folder, manifest, frozenset())
+    provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
     return _Loaded(manifest, list_units(manifest), selection, provenance)
 
 

@@ -105,7 +105,9 @@ def build_part(part: int, plan: Plan) -> int:
         ]
         writer = shard_format.open_writer(streams, objective.columns, plan.output)
         tokens = tokens_of(objective.columns).name
-        for group in cut_into_groups(objective.pack(_build(plan)), tokens, shard_format.group_rows):
+        limits = shard_format.limits
+        packed, rows_at_once = objective.pack(_build(plan), limits), shard_format.group_rows
+        for group in cut_into_groups(packed, tokens, rows_at_once, limits.group_tokens):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
         writer.close()

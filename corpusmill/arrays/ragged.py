@@ -308,11 +308,6 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     return np.where(tokens.any(axis=1), tokens.shape[1] - num_pads, 0)
 
 
-# How many numbers are encoded at a time: the result stays in the processor's cache, and the cost of
-# calls does not matter.
-_CHUNK_NUMBERS = 2**18
-
-
 def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of a column.
 
@@ -372,9 +367,15 @@ def _restore_column(
     return to_arrow(narrow, offsets)
 
 
-def chunk_rows(columns: Sequence[Column]) -> int:
-    """Return how many rows are encoded at a time, which depends only on the columns."""
-    return max(1, _CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
+def chunk_rows(columns: Sequence[Column], numbers: int) -> int:
+    """Return how many rows are encoded at a time, which depends only on the columns.
+
+    Args:
+        columns: of the rows.
+        numbers: how many are encoded at a time, about. Of 2**18 the result stays in the processor's
+            cache, and the cost of calls does not matter.
+    """
+    return max(1, numbers // sum(max(1, column.width) for column in columns))
 
 
 def cut_chunks(

@@ -41,7 +41,7 @@ def trace(command: Trace, call: Call) -> int:
     inputs = Inputs(command.input) if command.text else None
     # Rows of documents are printed as JSON while files are searched, and no line may be between.
     shows = pass_on if command.json and call.console.is_terminal else follow
-    tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows)
+    tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows, data_set.limits)
     if command.row:
         rows = [_row_of(data_set.manifest, command, row) for row in command.row]
         _print(command, call, tracer.trace(command.split, rows[: command.limit or None]))
@@ -81,7 +81,7 @@ def _open_samples(data_set: DataSet, command: Trace) -> Samples:
 def _run(samples: Samples, command: Trace) -> Run:
     order = samples.order(command.seed, command.shuffle, command.window, command.lanes)
     batching = FixedBatches(command.batch_size or 1, command.drop_last)
-    return Run(order, batching, command.world_size)
+    return Run(order, batching, command.world_size, samples.limits)
 
 
 def _find_step(samples: Samples, command: Trace) -> Step:

@@ -36,6 +36,7 @@ from corpusmill.formats import shard_names
 from corpusmill.formats.shard_formats import Group, ShardWriter, Sinks
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 
 _KEPT_FOLDERS = ("rejects/", "provenance/")
@@ -318,15 +319,13 @@ def _join_splits(earlier: Manifest, added: Manifest) -> Iterator[tuple[str, Spli
         yield name, Split.from_shards(shards, ordered)
 
 
-_BATCH_ROWS = 8192
-
-
 def rewrite_shard(
     folder: Location,
     manifest: Manifest,
     shard: str,
     kept: npt.NDArray[np.bool_],
     sinks: Sinks,
+    limits: FileLimits,
 ) -> dict[str, Counts]:
     """Write the rows of a shard that are kept, in their order.
 
@@ -339,6 +338,7 @@ def rewrite_shard(
         shard: file name of the shard.
         kept: bool[rows], which rows are kept.
         sinks: one per suffix of the format.
+        limits: the thresholds of the files.
 
     Returns:
         The distributions of the rows that are not kept, as `recount` returns them.
@@ -347,7 +347,8 @@ def rewrite_shard(
         ValueError: the shard is damaged.
         OSError: likewise.
     """
-    options, shard_format = manifest.output.options, manifest.output.shard_format
+    options = manifest.output.options
+    shard_format = manifest.output.shard_format.with_limits(limits)
     removed: dict[str, Counts] = {}
     writer = shard_format.open_writer(sinks, manifest.columns, options)
     with open_groups(folder, manifest, shard) as groups:
@@ -357,8 +358,8 @@ def rewrite_shard(
                 for place in run:
                     place.group.copy_to(writer)
                 continue
-            rows = _choose(run, manifest, removed)
-            for batch in _cut(rows, manifest, shard_format.group_rows):
+            rows = _choose(run, manifest, removed, limits.group_rows)
+            for batch in _cut(rows, manifest, shard_format.group_rows, limits.group_tokens):
                 writer.write(batch)
     writer.close()
     return removed
@@ -411,11 +412,12 @@ def _choose(
     places: Iterable[_Place],
     manifest: Manifest,
     removed: dict[str, Counts],
+    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are kept, and add the distributions of the others to `removed`."""
     for group, kept in places:
         begin = 0
-        for batch in group.read(_BATCH_ROWS):
+        for batch in group.read(batch_rows):
             is_kept = kept[begin : begin + batch.num_rows]
             begin += batch.num_rows
             add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, manifest.longest))
@@ -431,12 +433,12 @@ def _filter(batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> pa.RecordBatc
 
 
 def _cut(
-    batches: Iterator[pa.RecordBatch], manifest: Manifest, rows: int
+    batches: Iterator[pa.RecordBatch], manifest: Manifest, rows: int, tokens: int
 ) -> Iterator[pa.RecordBatch]:
     """Cut rows into the groups in which they are encoded."""
     filled = (batch for batch in batches if batch.num_rows)
     if not manifest.output.options.is_padded:
-        return cut_into_groups(filled, tokens_of(manifest.columns).name, rows)
+        return cut_into_groups(filled, tokens_of(manifest.columns).name, rows, tokens)
     return _cut_padded(filled, rows)
 
 

@@ -50,11 +50,6 @@ class HashingWriter:
         return size
 
 
-# Arrays of a few megabytes are in memory that the allocator keeps; with larger ones, threads wait
-# for the system's pages.
-_BATCH_ROWS = 1024
-
-
 @dataclass(frozen=True)
 class Problem:
     """One difference from the manifest.
@@ -122,6 +117,7 @@ def check_task(
     manifest: Manifest,
     task: Task,
     unread: frozenset[str],
+    batch_rows: int,
     follow: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Checked:
     """Read the files of a task and compare them with the manifest.
@@ -134,6 +130,8 @@ def check_task(
         manifest: its manifest.
         task: the task.
         unread: files that are missing or of another size.
+        batch_rows: the rows that are checked at once. Arrays of a few megabytes are in memory that
+            the allocator keeps; with larger ones, threads wait for the system's pages.
         follow: is called with all rows of a shard, some at a time; None for nothing.
     """
     intact = [name for name in task.files if name not in unread]
@@ -147,7 +145,8 @@ def check_task(
     try:
         with ExitStack() as files:
             streams = [files.enter_context(folder.open(name)) for name in task.files]
-            return _check_rows(manifest, task.split, task.shard, streams, follow)
+            batches = _read_rows(manifest, task, streams, batch_rows)
+            return _check_rows(manifest, task.split, task.shard, batches, follow)
     except Exception as error:  # each format has errors of its own
         cause = f"is not a readable {manifest.output.format} shard: {in_one_line(error)}"
         return Checked(faults=(Problem(task.shard.file, cause),), counts=None)
@@ -174,18 +173,24 @@ def check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
         yield Problem(entry.file, cause)
 
 
+def _read_rows(
+    manifest: Manifest, task: Task, streams: Sequence[BinaryIO], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    columns, options = manifest.columns, manifest.output.options
+    longest = manifest.splits[task.split].longest
+    return manifest.output.shard_format.read(streams, columns, options, batch_rows, longest)
+
+
 def _check_rows(
     manifest: Manifest,
     split: str,
     shard: Shard,
-    streams: Sequence[BinaryIO],
+    batches: Iterator[pa.RecordBatch],
     follow: Callable[[pa.RecordBatch], None] | None,
 ) -> Checked:
     rows, counted = 0, dict[str, Counts]()
-    columns, options = manifest.columns, manifest.output.options
-    longest = manifest.splits[split].longest
-    reader = manifest.output.shard_format.read(streams, columns, options, _BATCH_ROWS, longest)
-    for batch in reader:
+    columns, longest = manifest.columns, manifest.splits[split].longest
+    for batch in batches:
         rows += batch.num_rows
         add_all(counted, recount(batch, columns, longest))
         if follow:

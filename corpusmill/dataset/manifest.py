@@ -226,6 +226,8 @@ class OutputEntry:
         num_shards: shards of the train split, before a format joins them.
         package: the installed package that provides the format; None for ours.
         order: "corpus" where documents keep the order of the corpus; None where they are shuffled.
+        limits: the thresholds that were not the usual ones and on which files depend, as
+            `Limits.recorded`.
     """
 
     format: str
@@ -234,6 +236,7 @@ class OutputEntry:
     num_shards: Annotated[int, Meta(ge=1, le=2**31)]
     package: str | None = None
     order: Literal["corpus"] | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shard_format(self) -> ShardFormat:

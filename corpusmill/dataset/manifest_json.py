@@ -38,6 +38,7 @@ from corpusmill.dataset.manifest_entries import (
 )
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.limits import LIMITS
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import MissingPackageError
 from corpusmill.tokenization.tokenizer_file import ROLES, TokenizerOptions
@@ -284,6 +285,7 @@ def _check_files(manifest: Manifest) -> None:
     output, entries = manifest.output, manifest.entries
     if output.format != output.options.output_format:
         raise ValueError(f"the format {output.format!r}")
+    LIMITS.with_recorded(output.limits)
     shard_format = output.shard_format
     if None in {output.options.padding, output.options.compression}:
         raise ValueError("the padding or the compression, which is not known")
@@ -304,7 +306,7 @@ FORMAT, FORMAT_VERSION = "corpusmill", 1
 _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
-    "corpus.filtering", "output.order", "corpus.sources",
+    "corpus.filtering", "output.order", "output.limits", "corpus.sources",
     "provenance", "removals",
 )  # fmt: skip
 

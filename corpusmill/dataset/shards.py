@@ -30,6 +30,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, Group, Sinks
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
@@ -134,9 +135,6 @@ def _read_if_there(folder: Location, name: str) -> bytes | None:
 
 # The file that a run keeps in the folder into which it writes.
 _RUNNING = "_RUNNING"
-
-# Groups of fewer rows are written before the next one is sorted: to start a thread takes longer.
-_FEW_ROWS = 1024
 
 
 def open_data_set(folder: Location) -> tuple[Location, Manifest]:
@@ -331,8 +329,7 @@ def write_shard(
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
-    group_rows: int | None = None,
-    few_rows: int = _FEW_ROWS,
+    limits: FileLimits,
 ) -> Iterator[WrittenGroup]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
@@ -341,27 +338,28 @@ def write_shard(
         options: as `resolve` returns them.
         sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
         examples: sorted, with the objective's `built_columns`.
-        group_rows: the most rows of a group, which are encoded together; None for the format's own.
-        few_rows: groups of at least as many rows are written by a thread.
+        limits: the thresholds of the files.
 
     Yields:
         Each group of rows that was written.
     """
-    columns, shard_format = objective.columns, FORMATS[options.output_format]
-    group_rows = group_rows or shard_format.group_rows
+    columns = objective.columns
+    shard_format = FORMATS[options.output_format].with_limits(limits)
+    size = (shard_format.group_rows, limits.group_tokens)
     bins = cut_lengths(columns, options.bin_size)
     writers = [shard_format.open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
-    tokens, packed = tokens_of(columns).name, objective.pack(examples)
+    tokens, packed = tokens_of(columns).name, objective.pack(examples, limits)
     # Rows are encoded and compressed without Python's global lock, so that the next ones are sorted
     # meanwhile.
     with ThreadPoolExecutor(1) as ahead:
         writing: Future[None] | None = None
-        for number, group in split_into_bins(packed, tokens, bins, group_rows):
+        for number, group in split_into_bins(packed, tokens, bins, *size):
             rows = objective.finish(group, options.is_padded)
             if writing is not None:
                 writing.result()
             writing = None
-            if rows.num_rows < few_rows:
+            # To start a thread takes longer than to write few rows.
+            if rows.num_rows < limits.threaded_rows:
                 writers[number].write(rows)
             else:
                 writing = ahead.submit(writers[number].write, rows)

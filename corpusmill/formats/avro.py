@@ -37,8 +37,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
-from corpusmill.layout.sorting import GROUP_TOKENS
-from corpusmill.limits import LIMITS
+from corpusmill.limits import LIMITS, FileLimits
 
 # The rows of a block bound it, and not what is usual where texts are stored.
 _LIMITS = replace(LIMITS.refusals, avro_block_bytes=LIMITS.refusals.block_bytes)
@@ -160,7 +159,7 @@ class AvroFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes blocks of equally many rows."""
-        return _Writer(sinks[0], columns, options)
+        return _Writer(sinks[0], columns, options, self.limits)
 
     def read(
         self,
@@ -177,13 +176,32 @@ class AvroFormat(ShardFormat):
             table = AvroTable(TableStream(source), size, DocumentOptions(), _LIMITS)
             _check_header(table, columns, options)
             for block in table.blocks():
-                most = _most_bytes(block, columns, longest, options.is_padded)
+                most = self._most_bytes(block, columns, longest, options.is_padded)
                 data = np.frombuffer(table.content(block, most), np.uint8)
+                # Every row has a field, and every field takes a byte.
+                if not 0 <= block.rows <= min(len(data), self._chunk_rows(columns)):
+                    claim = f"{block.rows:,} rows in {len(data):,} bytes"
+                    raise ValueError(f"block {block.index}: {claim}")
                 rows = _decode(data, block, columns, options.is_padded)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
         except UnreadableError as error:
             raise ValueError(f"{error.reason}: {error.detail}") from None
+
+    def _chunk_rows(self, columns: Columns) -> int:
+        return chunk_rows(columns, self.limits.chunk_numbers)
+
+    def _most_bytes(self, block: Block, columns: Columns, longest: int, padded: bool) -> int:
+        """Return the most bytes that a block can have, decompressed."""
+        rows, total = max(0, min(block.rows, self._chunk_rows(columns))), 0
+        for column in columns:
+            most = most_values(column, longest, padded)
+            values = rows * most
+            if column.width == ANY_LENGTH:  # a block has no more tokens than a group
+                values = min(values, self.limits.group_tokens + most)
+            kind = np.iinfo(column.dtype)
+            total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
+        return total
 
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
@@ -200,8 +218,11 @@ class AvroFormat(ShardFormat):
 
 
 class _Writer:
-    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
+    def __init__(
+        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
+    ) -> None:
         self._sink, self._columns, self._options = sink, columns, options
+        self._chunk_rows = chunk_rows(columns, limits.chunk_numbers)
         schema, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
         meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
         self._sync = hashlib.sha256(b"\n".join(meta.values())).digest()[:SYNC_BYTES]
@@ -212,7 +233,7 @@ class _Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [flatten(rows.column(column.name)) for column in self._columns]
-        for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
+        for chunk in cut_chunks(numbers, self._chunk_rows):
             data = self._compress(self._encode(chunk))
             counts = write_long(len(chunk[0][1]) - 1) + write_long(len(data))
             self._sink.write(counts + data + self._sync)
@@ -272,23 +293,7 @@ def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) ->
         raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
 
 
-def _most_bytes(block: Block, columns: Columns, longest: int, padded: bool) -> int:
-    """Return the most bytes that a block can have, decompressed."""
-    rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
-    for column in columns:
-        most = most_values(column, longest, padded)
-        values = rows * most
-        if column.width == ANY_LENGTH:  # a block has no more tokens than a group
-            values = min(values, GROUP_TOKENS + most)
-        kind = np.iinfo(column.dtype)
-        total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
-    return total
-
-
 def _decode(data: np.ndarray, block: Block, columns: Columns, padded: bool) -> pa.RecordBatch:
-    # Every row has a field, and every field takes a byte.
-    if not 0 <= block.rows <= min(len(data), chunk_rows(columns)):
-        raise ValueError(f"block {block.index}: {block.rows:,} rows in {len(data):,} bytes")
     is_list = np.array([bool(column.width) for column in columns])
     values, starts, ends, damaged = decode_rows(data, block.rows, is_list)
     if damaged >= 0:

@@ -226,9 +226,8 @@ def _field_lengths(ends: npt.NDArray[np.uint8], first_line: int) -> npt.NDArray[
 
 _NAMES = ("input_ids", "token_type_ids", "seg_labels", "next_sentence_label")
 
-# How many rows become text at a time, and how many bytes of text are read at a time.
+# How many rows become text at a time.
 _ROWS = 512
-_BLOCK_BYTES = 2**20
 _MAX_LINE_BYTES = 2**24
 # The four numbers of a token, at most: 10 digits, 1, 10, and 2, with what separates them.
 _TOKEN_BYTES = 11 + 2 + 11 + 3
@@ -293,9 +292,9 @@ class ErnieTextFormat(ShardFormat):
             ValueError: a line, named by its number, is malformed.
             OSError: the gzip is damaged.
         """
-        line = 1
+        line, most = 1, min(_MAX_LINE_BYTES, longest * _TOKEN_BYTES + 4)
         try:
-            for text in _whole_lines(sources[0], min(_MAX_LINE_BYTES, longest * _TOKEN_BYTES + 4)):
+            for text in _whole_lines(sources[0], most, self.limits.text_bytes):
                 rows = parse_lines(text, columns, line)
                 line += rows.num_rows
                 for begin in range(0, rows.num_rows, batch_rows):
@@ -349,10 +348,10 @@ class _Writer:
         return memoryview(lines)
 
 
-def _whole_lines(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, max_bytes: int, text_bytes: int) -> Iterator[bytes]:
     rest = b""
     with gzip.GzipFile(fileobj=stream, mode="rb") as text:
-        while block := text.read(_BLOCK_BYTES):
+        while block := text.read(text_bytes):
             lines, newline, start = block.rpartition(b"\n")
             if newline:
                 yield rest + lines + newline

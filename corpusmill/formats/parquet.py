@@ -1,6 +1,7 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
-from corpusmill.layout.sorting import GROUP_TOKENS
+from corpusmill.limits import FileLimits
 
 # A value and its levels take at most this many bytes, and a page of few values some more.
 _MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
@@ -27,9 +28,6 @@ class ParquetFormat(ShardFormat):
     file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
-    # Small enough for a reader that shuffles row groups, large enough that the footer is only a
-    # thousandth of the file.
-    group_rows = 8192
     has_groups = True
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
@@ -46,7 +44,7 @@ class ParquetFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes each batch as one row group."""
-        return PagesWriter(sinks[0], columns, options)
+        return PagesWriter(sinks[0], columns, options, self.limits)
 
     def read(
         self,
@@ -79,7 +77,7 @@ class ParquetFormat(ShardFormat):
             raise ValueError(f"it holds the columns {actual}, the manifest says {expected}")
         most = [most_values(column, longest, options.is_padded) for column in columns]
         return [
-            _RowGroup(sources[0], shard, number, most, options)
+            _RowGroup(_Shard(sources[0], shard, options, self.limits), number, most)
             for number in range(shard.num_row_groups)
         ]
 
@@ -97,43 +95,49 @@ class ParquetFormat(ShardFormat):
         yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
 
 
+@dataclass(frozen=True)
+class _Shard:
+    """A shard that is read.
+
+    Attributes:
+        source: its bytes.
+        file: the same, as Arrow reads them.
+        options: as `resolve` returned them to the writer.
+        limits: under which it was written.
+    """
+
+    source: BinaryIO
+    file: pq.ParquetFile
+    options: OutputOptions
+    limits: FileLimits
+
+
 class _RowGroup:
     """A row group of a shard.
 
     Args:
-        source: the shard.
-        shard: the same.
+        shard: the shard.
         number: of the row group.
         most: the most values of a row, for each column.
-        options: as `resolve` returned them to the writer.
     """
 
-    def __init__(
-        self,
-        source: BinaryIO,
-        shard: pq.ParquetFile,
-        number: int,
-        most: Sequence[int],
-        options: OutputOptions,
-    ) -> None:
-        self._source, self._shard, self._number = source, shard, number
-        self._most, self._options = most, options
-        self._described: pq.RowGroupMetaData = shard.metadata.row_group(number)
+    def __init__(self, shard: _Shard, number: int, most: Sequence[int]) -> None:
+        self._shard, self._number, self._most = shard, number, most
+        self._described: pq.RowGroupMetaData = shard.file.metadata.row_group(number)
         self.rows: int = self._described.num_rows
 
     def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Read the rows, once it is known that its pages do not claim more than these can have."""
         for number, most in enumerate(self._most):
-            source, padded = TableStream(self._source), self._options.is_padded
-            _check_pages(source, self._described, number, most, padded)
+            _check_pages(self._shard, self._described, number, most)
         # Callers have threads of their own, each with a shard.
-        yield from self._shard.iter_batches(
+        yield from self._shard.file.iter_batches(
             batch_rows, row_groups=[self._number], use_threads=False
         )
 
     def fits(self, writer: ShardWriter) -> bool:
         """Whether the writer is that of version 2, and its codec and encodings are those here."""
-        codec = (self._options.compression or "none").upper().replace("NONE", "UNCOMPRESSED")
+        codec = (self._shard.options.compression or "none").upper().replace("NONE", "UNCOMPRESSED")
         return isinstance(writer, PagesWriter) and all(
             chunk.compression == codec
             and not chunk.has_dictionary_page
@@ -154,29 +158,26 @@ class _RowGroup:
             )
             for chunk in self._chunks()
         ]
-        writer.copy(self._source, self.rows, chunks)
+        writer.copy(self._shard.source, self.rows, chunks)
 
     def _chunks(self) -> Iterator[pq.ColumnChunkMetaData]:
         return (self._described.column(number) for number in range(len(self._most)))
 
 
-def _check_pages(
-    source: TableStream, group: pq.RowGroupMetaData, number: int, most: int, padded: bool
-) -> None:
+def _check_pages(shard: _Shard, group: pq.RowGroupMetaData, number: int, most: int) -> None:
     """Refuse a column of a row group whose pages claim more than its rows can have.
 
     Args:
-        source: the shard.
+        shard: the shard.
         group: the row group.
         number: of the column.
         most: values of a row.
-        padded: whether a row always has as many.
     """
-    limit = max(0, min(group.num_rows, ParquetFormat.group_rows)) * most
-    if not padded:
-        limit = min(limit, GROUP_TOKENS + most)
+    limit = max(0, min(group.num_rows, shard.limits.group_rows)) * most
+    if not shard.options.is_padded:
+        limit = min(limit, shard.limits.group_tokens + most)
     values, dictionary = 0, 0
-    for page in read_pages(source, group.column(number)):
+    for page in read_pages(TableStream(shard.source), group.column(number)):
         values += 0 if page.is_dictionary else page.values
         dictionary += page.values if page.is_dictionary else 0
         most_bytes = _MOST_VALUE_BYTES * page.values + _MOST_PAGE_BYTES

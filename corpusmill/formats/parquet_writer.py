@@ -32,6 +32,7 @@ from corpusmill.corpus.tables.table import write_long
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import Columns, Sink
 from corpusmill.formats.varints import put_varint
+from corpusmill.limits import FileLimits
 
 
 class Byte(int):
@@ -365,10 +366,7 @@ def put_streams(values: np.ndarray, width: int, out: np.ndarray, place: int) -> 
     return place
 
 
-# A megabyte before compression, unless a single row has more.
-_PAGE_VALUES = 2**18
 _MOST_PAGE_BYTES = 2**31 - 1
-_BLOCK_BYTES = 2**20
 
 
 class PagesWriter:
@@ -378,10 +376,14 @@ class PagesWriter:
         sink: of the file.
         columns: of the rows.
         options: as `resolve` returns them.
+        limits: the thresholds of the file.
     """
 
-    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
+    def __init__(
+        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
+    ) -> None:
         self._sink, self._columns, self._options = sink, columns, options
+        self._limits = limits
         self._codec = _open_codec(options)
         self._groups: list[Struct] = []
         self._rows = self._place = 0
@@ -412,7 +414,7 @@ class PagesWriter:
             source.seek(chunk.place)
             left = chunk.bytes
             while left:
-                block = source.read(min(left, _BLOCK_BYTES))
+                block = source.read(min(left, self._limits.copied_bytes))
                 if not block:
                     raise ValueError(f"it ends {left:,} bytes before the end of a row group")
                 self._put(block)
@@ -434,7 +436,7 @@ class PagesWriter:
         if values.dtype.kind == "f":
             values = values.view(f"i{values.itemsize}")
         place, full_bytes, levels = self._place, 0, 0
-        for start, stop in cut_pages(offsets):
+        for start, stop in cut_pages(offsets, self._limits.page_values):
             cut = offsets[start : stop + 1]
             content, count = self._fill_page(column, values, cut)
             packed = self._codec.compress(content, asbytes=True) if self._codec else bytes(content)
@@ -466,7 +468,7 @@ class PagesWriter:
         self._place += len(data)
 
 
-def cut_pages(offsets: np.ndarray, values: int = _PAGE_VALUES) -> list[tuple[int, int]]:
+def cut_pages(offsets: np.ndarray, values: int) -> list[tuple[int, int]]:
     """Return (first row, row after the last) of each page of a column.
 
     Args:

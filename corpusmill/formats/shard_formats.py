@@ -5,14 +5,16 @@ Each format is imported when it is needed.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import Compression, OutputOptions, Padding
+from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.plugins import Plugins
 
 Columns = tuple[Column, ...]
@@ -81,10 +83,9 @@ class ShardFormat(ABC):
         free_names: whether readers of the format accept names without its suffix.
         hub: whether the hub's `load_dataset` reads the format.
         level: default level of the codec, if it differs from the codec's own.
-        group_rows: the most rows that are written at once. Where they are encoded together, this
-            decides the file's bytes.
         has_groups: whether `list_groups` lists groups, each of which is read without the others.
         companion_names: names of all files that `companion_files` and `blend_files` may return.
+        limits: the thresholds of the files that it writes or reads (`with_limits`).
     """
 
     name: ClassVar[str]
@@ -95,9 +96,23 @@ class ShardFormat(ABC):
     free_names: ClassVar[bool] = False
     hub: ClassVar[bool] = False
     level: ClassVar[int | None] = None
-    group_rows: ClassVar[int] = 8192
     has_groups: ClassVar[bool] = False
     companion_names: ClassVar[tuple[str, ...]] = ()
+    limits: FileLimits = LIMITS.files
+
+    def with_limits(self, limits: FileLimits) -> Self:
+        """Return the format for files with other thresholds."""
+        changed = copy(self)
+        changed.limits = limits
+        return changed
+
+    @property
+    def group_rows(self) -> int:
+        """The most rows that are written at once, which decides the bytes of groups.
+
+        A format may have a number of its own, as `group_rows = 1000`.
+        """
+        return self.limits.group_rows
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
         """Return the suffixes of a shard's files; the first is that of the shard's own name."""

@@ -40,6 +40,7 @@ from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, 
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.tfrecord_kernels import FLOAT_LIST, INT64_LIST
 from corpusmill.formats.varints import gather, put_rows, row_sizes
+from corpusmill.limits import FileLimits
 
 Kind = Literal["values", "mask", "weights"]
 
@@ -136,9 +137,6 @@ def shape_of(feature: Feature, padded: bool) -> tuple[str, int]:
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
 HEAD_BYTES, TAIL_BYTES = _LENGTH_BYTES + _CHECKSUM_BYTES, _CHECKSUM_BYTES
 
-# About as many bytes of records are read at a time.
-_BATCH_BYTES = 2**22
-
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -199,13 +197,16 @@ def _put_fields(
     out[places[:, None] + np.arange(size)] = fields.reshape(-1, size)
 
 
-def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) -> Iterator[Records]:
-    """Read all records of a file, a few megabytes at a time.
+def read_records(
+    source: io.BufferedReader, max_records: int, max_bytes: int, record_bytes: int
+) -> Iterator[Records]:
+    """Read all records of a file, some of them at a time.
 
     Args:
         source: the file.
         max_records: the most records at a time.
         max_bytes: the most bytes of a record.
+        record_bytes: about as many bytes are read at a time.
 
     Raises:
         ValueError: a checksum differs, a record is too large, or the file ends within one.
@@ -214,7 +215,7 @@ def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) ->
     while True:
         records: list[bytes] = []
         begin = place
-        while len(records) < max_records and place - begin < _BATCH_BYTES:
+        while len(records) < max_records and place - begin < record_bytes:
             if not (head := source.read(HEAD_BYTES)):
                 break
             name = f"record {first + len(records)} at byte {place}"
@@ -282,7 +283,7 @@ class TFRecordFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""
-        return _Writer(sinks[0], columns, options)
+        return _Writer(sinks[0], columns, options, self.limits)
 
     def read(
         self,
@@ -301,7 +302,9 @@ class TFRecordFormat(ShardFormat):
             most_bytes = sum(
                 feature.most_bytes(longest, options.is_padded) for feature in features_of(columns)
             )
-            for records in read_records(stream, min(batch_rows, chunk_rows(columns)), most_bytes):
+            most = min(batch_rows, chunk_rows(columns, self.limits.chunk_numbers))
+            size = self.limits.record_bytes
+            for records in read_records(stream, most, most_bytes, size):
                 yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
             raise ValueError(f"its compressed stream is damaged: {error}") from None
@@ -326,8 +329,10 @@ class TFRecordFormat(ShardFormat):
 
 
 class _Writer:
-    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
-        self._sink, self._columns = sink, columns
+    def __init__(
+        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
+    ) -> None:
+        self._sink, self._chunk_rows = sink, chunk_rows(columns, limits.chunk_numbers)
         self._features = features_of(columns)
         self._gzip = None
         if options.compression == "gzip":
@@ -336,7 +341,7 @@ class _Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [feature.flatten(rows) for feature in self._features]
-        for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
+        for chunk in cut_chunks(numbers, self._chunk_rows):
             records = _encode(self._features, chunk)
             self._sink.write(self._gzip.compress(records) if self._gzip else records)
 

@@ -35,14 +35,16 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
-# The most tokens of a batch that is read, unless a single row has more.
-_BATCH_TOKENS = 2**22
+_MOST_GROUP_ROWS = 1024
 
 
 class TokenFileFormat(ShardFormat):
     """A format that holds a stream of token ids and the lengths of its documents."""
 
-    group_rows = 1024  # which decides no bytes here, and the documents may be long
+    @property
+    def group_rows(self) -> int:
+        """The most rows that are written at once: few, as documents may be long."""
+        return min(_MOST_GROUP_ROWS, self.limits.group_rows)
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse rows that are not a stream of tokens.
@@ -78,7 +80,12 @@ def write_tokens(sink: Sink, input_ids: pa.ListArray, dtype: str) -> npt.NDArray
 
 
 def read_tokens(
-    source: BinaryIO, lengths: npt.NDArray[np.int64], dtype: str, column: Column, longest: int
+    source: BinaryIO,
+    lengths: npt.NDArray[np.int64],
+    dtype: str,
+    column: Column,
+    longest: int,
+    most: int,
 ) -> Iterator[pa.RecordBatch]:
     """Read the next rows.
 
@@ -88,6 +95,7 @@ def read_tokens(
         dtype: as in `write_tokens`.
         column: input_ids.
         longest: the most tokens of a row.
+        most: the most tokens of a batch, unless a single row has more.
 
     Raises:
         ValueError: the file ends too early, a length is impossible, or a token is too large.
@@ -98,7 +106,7 @@ def read_tokens(
     first = 0
     while first < len(lengths):
         start = int(ends[first] - lengths[first])
-        stop = max(first + 1, int(np.searchsorted(ends, start + _BATCH_TOKENS, side="right")))
+        stop = max(first + 1, int(np.searchsorted(ends, start + most, side="right")))
         values = read_array(source, int(ends[stop - 1]) - start, dtype)
         if len(values) and values.max() > np.iinfo(column.dtype).max:
             raise ValueError(f"a token id is larger than {column.dtype} holds")
@@ -185,7 +193,8 @@ class MegatronFormat(TokenFileFormat):
             if (documents != np.arange(begin, begin + count)).any():
                 raise ValueError("a document of its index is not one sequence")
             pointer = int(ends[-1])
-            yield from read_tokens(tokens, lengths, dtype, columns[0], longest)
+            most = self.limits.read_tokens
+            yield from read_tokens(tokens, lengths, dtype, columns[0], longest, most)
         if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
             raise ValueError("its index does not end with the number of its sequences")
         check_end(index, ".idx")
@@ -305,7 +314,8 @@ class NanogptFormat(TokenFileFormat):
             if len(content) % size:
                 raise ValueError("its .lengths ends within a number")
             lengths = np.frombuffer(content, _LENGTH).astype(np.int64)
-            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest)
+            most = self.limits.read_tokens
+            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest, most)
         check_end(tokens, ".bin")
 
     def explain_loading(

@@ -65,7 +65,11 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
 
 
 def split_into_bins(
-    batches: Iterable[pa.RecordBatch], column: str, bins: tuple[LengthBin, ...], rows: int
+    batches: Iterable[pa.RecordBatch],
+    column: str,
+    bins: tuple[LengthBin, ...],
+    rows: int,
+    tokens: int,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield rows by bin, in their order: the bin's number, and a batch.
 
@@ -76,9 +80,10 @@ def split_into_bins(
         column: the name of the column of their tokens, whose length is the row's.
         bins: from `cut_lengths`; if there are none, all rows are of bin 0.
         rows: of each batch, as in `cut_into_groups`.
+        tokens: likewise.
     """
     if not bins:
-        yield from ((0, group) for group in cut_into_groups(batches, column, rows))
+        yield from ((0, group) for group in cut_into_groups(batches, column, rows, tokens))
         return
     waiting: list[list[pa.RecordBatch]] = [[] for _ in bins]
     max_lengths = np.array([length_bin.max_length for length_bin in bins])
@@ -89,10 +94,10 @@ def split_into_bins(
         numbers = np.searchsorted(max_lengths, lengths).astype(np.uint32)
         for number, rows_of_bin in order_by_bucket([batch], [numbers]):
             waiting[number].append(rows_of_bin)
-            if is_group(waiting[number], column, rows):
-                groups = list(cut_into_groups(waiting[number], column, rows))
-                is_last_full = is_group(groups[-1:], column, rows)
+            if is_group(waiting[number], column, rows, tokens):
+                groups = list(cut_into_groups(waiting[number], column, rows, tokens))
+                is_last_full = is_group(groups[-1:], column, rows, tokens)
                 waiting[number] = [] if is_last_full else [groups.pop()]
                 yield from ((number, group) for group in groups)
     for number, parts in enumerate(waiting):
-        yield from ((number, group) for group in cut_into_groups(parts, column, rows))
+        yield from ((number, group) for group in cut_into_groups(parts, column, rows, tokens))

@@ -9,9 +9,6 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.layout.placement import draw_keys, sort_order
 
-# The most tokens of a group of long rows: 64 MB. Groups of BERT's rows never have as many.
-GROUP_TOKENS = 2**24
-
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
 
@@ -70,9 +67,7 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
         yield ragged.take_rows(joined, order[start : start + rows])
 
 
-def is_group(
-    batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int = GROUP_TOKENS
-) -> bool:
+def is_group(batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int) -> bool:
     """Return whether batches hold enough for a group of `cut_into_groups`."""
     for batch in batches:
         _, offsets = ragged.from_arrow(batch.column(column))
@@ -82,7 +77,7 @@ def is_group(
 
 
 def cut_into_groups(
-    batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int = GROUP_TOKENS
+    batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in groups that depend on the rows alone, not on the batches.
 

@@ -32,6 +32,7 @@ from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
 from corpusmill.objectives.combined_rows import empty_lists
 from corpusmill.objectives.denoising import (
@@ -53,11 +54,6 @@ from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
-
-# The tokens of the longest piece of a document, and how many pieces are joined.
-_PIECE_TOKENS, _JOINED = 65_536, 128
-# The tokens that are cut at a time, and whose rows are shuffled.
-_SHUFFLED_TOKENS = 2**22
 
 # Built, but not written.
 _COUNTS = (
@@ -246,14 +242,15 @@ class T5(Objective):
         """Cut documents into pieces."""
         index, token_ids = unpack_documents(documents)
         bounds = index.sentence_offsets[index.offsets]
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, _PIECE_TOKENS, 0, -1)
+        longest = repeat.limits.piece_tokens
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest, 0, -1)
         if self.options.overflow == "drop" and indices.any():
             purpose = purpose_of("corpusmill.t5.pieces")
             keys = derive_keys(np.uint64(repeat.seed), index.ids, repeat.number, purpose)
             drawn = draw_pieces(owners, indices, keys)
             pieces, offsets = ragged.take(pieces, offsets, drawn)
             owners, indices = owners[drawn], indices[drawn]
-        starts = bounds[owners] + indices.astype(np.int64) * _PIECE_TOKENS
+        starts = bounds[owners] + indices.astype(np.int64) * longest
         columns = {
             self.columns[0].name: ragged.to_arrow(pieces, offsets),
             SPANS.name: single_spans(locate_stretches(index, owners, starts, np.diff(offsets))),
@@ -270,27 +267,27 @@ class T5(Objective):
         kept = len(examples.column(self.columns[0].name).flatten())
         return {"kept_tokens": kept, "trimmed_tokens": tokens - kept}
 
-    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
         """Join pieces, cut them into rows, and leave out spans unless masks are dynamic."""
         waiting: list[pa.RecordBatch] = []
-        tokens, name = 0, self.columns[0].name
+        tokens, name, joined = 0, self.columns[0].name, limits.joined_pieces
         # Whole groups of pieces that are joined, so that batches do not matter.
-        for group in cut_into_groups(rows, name, _JOINED, _JOINED * _PIECE_TOKENS + 1):
+        for group in cut_into_groups(rows, name, joined, joined * limits.piece_tokens + 1):
             waiting.append(group)
             tokens += len(group.column(name).flatten())
-            if tokens >= _SHUFFLED_TOKENS:
-                yield self._cut(pa.concat_batches(waiting))
+            if tokens >= limits.shuffled_tokens:
+                yield self._cut(pa.concat_batches(waiting), joined)
                 waiting, tokens = [], 0
         if waiting:
-            yield self._cut(pa.concat_batches(waiting))
+            yield self._cut(pa.concat_batches(waiting), joined)
 
-    def _cut(self, pieces: pa.RecordBatch) -> pa.RecordBatch:
-        name, joined = self.columns[0].name, _JOINED if self.options.merge_documents else 1
+    def _cut(self, pieces: pa.RecordBatch, joined: int) -> pa.RecordBatch:
+        name = self.columns[0].name
         token_ids, offsets = ragged.from_arrow(pieces.column(name))
         chunks = cut_joined(
             offsets.astype(np.int64),
             pieces.column("key").to_numpy(),
-            joined,
+            joined if self.options.merge_documents else 1,
             np.array(self.options.row_tokens),
             purpose_of("corpusmill.t5.rows"),
         )

@@ -10,14 +10,10 @@ from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.corpus.filters.duplicates import DigestFilter, Digests
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import list_provenance, removal_name
+from corpusmill.limits import StageLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
 from corpusmill.provenance.store import OriginStore, open_documents
-
-# A filter of 32 MB, which a tenth of others passes where 30 million digests were added.
-_FILTER_BITS = 2**28
-# The digests that are in memory together, beside the filter.
-_MOST_DIGESTS = 2**22
 
 
 def list_tables(manifest: Manifest) -> Iterator[str]:
@@ -49,18 +45,14 @@ def read_digests(folder: Location, names: Iterable[str]) -> Iterator[Digests]:
 
 
 def find_shared(
-    store: OriginStore,
-    earlier: Sequence[tuple[Location, Manifest]],
-    filter_bits: int = _FILTER_BITS,
-    most_digests: int = _MOST_DIGESTS,
+    store: OriginStore, earlier: Sequence[tuple[Location, Manifest]], limits: StageLimits
 ) -> Ids:
     """Find the documents of a data set whose text others have, or had.
 
     Args:
         store: of the data set.
         earlier: the others.
-        filter_bits: the size of the filter through which their digests are read.
-        most_digests: how many digests are in memory together, about.
+        limits: thresholds of the run.
 
     Returns:
         uint64[n], their ids in ascending order.
@@ -68,7 +60,8 @@ def find_shared(
     Raises:
         UserError: a file of provenance is damaged.
     """
-    passing = DigestFilter(filter_bits)
+    # A tenth of others passes a filter of 32 MB where 30 million digests were added.
+    passing = DigestFilter(limits.shared_filter_bits)
     for table in _tables(store) if earlier else ():
         passing.add(table.column("digest").to_numpy())
 
@@ -76,7 +69,7 @@ def find_shared(
         others = ((folder, list_tables(manifest)) for folder, manifest in earlier)
         return map(passing.select, chain.from_iterable(read_digests(*each) for each in others))
 
-    parts = 1 + sum(map(len, read_others())) // most_digests
+    parts = 1 + sum(map(len, read_others())) // limits.shared_digests
     found = [np.zeros(0, np.uint64)]
     for part in range(parts if earlier else 0):
         found += _find_part(store, read_others, part, parts)

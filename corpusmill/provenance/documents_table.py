@@ -22,12 +22,9 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
+from corpusmill.limits import FileLimits
 
 Ids = npt.NDArray[np.uint64]
-
-GROUP_DOCUMENTS = 2**16
-# A group of documents ends early at this many bytes of kept fields, which are in memory together.
-GROUP_BYTES = 2**26
 
 
 class Sink(Protocol):
@@ -53,10 +50,12 @@ class DocumentsWriter:
 
     Args:
         sink: receives the file's bytes.
+        limits: the thresholds of the file.
         keep_fields: names of the fields that are kept.
     """
 
-    def __init__(self, sink: Sink, keep_fields: Sequence[str] = ()) -> None:
+    def __init__(self, sink: Sink, limits: FileLimits, keep_fields: Sequence[str] = ()) -> None:
+        self._limits = limits
         self._keep_fields, self._schema = tuple(keep_fields), documents_schema(keep_fields)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(_Writable(sink), mode="w"),
@@ -103,14 +102,15 @@ class DocumentsWriter:
         if int(ids[0]) <= self._last or (ids[1:] <= ids[:-1]).any():
             raise ValueError("the ids of documents must ascend")
         self._last = int(ids[-1])
-        sizes = _measure_fields(rows)
+        sizes, most = _measure_fields(rows), self._limits
         while rows.num_rows:
-            room = np.searchsorted(np.cumsum(sizes), GROUP_BYTES - self._bytes) + 1
-            number = min(GROUP_DOCUMENTS - self._documents, int(room), rows.num_rows)
+            room = np.searchsorted(np.cumsum(sizes), most.group_field_bytes - self._bytes) + 1
+            number = min(most.group_documents - self._documents, int(room), rows.num_rows)
             self._waiting.append(rows.slice(0, number))
             self._documents += number
             self._bytes += int(sizes[:number].sum())
-            if self._documents == GROUP_DOCUMENTS or self._bytes >= GROUP_BYTES:
+            is_full = self._documents == most.group_documents
+            if is_full or self._bytes >= most.group_field_bytes:
                 self._write()
             rows, sizes = rows.slice(number), sizes[number:]
 
@@ -129,7 +129,7 @@ class DocumentsWriter:
     def _write(self) -> None:
         """Write a group. As one piece, or the pages would depend on the pieces."""
         group = pa.concat_batches(self._waiting)
-        self._writer.write_batch(group, row_group_size=GROUP_DOCUMENTS)
+        self._writer.write_batch(group, row_group_size=self._limits.group_documents)
         self._waiting, self._documents, self._bytes = [], 0, 0
 
     def close(self) -> None:

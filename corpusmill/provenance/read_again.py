@@ -19,14 +19,9 @@ from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
-
-# How far before a document's place it is looked for: up to the beginning of the longest file.
-_REACHES = (0, 2**16, 2**20, 2**24, 2**28, 2**OFFSET_BITS)
-# Documents are read together if fewer than `GAP_BYTES` lie between them, at most `GROUP_BYTES` of a
-# file at a time.
-GAP_BYTES, GROUP_BYTES = 2**16, 2**24
 
 # What is wrong with the file of a document that has another text.
 CHANGED = "is not what it was when the data set was built"
@@ -102,24 +97,29 @@ def is_read_in_ranges(file: FileRange) -> bool:
     return not is_table and not is_compressed(file.file) and reads_in_ranges(options)
 
 
-def list_ranges(file: FileRange, first: int, last: int) -> Iterator[FileRange]:
+def list_ranges(file: FileRange, first: int, last: int, reach_bytes: int) -> Iterator[FileRange]:
     """Yield the ranges of a file in which to look for documents, short ones first.
 
     Args:
         file: the whole file.
         first: the place of the first document.
         last: the place of the last document.
+        reach_bytes: of the shortest range that begins before the first document.
     """
     name, number, options = file.file, file.file_index, file.options
     if is_read_in_ranges(file):
         # The rest of a document that was cut is read by the range of the document's beginning.
-        for begin in dict.fromkeys(max(0, first - reach) for reach in _REACHES):
+        # Up to the beginning of the longest file.
+        reaches = (0, *(reach_bytes * 16**power for power in range(4)), 2**OFFSET_BITS)
+        for begin in dict.fromkeys(max(0, first - reach) for reach in reaches):
             yield FileRange(name, number, options, begin, last + 1)
     # Places of a format of another package need not be bytes.
     yield FileRange(name, number, options)
 
 
-def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
+def find_again(
+    open_file: Open, file: FileRange, wanted: pa.Table, limits: ReadingLimits
+) -> Iterator[pa.RecordBatch]:
     """Yield those of some documents of a file that still have the texts that they had.
 
     Args:
@@ -127,6 +127,7 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
         file: the whole file.
         wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
             of the table of documents (`corpusmill.provenance.documents_table`).
+        limits: the thresholds of readers.
 
     Yields:
         Rows of TEXT_SCHEMA, ascending by id, none of them empty.
@@ -135,9 +136,11 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
         yield from _find_in_whole(open_file, file, wanted)
         return
     places = _places(wanted)
-    for begin, end in _group(places, wanted.column("length").to_numpy().astype(np.int64)):
+    lengths = wanted.column("length").to_numpy().astype(np.int64)
+    for begin, end in _group(places, lengths, limits):
         own, found = wanted.slice(begin, end - begin), list[pa.RecordBatch]()
-        for part in list_ranges(file, int(places[begin]), int(places[end - 1])):
+        bounds = (int(places[begin]), int(places[end - 1]))
+        for part in list_ranges(file, *bounds, limits.reach_bytes):
             found = list(_find(open_file, part, own))
             if sum(batch.num_rows for batch in found) == own.num_rows:
                 break
@@ -179,18 +182,20 @@ def _places(documents: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _group(
-    places: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], limits: ReadingLimits
 ) -> Iterator[tuple[int, int]]:
     """Yield the first document, and the one after the last, of those that are read together.
 
     Args:
         places: int64[documents], ascending, where they begin.
         lengths: int64[documents], their bytes.
+        limits: the thresholds of readers.
 
     Example:
         places [0, 100, 900,000] and lengths [90, 90, 90] give (0, 2) and (2, 3).
     """
-    is_far = places[1:] - places[:-1] - lengths[:-1] > GAP_BYTES
-    is_next = places[1:] // GROUP_BYTES != places[:-1] // GROUP_BYTES
+    is_far = places[1:] - places[:-1] - lengths[:-1] > limits.gap_bytes
+    size = limits.together_bytes
+    is_next = places[1:] // size != places[:-1] // size
     begins = [0, *(np.flatnonzero(is_far | is_next) + 1).tolist()]
     yield from zip(begins, [*begins[1:], len(places)], strict=True)

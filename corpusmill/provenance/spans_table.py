@@ -35,8 +35,6 @@ _TYPES = {
 SCHEMA = pa.schema(
     [pa.field(name, pa.from_numpy_dtype(kind), nullable=False) for name, kind in _TYPES.items()]
 )
-# A row is looked up in four milliseconds: smaller groups take more bytes for the documents in each.
-GROUP_LINES = 2**17
 _NUMBERS = 3
 # Where a document has so many lines of a group, a list of them takes less than their differences.
 _LINES_A_DOCUMENT = 3
@@ -90,10 +88,12 @@ class SpansWriter:
 
     Args:
         sink: receives the file's bytes.
+        group_lines: the lines of a group. In one of 131,072 a row is looked up in four
+            milliseconds; smaller groups take more bytes for the documents in each.
     """
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, sink: Sink, group_lines: int) -> None:
+        self._sink, self._group_lines = sink, group_lines
         self._writer: pq.ParquetWriter | None = None
         self._waiting, self._rows, self._lines = list[pa.RecordBatch](), 0, 0
 
@@ -136,8 +136,8 @@ class SpansWriter:
             for column, kind in zip(spans, _TYPES.values(), strict=True)
         ]
         lines = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        while self._lines + lines.num_rows >= GROUP_LINES:
-            room = GROUP_LINES - self._lines
+        while self._lines + lines.num_rows >= self._group_lines:
+            room = self._group_lines - self._lines
             self._waiting.append(lines.slice(0, room))
             self._write()
             lines = lines.slice(room)
@@ -150,7 +150,7 @@ class SpansWriter:
         group = pa.concat_batches(self._waiting) if self._waiting else SCHEMA.empty_table()
         self._writer = self._writer or self._open(group)
         if self._waiting:
-            self._writer.write_batch(group, row_group_size=GROUP_LINES)
+            self._writer.write_batch(group, row_group_size=self._group_lines)
         self._waiting, self._lines = [], 0
 
     def _open(self, group: pa.RecordBatch | pa.Table) -> pq.ParquetWriter:

@@ -17,6 +17,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
+from corpusmill.limits import ReadingLimits
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
@@ -27,8 +28,6 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 Document: TypeAlias = pa.RecordBatch | UnreadableTextError
 
 _WANTED = pa.schema([(name, pa.uint64()) for name in ("document", "length", "digest")])
-# By as many threads as there are cores.
-PIECES_AT_ONCE = 256
 
 
 class Texts:
@@ -38,7 +37,7 @@ class Texts:
         manifest: of the data set.
         tokenizer: of the data set.
         inputs: where the corpus is.
-        pieces_at_once: how many pieces of a text are tokenized together.
+        limits: the thresholds of readers.
 
     Attributes:
         tokenizer: the tokenizer.
@@ -49,10 +48,10 @@ class Texts:
         manifest: Manifest,
         tokenizer: TokenizerFile,
         inputs: Inputs,
-        pieces_at_once: int = PIECES_AT_ONCE,
+        limits: ReadingLimits,
     ) -> None:
         self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
-        self._pieces_at_once = pieces_at_once
+        self._limits = limits
         options = msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
         self._options = replace(options, keep_fields=())
 
@@ -119,7 +118,8 @@ class Texts:
         cause = UnreadableTextError(f"{name} {CHANGED}")
         try:
             for stream in self._inputs.open(name):
-                for documents in find_again(partial(_rewind, stream), file, _to_table(records)):
+                again, wanted = partial(_rewind, stream), _to_table(records)
+                for documents in find_again(again, file, wanted, self._limits):
                     for row, document in enumerate(documents.column("document").to_pylist()):
                         del records[document]
                         yield document, documents.slice(row, 1)
@@ -159,10 +159,11 @@ class Texts:
         The tokens of some pieces are in memory at a time; as many pieces are tokenized as it takes.
         """
         token = character = 0
+        at_once = self._limits.tokenized_pieces
         wanted = iter(tokens)
         following = next(wanted, None)
-        for begin in range(0, len(pieces), self._pieces_at_once):
-            part = pieces[begin : begin + self._pieces_at_once]
+        for begin in range(0, len(pieces), at_once):
+            part = pieces[begin : begin + at_once]
             if following is None:
                 return
             encodings = self._tokenizer.encode_batch(part, add_special_tokens=False)

@@ -16,8 +16,9 @@ from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location, locate, refuse_special
-from corpusmill.reading.cache.pieces import PieceLimits, cut_shards
+from corpusmill.reading.cache.pieces import cut_shards
 from corpusmill.reading.cache.shard_cache import (
     Leftovers,
     ShardCache,
@@ -42,11 +43,8 @@ from corpusmill.reading.rows import (
 from corpusmill.reading.traceable import Traceable
 from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
 
-# A list of this many files takes one request to an object store. Of a larger data set each file is
-# looked for when it is needed.
 # How often a data set may be exchanged while it is opened.
 _MOST_EXCHANGES = 9
-_MOST_LISTED = 1000
 
 
 def check_split(folder: Location, manifest: Manifest, split: str) -> None:
@@ -68,13 +66,16 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     raise UserError(f"max_length={max_length}", cause, cure)
 
 
-def check_present(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> None:
+def check_present(
+    folder: Location, manifest: Manifest, shards: Sequence[Shard], listed_files: int
+) -> None:
     """Refuse a data set that lacks a file of a shard, or has one with another size.
 
-    Of more than 1,000 files, none is looked for.
+    Of more than `listed_files` files none is looked for: a list of 1,000 takes one request to an
+    object store, and each is looked for again when it is needed.
     """
     entries = manifest.entries
-    if len(shards) * len(manifest.suffixes) > _MOST_LISTED:
+    if len(shards) * len(manifest.suffixes) > listed_files:
         return
     present = folder.list()
     for shard in shards:
@@ -86,7 +87,9 @@ def check_present(folder: Location, manifest: Manifest, shards: Sequence[Shard])
                 raise damaged(folder, name, f"it has {present[name]:,} bytes, {expected}")
 
 
-def find_damaged(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
+def find_damaged(
+    folder: Location, manifest: Manifest, shards: Sequence[Shard], block_bytes: int
+) -> dict[str, str]:
     """Return the shards that are missing or differ from what was written, each with the cause.
 
     Raises:
@@ -95,7 +98,7 @@ def find_damaged(folder: Location, manifest: Manifest, shards: Sequence[Shard]) 
     causes = {}
     for shard in shards:
         try:
-            fetch_parts(folder, manifest, shard.file)
+            fetch_parts(folder, manifest, shard.file, block_bytes)
         except DamagedError as error:
             file = error.value.rpartition("/")[2]
             causes[shard.file] = f"{'' if file == shard.file else f'{file}: '}{error.cause}"
@@ -210,8 +213,10 @@ class Samples(ABC):
         digest: a hexadecimal digest that distinguishes these samples from all others.
         longest: tokens of the longest sample.
         manifest: the manifest of the data set.
+        limits: the thresholds of readers.
     """
 
+    limits: ReadingLimits = LIMITS.reading
     shard_sizes: tuple[int, ...]
     digest: str
     longest: int
@@ -343,8 +348,6 @@ class DataSet(Samples, Traceable):
         "next_sentence_label": 1}.
     """
 
-    _piece_limits = PieceLimits()
-
     def __init__(
         self,
         url: str | Path,
@@ -400,9 +403,10 @@ class DataSet(Samples, Traceable):
         shards = self.manifest.splits[split].shards
         self.skipped: dict[str, str] = {}
         if damaged == "skip":
-            self.skipped = find_damaged(self.folder, self.manifest, shards)
+            block_bytes = self.limits.compared_bytes
+            self.skipped = find_damaged(self.folder, self.manifest, shards, block_bytes)
         else:
-            check_present(self.folder, self.manifest, shards)
+            check_present(self.folder, self.manifest, shards, self.limits.listed_files)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
         self._hold(tuple(shard for shard in shards if shard.file not in self.skipped))
 
@@ -410,9 +414,17 @@ class DataSet(Samples, Traceable):
         self.shards = shards
         self.shard_sizes = tuple(shard.rows for shard in self.shards)
         self.digest = digest_of([shard.sha256 for shard in self.shards])
-        pieces = cut_shards(self.folder, self.manifest, self.shards, self._piece_limits)
-        self.cache = ShardCache(self.folder, self.manifest, pieces, *self._cache_place)
+        pieces = cut_shards(self.folder, self.manifest, self.shards, self.limits)
+        place, limits = self._cache_place, self.limits
+        self.cache = ShardCache(self.folder, self.manifest, pieces, *place, limits=limits)
         self._starts = np.cumsum([0, *(piece.rows for piece in pieces)], dtype=np.int64)
+
+    def with_limits(self, limits: ReadingLimits) -> Self:
+        """Return the same examples, read with other thresholds."""
+        changed = copy(self)
+        changed.limits = limits
+        changed._hold(self.shards)
+        return changed
 
     def __repr__(self) -> str:
         splits = ", ".join(
@@ -475,7 +487,7 @@ class DataSet(Samples, Traceable):
             DataSet("out").load("validation", max_length=512)
         """
         given = {"storage_options": self._options, **options}
-        opened = type(self)(self._root.url, split or self.split, **given)
+        opened = type(self)(self._root.url, split or self.split, **given).with_limits(self.limits)
         return opened if self.source is None else opened.by_source()[self.source]
 
     def by_source(self) -> dict[str, Self]:

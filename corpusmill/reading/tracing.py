@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.provenance.records import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
@@ -119,8 +120,6 @@ def _cut(ends: Integers, begin: int, stop: int) -> Iterator[tuple[int, int, int]
         begin = end
 
 
-# Numbers of the sequence that are looked up at once.
-_BLOCK = 2**20
 _ORDER_VALUES = ("seed", "shuffle", "window", "lanes")
 
 
@@ -164,11 +163,13 @@ class Run:
         order: the order of the samples.
         batching: how they are divided into batches.
         world_size: the number of ranks.
+        limits: the thresholds of readers.
     """
 
     order: Ordering
     batching: Batching
     world_size: int = 1
+    limits: ReadingLimits = LIMITS.reading
 
     def __post_init__(self) -> None:
         """Check the number of ranks.
@@ -259,9 +260,9 @@ class Run:
         size = len(self.order)
         if isinstance(self.order, Order):
             return np.sort(epoch * size + self.order.find(samples, epoch))
-        parts = []
-        for begin in range(epoch * size, (epoch + 1) * size, _BLOCK):
-            numbers = np.arange(begin, min(begin + _BLOCK, (epoch + 1) * size))
+        parts, most = [], self.limits.traced_numbers
+        for begin in range(epoch * size, (epoch + 1) * size, most):
+            numbers = np.arange(begin, min(begin + most, (epoch + 1) * size))
             parts.append(numbers[np.isin(self.order.locate(numbers), samples)])
         return np.concatenate(parts)
 
@@ -296,7 +297,7 @@ def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_si
     values = {name: described[name] for name in _ORDER_VALUES if name in described}
     for order in (samples.order(**values), Order(samples.shard_sizes, **values)):
         if order.describe() == described:
-            return Run(order, FixedBatches(batch_size), world_size)
+            return Run(order, FixedBatches(batch_size), world_size, samples.limits)
     cause = f"its order is {described}"
     cure = "Only the usual order of a single data set can be told from a state"
     raise UserError("state", cause, cure)

@@ -42,6 +42,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
@@ -154,7 +155,7 @@ def _pieces() -> Iterator[str]:
 
 
 # Several groups of rows for each shard, as large shards have.
-_GROUP_ROWS = 200
+_LIMITS = FileLimits(group_rows=200)
 
 
 @dataclass(frozen=True)
@@ -374,8 +375,8 @@ class _Writer:
         counted: dict[str, Counts] = {}
         with ExitStack() as files:
             streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
-            groups = sort_rows([examples], _GROUP_ROWS)
-            written = write_shard(self.objective, self.options, [streams], groups, _GROUP_ROWS)
+            groups = sort_rows([examples], _LIMITS.group_rows)
+            written = write_shard(self.objective, self.options, [streams], groups, _LIMITS)
             for group in written:
                 add_all(counted, group.distributions)
         return counted

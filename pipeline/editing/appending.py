@@ -11,6 +11,7 @@ from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
+from corpusmill.limits import StageLimits
 from corpusmill.location import Location
 from corpusmill.provenance.digests import find_shared, list_tables
 from corpusmill.provenance.documents_table import Ids
@@ -234,8 +235,12 @@ def check_mergeable(opened: Sequence[Opened]) -> None:
 _CURE = "Read them together with `corpusmill.mix`, or build one data set of all text"
 
 
-def find_known(opened: Sequence[Opened]) -> list[Ids]:
+def find_known(opened: Sequence[Opened], limits: StageLimits) -> list[Ids]:
     """Find the documents of each data set whose text an earlier one holds, or held.
+
+    Args:
+        opened: the data sets.
+        limits: thresholds of the run.
 
     Returns:
         uint64[n] for each data set, ids in ascending order.
@@ -245,7 +250,7 @@ def find_known(opened: Sequence[Opened]) -> list[Ids]:
     """
     data_sets = [(folder, manifest) for _, folder, manifest in opened]
     return [
-        find_shared(OriginStore(*data_set), data_sets[:number])
+        find_shared(OriginStore(*data_set), data_sets[:number], limits)
         for number, data_set in enumerate(data_sets)
     ]
 

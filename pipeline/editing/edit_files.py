@@ -12,6 +12,7 @@ from corpusmill.dataset.editing import follow, join_manifests, list_units
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.shards import read_tokenizer
+from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
@@ -19,6 +20,7 @@ from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork
 from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
 from transforms.elements import WrittenFile
+from transforms.recovery import Workplace
 from transforms.storage.checksums import StoredFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, write_file
@@ -90,18 +92,19 @@ class Part(NamedTuple):
     left_out: Ids
 
 
-def plan_choice(source: Source, folder: str, keeps: bool, stale: Sequence[str] = ()) -> Edit:
+def plan_choice(source: Source, place: Workplace, keeps: bool, stale: Sequence[str] = ()) -> Edit:
     """Return what removes the chosen documents from a data set, or makes one of them alone.
 
     Args:
         source: the data set.
-        folder: of the run.
+        place: where the run works.
         keeps: whether they are kept and all others left out; otherwise they are removed.
         stale: names of the files of an earlier data set, which is replaced.
     """
-    manifest, choice = source.manifest, source.choice
+    manifest, choice, folder = source.manifest, source.choice, place.temp_folder
     reason = f"NOT ({choice.reason})" if keeps else choice.reason
-    listed = None if keeps else _store_list(choice.table, folder)
+    limits = place.limits.with_recorded(manifest.output.limits).files
+    listed = None if keeps else _store_list(choice.table, folder, limits)
     part = Part(source.folder, manifest, choice.ids)
     files = [unit.files for unit in list_units(manifest)]
     edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)
@@ -164,12 +167,12 @@ def _sum_bytes(manifest: Manifest) -> int:
     return sum(entry.bytes for entry in manifest.entries.values())
 
 
-def _store_list(table: pa.Table, folder: str) -> WrittenFile:
+def _store_list(table: pa.Table, folder: str, limits: FileLimits) -> WrittenFile:
     """Write a table of documents to a file in the folder of a run, and return the file."""
     path = join_path(folder, "removed.parquet")
     with create_file(path) as stream:
         sink = HashingWriter(stream)
-        writer = DocumentsWriter(sink)
+        writer = DocumentsWriter(sink, limits)
         writer.add_rows(table)
         writer.close()
     return WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)

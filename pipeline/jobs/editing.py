@@ -11,6 +11,7 @@ from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import NoMatchError, UserError, option
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
 from pipeline.commands.drop import Drop
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 5
 
 # Returns what is edited, from the folder of the run.
-Plan = Callable[[str], "Edit"]
+Plan = Callable[["Workplace"], "Edit"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def run_drop(command: Drop, call: Call) -> bool:
             f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
             f"with {removal.tokens:,} tokens that held any of their text"
         )
-        call.console.print(_empty_cache(folder, manifest, read_manifest(output)))
+        limits = launch.engine.options.thresholds.reading
+        call.console.print(_empty_cache(folder, manifest, read_manifest(output), limits))
     return is_done
 
 
@@ -134,7 +136,7 @@ def _describe_copies(copies: Ids) -> str:
     )
 
 
-def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
+def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: ReadingLimits) -> str:
     """Remove what readers have unpacked of replaced shards, and say what is out of reach."""
     # Imported here because no other command of the job needs readers.
     from corpusmill.reading.cache.shard_cache import (  # noqa: PLC0415
@@ -146,7 +148,7 @@ def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
     cache, removed = default_cache_folder(), 0
     for split in before.splits.values():
         replaced = [shard for shard in split.shards if shard.sha256 not in kept]
-        removed += remove_unpacked(folder, before, replaced, cache)
+        removed += remove_unpacked(folder, before, replaced, cache, limits)
     return (
         f"removed {removed:,} unpacked pieces of replaced shards from {cache}; the caches of other "
         "machines, users and cache_folder keep theirs until they are deleted"
@@ -189,10 +191,10 @@ def run_subset(command: Subset, call: Call) -> bool:
 def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
     """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
 
-    def plan(run_folder: str) -> "Edit":
+    def plan(place: "Workplace") -> "Edit":
         from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
 
-        return plan_choice(Source(*chosen, target.value), run_folder, keeps, target.stale)
+        return plan_choice(Source(*chosen, target.value), place, keeps, target.stale)
 
     return plan
 
@@ -251,7 +253,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
 
             launch.engine.load()
         run.write_record(record_of(target.value))
-        edit = plan(run.path)
+        edit = plan(run.place)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
@@ -284,6 +286,7 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
 
 if TYPE_CHECKING:
     from pipeline.editing.edit_files import Edit
+    from transforms.recovery import Workplace
 
 
 def merge(command: Merge, call: Call) -> int:
@@ -306,18 +309,18 @@ def run_merge(command: Merge, call: Call) -> bool:
     target = check_new(command, launch, f"merge {' '.join(command.data_sets)}")
     known_documents = [np.zeros(0, np.uint64)] * len(opened)
     if command.existing != "allow":
-        known_documents = find_known(opened)
+        known_documents = find_known(opened, launch.engine.options.thresholds.stages)
     if command.existing == "refuse":
         refuse_known(opened, known_documents)
 
-    def plan(run_folder: str) -> "Edit":
+    def plan(place: "Workplace") -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
             edit_files.Part(folder, manifest, left_out)
             for (_, folder, manifest), left_out in zip(opened, known_documents, strict=True)
         ]
-        return edit_files.plan_merge(parts, run_folder, target.stale)
+        return edit_files.plan_merge(parts, place.temp_folder, target.stale)
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:

@@ -1,7 +1,7 @@
 """`rebuild`: from the manifest of a data set to the build that makes it again, and compares it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -110,6 +110,7 @@ class Rebuilding:
         left_out: dict[str, Any] = dict(filtering.options) if filtering else {}
         left_out["drop_overlap_with"] = command.drop_overlap_with
         self._load_functions(objective, command)
+        recorded = (f"{name}={value}" for name, value in manifest.output.limits.items())
         return Build(
             dataset=dataset,
             objective=objective,
@@ -118,7 +119,7 @@ class Rebuilding:
             documents=msgspec.convert(dict(manifest.corpus.options), DocumentOptions),
             filters=msgspec.convert(left_out, FilterOptions),
             output_options=manifest.output.options,
-            run=command.run,
+            run=replace(command.run, limits=(*recorded, *command.run.limits)),
             log=command.log,
         )
 

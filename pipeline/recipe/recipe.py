@@ -42,6 +42,7 @@ from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -161,6 +162,7 @@ class Recipe:
         first_file: the number of the first file, which is above 0 where a data set is continued.
         tag: stands in the names of the shards that are added to a data set.
         document_bytes: the mean size of a document in a piece of the input; 0 if it is unknown.
+        limits: the thresholds of the run.
     """
 
     dataset: CorpusOptions
@@ -177,6 +179,7 @@ class Recipe:
     first_file: int = 0
     tag: str = ""
     document_bytes: float = 0.0
+    limits: Limits = LIMITS
 
     @cached_property
     def objective(self) -> Objective:
@@ -296,6 +299,7 @@ def prepare(
         preset=build.preset,
         sources=sources,
         document_bytes=document_bytes,
+        limits=build.run.thresholds,
     )
     _ = recipe.bins, recipe.layout  # refuse options of shards
     return recipe
@@ -426,6 +430,7 @@ def describe_data_set(recipe: Recipe) -> Manifest:
             package=OUTPUT_FORMATS.package_of(output.output_format),
             num_shards=recipe.layout.train_shards,
             order="corpus" if recipe.dataset.order == "corpus" else None,
+            limits=recipe.limits.recorded,
         ),
         columns=objective.columns,
         corpus=CorpusEntry(

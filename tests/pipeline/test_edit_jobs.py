@@ -12,8 +12,8 @@ import pytest
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import locate
-from corpusmill.reading.cache.pieces import PieceLimits
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
@@ -330,10 +330,11 @@ def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
     copied: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=-1))
     cache = tmp_path / "cache/corpusmill/shards"
+    limits = ReadingLimits(memory_tokens=0)
     for split in ("train", "validation"):
-        for _ in Loader(make_batches(DataSet(copied.output, split=split), 8)):
+        data_set = DataSet(copied.output, split=split).with_limits(limits)
+        for _ in Loader(make_batches(data_set, 8)):
             pass
     unpacked = {path.name for path in cache.iterdir() if path.is_dir()}
     before = {shard.sha256 for split in copied.manifest().splits.values() for shard in split.shards}

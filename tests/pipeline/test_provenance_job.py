@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-import transforms.build
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from corpusmill.provenance import spans_table as spans
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.tracer import Tracer
@@ -134,23 +133,37 @@ def test_the_same_holds_for_every_format_and_order(
     check_provenance(output, corpora["text"])
 
 
+# All that decides a file's bytes happens many times in a shard of a few kilobytes.
+TINY = (
+    "group_rows=7", "group_tokens=300", "page_values=20", "threaded_rows=3", "copied_bytes=100",
+    "group_lines=5", "group_documents=3", "group_field_bytes=10", "built_documents=3",
+    "built_tokens=100", "piece_tokens=50", "joined_pieces=3", "shuffled_tokens=200",
+    "packed_tokens=128", "most_packed_tokens=128", "most_stocked_tokens=128",
+)  # fmt: skip
+OTHERS = ("reading.checked_rows=5", "stages.copied_bytes=100")
+LIMITS: Sequence[str] = ("--limits", *(f"files.{value}" for value in TINY), *OTHERS)
+
+
+@pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream"])
 def test_many_groups_of_rows_depend_on_the_text_alone(
-    corpora: dict[str, Path],
-    tokenizers: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(spans, "GROUP_LINES", 20)
-    monkeypatch.setattr(transforms.build, "_BUILT_DOCUMENTS", 3)
-    given = ("--input", corpora["text"], "--tokenizer", tokenizers["bert"], *SHARE, *BERT)
+    objective, flags = WAYS[way]
+    tokenizer = ("--tokenizer", tokenizers[objective])
+    given: Sequence[str | Path]
+    given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags, *LIMITS)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)
-        jobs.run_here("bert", "--output", tmp_path / size, *given, *spread)
+        jobs.run_here(objective, "--output", tmp_path / size, *given, *spread)
         check_provenance(tmp_path / size, corpora["text"])
+        assert verify(tmp_path / size, limits=ReadingLimits(checked_rows=5)) == []
     assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
     folder = locate(str(tmp_path / "1000"))
     with folder.open("provenance/spans-train-00000-of-00001.parquet") as stream:
         assert pq.ParquetFile(stream).metadata.num_row_groups > 2
+    jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0", *LIMITS)
+    check_provenance(tmp_path / "1000", corpora["text"])
+    assert verify(tmp_path / "1000") == []
 
 
 def test_sources_are_repeated_and_named(

@@ -16,7 +16,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import StageLimits
+from corpusmill.limits import FileLimits, StageLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
@@ -163,14 +163,15 @@ def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
     assert counts == again
 
 
-@pytest.mark.parametrize("few_rows", [0, 8, 10**6])
+@pytest.mark.parametrize("few_rows", [1, 7, 8, 9, 10**6])
 def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(
     few_rows: int, pool: Pool
 ) -> None:
     rows, options = rows_of(0, pool), resolve(OutputOptions(), BERT.columns)
     ahead, both = BytesIO(), BytesIO()
-    for sink, few in ((ahead, 0), (both, few_rows)):
-        groups = write_shard(BERT, options, [[sink]], iter([rows]), group_rows=8, few_rows=few)
+    for sink, few in ((ahead, 1), (both, few_rows)):
+        limits = FileLimits(group_rows=8, threaded_rows=few)
+        groups = write_shard(BERT, options, [[sink]], iter([rows]), limits)
         assert sum(group.rows.num_rows for group in groups) == rows.num_rows
     assert rows.num_rows % 8
     assert both.getvalue() == ahead.getvalue()

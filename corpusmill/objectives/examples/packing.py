@@ -31,6 +31,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.row_spans import join_lists
 
@@ -359,11 +360,11 @@ def _fill_rows(
 
 # How much is packed at a time: on WikiText-2, with 512 to 8192 tokens per row, four times as much
 # saves at most 0.2 per mille of padding, and a quarter costs up to 0.6 % (rows of 8192 tokens).
-_PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
+_PACKED_ROWS = 256
 
 # The most pieces in memory for close fit: on WikiText-2's articles, repeated to 98 MB, rows of 8192
 # tokens have 0.09 % of padding with 2**24 tokens, and 0.13 % with 2**22.
-_STOCKED_ROWS, _MOST_STOCKED_TOKENS = 2048, 2**24
+_STOCKED_ROWS = 2048
 
 
 def mark_pieces(offsets: np.ndarray) -> pa.ListArray:
@@ -378,32 +379,37 @@ def mark_pieces(offsets: np.ndarray) -> pa.ListArray:
     return ragged.to_arrow(*cumulate(np.diff(offsets), np.arange(len(offsets))))
 
 
-def pack_pieces(rows: Iterable[pa.RecordBatch], max_seq_length: int) -> Iterator[pa.RecordBatch]:
+def pack_pieces(
+    rows: Iterable[pa.RecordBatch], max_seq_length: int, limits: FileLimits
+) -> Iterator[pa.RecordBatch]:
     """Pack pieces into rows by best fit; rows do not depend on how pieces are batched.
 
     Args:
         rows: pieces in their final order, each at most `max_seq_length` tokens, with the columns
             `input_ids` and `cu_seqlens` (`mark_pieces`), and any others.
         max_seq_length: the longest row.
+        limits: the thresholds of the data set's files, which say how much is packed at a time.
 
     Yields:
         Rows of the same columns. A row has the tokens of its pieces in their order, their
         boundaries, their spans if there is the column SPANS, and everything else of its first
         piece.
     """
-    tokens = max(_PACKED_TOKENS, min(_PACKED_ROWS * max_seq_length, _MOST_PACKED_TOKENS))
+    most = limits.most_packed_tokens
+    tokens = max(limits.packed_tokens, min(_PACKED_ROWS * max_seq_length, most))
     for window in cut_into_groups(rows, "input_ids", tokens, tokens):
         yield _combine(window, *pack_best_fit(_lengths_of(window), max_seq_length))
 
 
 def pack_pieces_closely(
-    rows: Iterable[pa.RecordBatch], max_seq_length: int
+    rows: Iterable[pa.RecordBatch], max_seq_length: int, limits: FileLimits
 ) -> Iterator[pa.RecordBatch]:
     """Pack pieces into rows by close fit; for all else see `pack_pieces`.
 
     Half of the pieces in memory are left for later, so that there is always a piece that fits.
     """
-    tokens = max(_PACKED_TOKENS, min(_STOCKED_ROWS * max_seq_length, _MOST_STOCKED_TOKENS)) // 2
+    most = limits.most_stocked_tokens
+    tokens = max(limits.packed_tokens, min(_STOCKED_ROWS * max_seq_length, most)) // 2
     stock: pa.RecordBatch | None = None
     for added in cut_into_groups(rows, "input_ids", tokens, tokens):
         stock = added if stock is None else pa.concat_batches([stock, added])

@@ -20,7 +20,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +28,10 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 
 CHECKSUMS, _COMPARED = "checksums.json", "compared.json"
-_BLOCK_BYTES = 2**22
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -47,13 +46,19 @@ def write_checksums(folder: Path, checksums: Mapping[str, int]) -> None:
     note_comparison(folder / _COMPARED, folder, checksums)
 
 
-def is_intact(folder: Path) -> bool:
-    """Return whether files hold what was written; False if that cannot be told."""
+def is_intact(folder: Path, block_bytes: int) -> bool:
+    """Return whether files hold what was written; False if that cannot be told.
+
+    Args:
+        folder: of the files.
+        block_bytes: how much is in memory at once.
+    """
     try:
         checksums = json.loads((folder / CHECKSUMS).read_text())
         if were_compared(folder / _COMPARED, folder, checksums):
             return True
-        if any(_checksum(folder / name) != checksum for name, checksum in checksums.items()):
+        files = checksums.items()
+        if any(_checksum(folder / name, block_bytes) != checksum for name, checksum in files):
             return False
         note_comparison(folder / _COMPARED, folder, checksums)
     except (OSError, ValueError, AttributeError):
@@ -83,10 +88,10 @@ def note_comparison(note: Path, folder: Path, names: Iterable[str]) -> None:
         new.replace(note)
 
 
-def _checksum(path: Path) -> int:
+def _checksum(path: Path, block_bytes: int) -> int:
     checksum = 0
     with path.open("rb") as stream:
-        while block := stream.read(_BLOCK_BYTES):
+        while block := stream.read(block_bytes):
             checksum = google_crc32c.extend(checksum, pa.py_buffer(block))
     return checksum
 
@@ -96,25 +101,6 @@ def _describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     states = {name: (folder / name).stat() for name in names}
     files = {name: [at.st_size, at.st_mtime_ns, at.st_ino] for name, at in states.items()}
     return {"boot": _BOOT_ID.read_text() if _BOOT_ID.exists() else "", "files": files}
-
-
-@dataclass(frozen=True)
-class PieceLimits:
-    """From which size on shards are cut, and into how many pieces.
-
-    Attributes:
-        tokens: of a piece, about; up to twice as many stay together.
-        group_tokens: tokens of what a format encodes together, at most. A piece is no smaller than
-            a group of the format's rows, which would be decoded for each of its pieces.
-        most: the most pieces of a shard. An order reads from the pieces of several shards at a
-            time, and each takes a dozen mappings of memory.
-        memory_tokens: up to which size shards on this machine stay in memory.
-    """
-
-    tokens: int = 2**22
-    group_tokens: int = 2**24
-    most: int = 512
-    memory_tokens: int = 2**12
 
 
 class Piece(NamedTuple):
@@ -149,7 +135,7 @@ class Piece(NamedTuple):
 
 
 def cut_shards(
-    folder: Location, manifest: Manifest, shards: Sequence[Shard], limits: PieceLimits
+    folder: Location, manifest: Manifest, shards: Sequence[Shard], limits: ReadingLimits
 ) -> tuple[Piece, ...]:
     """Cut shards into pieces, in order.
 
@@ -157,7 +143,7 @@ def cut_shards(
         folder: of the data set.
         manifest: its manifest.
         shards: some of its shards.
-        limits: of the pieces.
+        limits: the thresholds of readers.
     """
     shard_format = manifest.output.shard_format
     is_stream = manifest.columns[0].width == ANY_LENGTH
@@ -169,13 +155,13 @@ def cut_shards(
     return tuple(piece for shard in shards for piece in _cut(shard, group_rows, limits))
 
 
-def _cut(shard: Shard, group_rows: int, limits: PieceLimits) -> Iterator[Piece]:
-    if shard.tokens <= 2 * limits.tokens:
+def _cut(shard: Shard, group_rows: int, limits: ReadingLimits) -> Iterator[Piece]:
+    if shard.tokens <= 2 * limits.piece_tokens:
         yield Piece(shard, 0, shard.rows, shard.tokens <= limits.memory_tokens)
         return
-    fitting = limits.tokens * shard.rows // shard.tokens
-    group = min(group_rows, limits.group_tokens * shard.rows // shard.tokens)
-    rows = max(1, fitting, group, -(-shard.rows // limits.most))
+    fitting = limits.piece_tokens * shard.rows // shard.tokens
+    group = min(group_rows, limits.piece_group_tokens * shard.rows // shard.tokens)
+    rows = max(1, fitting, group, -(-shard.rows // limits.most_pieces))
     # Where the rows are whole groups, none is decoded twice.
     rows = -(-rows // group_rows) * group_rows if rows >= group_rows else rows
     for begin in range(0, shard.rows, rows):

@@ -36,11 +36,11 @@ from filelock import FileLock, Timeout
 from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.reading.cache.pieces import (
     CHECKSUMS,
     Piece,
-    PieceLimits,
     cut_shards,
     note_comparison,
     were_compared,
@@ -249,10 +249,6 @@ class Notice:
         return self._stream is not None and self._stream.isatty()
 
 
-# A piece has a dozen mappings, and a process may have 65,530. An order that reads from more pieces
-# than this at a time maps them again and again, and is far slower.
-_MOST_MAPPED = 4096
-
 # Seconds to wait for another process before warning the user.
 _PATIENCE_SECONDS = 60
 
@@ -293,6 +289,7 @@ class ShardCache:
             nothing.
         leftovers: of the folder, to be removed once by all caches that share them; None for this
             cache's own.
+        limits: the thresholds of readers.
 
     Attributes:
         unpackings: how often this process has unpacked a piece.
@@ -306,11 +303,13 @@ class ShardCache:
         cache_folder: Path,
         cache_bytes: int | None = None,
         leftovers: Leftovers | None = None,
+        *,
+        limits: ReadingLimits,
     ) -> None:
         self._folder, self._manifest, self._pieces = folder, manifest, pieces
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
         self._leftovers = leftovers or Leftovers(cache_folder)
-        self._columns = manifest.columns
+        self._columns, self._limits = manifest.columns, limits
         self._expected = describe_checks(manifest, [piece.shard for piece in pieces[:1]])
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
@@ -393,21 +392,25 @@ class ShardCache:
         if self._pieces[piece].is_tiny:
             return self._load(self._pieces[piece])
         place = self.place(piece)
-        columns = map_piece(place, self._columns, self._pieces[piece].rows)
+        columns = self._map(place, self._pieces[piece])
         if columns is None:
             columns = self._fill(piece, together)
         with suppress(OSError):  # the cache may be read-only
             os.utime(place)  # shows which pieces were read longest ago
         return columns
 
+    def _map(self, place: Path, piece: Piece) -> dict[str, Values] | None:
+        return map_piece(place, self._columns, piece.rows, self._limits.compared_bytes)
+
     def _load(self, piece: Piece) -> dict[str, Values]:
+        place, limits = (self._folder, self._manifest), self._limits
         with self._named(piece):
-            fetch_parts(self._folder, self._manifest, piece.shard.file)
-            return load_piece(self._folder, self._manifest, piece)
+            fetch_parts(*place, piece.shard.file, limits.compared_bytes)
+            return load_piece(*place, piece, limits)
 
     def _unmap(self, together: set[int]) -> None:
         """Unmap the pieces used longest ago: a removed one takes room while it is mapped."""
-        while len(self._mapped) > _MOST_MAPPED:
+        while len(self._mapped) > self._limits.most_mapped:
             self._mapped.popitem(last=False)
         if self._cache_bytes is None:
             return
@@ -431,7 +434,7 @@ class ShardCache:
             self._cache_folder.mkdir(parents=True, exist_ok=True)
             # What is only unpacked ahead waits for nobody.
             with _lock(place, is_patient=is_wanted is None):
-                columns = map_piece(place, self._columns, self._pieces[piece].rows)
+                columns = self._map(place, self._pieces[piece])
                 if columns is None:
                     self._leftovers.remove(place)
                     columns = self._unpack(self._pieces[piece], place, is_wanted)
@@ -457,14 +460,14 @@ class ShardCache:
         try:
             target = scratch / "columns"
             target.mkdir()
-            with Notice(piece, batch_rows(piece.shard)) as notice:
+            with Notice(piece, batch_rows(piece.shard, self._limits)) as notice:
                 source = self._fetch(piece, scratch / "copies", is_wanted)
                 # For what is unpacked ahead nobody waits.
                 wanted = is_wanted or notice.count_batch
                 with self._named(piece):
-                    unpack_piece(source, self._manifest, piece, target, wanted)
+                    unpack_piece(source, self._manifest, piece, target, self._limits, wanted)
             # Map it before the renaming, after which other processes may remove it.
-            columns = map_piece(target, self._columns, piece.rows)
+            columns = self._map(target, piece)
             if columns is None:
                 raise OSError(f"{target} cannot be mapped")
             with suppress(FileNotFoundError):
@@ -487,17 +490,18 @@ class ShardCache:
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""
         shard, wanted = piece.shard.file, is_wanted or always
+        fetched = (self._folder, self._manifest, shard, self._limits.compared_bytes)
         if self._folder.local_path(shard) is None:
             copies.mkdir()
         local = self._folder.local_path("")
         if piece.is_whole or local is None:
-            return fetch_parts(self._folder, self._manifest, shard, copies, wanted)
+            return fetch_parts(*fetched, copies, wanted)
         # All pieces are read from the same bytes, which need not be compared for each.
         note = self._find_place(piece.shard.sha256).with_suffix(".compared")
         with _lock(note.with_suffix(""), is_patient=is_wanted is None):
             names = self._manifest.parts(shard)
             if not were_compared(note, local, names):
-                fetch_parts(self._folder, self._manifest, shard, None, wanted)
+                fetch_parts(*fetched, None, wanted)
                 note_comparison(note, local, names)
         return self._folder
 
@@ -519,7 +523,11 @@ class ShardCache:
 
 
 def remove_unpacked(
-    folder: Location, manifest: Manifest, shards: Sequence[Shard], cache_folder: Path
+    folder: Location,
+    manifest: Manifest,
+    shards: Sequence[Shard],
+    cache_folder: Path,
+    limits: ReadingLimits,
 ) -> int:
     """Remove what readers have unpacked of some shards, which are no longer read.
 
@@ -528,16 +536,16 @@ def remove_unpacked(
         manifest: its manifest, which lists these shards.
         shards: of one split.
         cache_folder: the folder of unpacked pieces.
+        limits: the thresholds of readers.
 
     Returns:
         The number of pieces that were there.
     """
     # From another place than this one, or with other limits, each was unpacked whole.
     whole = [Piece(shard, 0, shard.rows) for shard in shards]
-    pieces = (*cut_shards(folder, manifest, shards, PieceLimits()), *whole)
-    cache = ShardCache(folder, manifest, pieces, cache_folder)
-    places = {cache.place(number) for number in range(len(pieces))}
-    return sum(map(remove_place, places))
+    pieces = (*cut_shards(folder, manifest, shards, limits), *whole)
+    cache = ShardCache(folder, manifest, pieces, cache_folder, limits=limits)
+    return sum(map(remove_place, {cache.place(number) for number in range(len(pieces))}))
 
 
 # A piece of a shard by its number, and what unpacks it.

@@ -172,9 +172,6 @@ _SAMPLES_CURE = (
     "Read the data of the earlier run; if its data set was added to since, the "
     "first_generations() of it"
 )
-# Samples that are looked up, copied and masked at once: enough that calls cost little, and few
-# enough that a block of rows of 512 tokens takes about a megabyte.
-_BLOCK_SAMPLES = 1024
 
 
 class Collator(Protocol):
@@ -280,7 +277,7 @@ class Batches:
         Returns:
             for each block, the numbers of each of its batches, and the position after each batch.
         """
-        step, sizes = 0, _block_sizes()
+        step, sizes = 0, _block_sizes(self.samples.limits.block_samples)
         for pool in self.pools(position, reader.world_size):
             own = range((reader.worker - step) % reader.workers, pool.steps, reader.workers)
             yield from _plan_pool(pool, own, reader.rank, sizes)
@@ -349,8 +346,11 @@ class Batches:
         return position
 
 
-def _block_sizes() -> Iterator[int]:
+def _block_sizes(most: int) -> Iterator[int]:
     """Yield the samples of each block, fewest first.
+
+    Blocks of 1,024 are so large that calls cost little, and so small that one of rows of 512 tokens
+    takes about a megabyte.
 
     So the first batch waits for its own shards alone: with 4,096 ranks, 1,024 samples of one rank
     are spread over 4 million.
@@ -358,7 +358,7 @@ def _block_sizes() -> Iterator[int]:
     size = 1
     while True:
         yield size
-        size = min(4 * size, _BLOCK_SAMPLES)
+        size = min(4 * size, most)
 
 
 def _plan_pool(pool: Pool, steps: range, rank: int, sizes: Iterator[int]) -> Iterator[Plan]:

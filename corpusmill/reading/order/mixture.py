@@ -184,7 +184,7 @@ class JoinedSamples(Samples):
         self.shard_sizes = tuple(size for source in sources for size in source.shard_sizes)
         self.digest = digest_of([source.digest for source in sources])
         self.longest = max(source.longest for source in sources)
-        self.manifest = sources[0].manifest
+        self.manifest, self.limits = sources[0].manifest, sources[0].limits
         self._starts = np.cumsum([0, *map(len, sources)])
 
     def __len__(self) -> int:

@@ -32,13 +32,28 @@ def manifest_of(lengths: list[int]) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    "lengths", [[], [0, 0, 5], [0] * 65_535 + [1], [0, 7] + [0] * 99_998 + [1]]
+    "lengths",
+    [
+        [],
+        [0, 0, 5],
+        *([0] * most + [1] for most in (65_534, 65_535, 65_536)),
+        [0, 7] + [0] * 99_998 + [1],
+    ],
 )
 def test_a_manifest_is_read_as_it_was_written(lengths: list[int]) -> None:
     manifest = manifest_of(lengths)
     decoded = decode(encode(manifest), "out")
     assert decoded == manifest
     assert encode(decoded) == encode(manifest)
+
+
+@pytest.mark.parametrize(("largest", "is_refused"), [(2**28, False), (2**28 + 1, True)])
+def test_the_largest_value_of_a_distribution(largest: int, is_refused: bool) -> None:
+    split = manifest_of([0, 1]).splits["train"]
+    split = replace(split, distributions={"length": {1: 1, largest: 1}})
+    with pytest.raises(UserError) as refused:  # the counts do not fit the rows anyway
+        decode(encode(small_manifest(splits={"train": split})), "out")
+    assert (f"a distribution goes from 1 to {largest}" in str(refused.value)) == is_refused
 
 
 def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None:

@@ -15,12 +15,13 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.parquet import ParquetFormat
 from corpusmill.formats.parquet_writer import PagesWriter
+from corpusmill.limits import FileLimits
 from corpusmill.location import locate
 from tests.tools.small_datasets import Recipe, write_dataset
 
 GROUP = 20
+LIMITS = FileLimits(group_rows=GROUP)
 
 
 @pytest.fixture
@@ -28,15 +29,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def make(
-    folder: Path, patch: pytest.MonkeyPatch, **options: object
-) -> tuple[Manifest, str, pa.Table]:
+def make(folder: Path, **options: object) -> tuple[Manifest, str, pa.Table]:
     """Write a data set of one shard with many groups; return it, the shard and the rows."""
     output = OutputOptions(**options)  # type: ignore[arg-type]
     manifest = write_dataset(folder, Recipe(output=output, shards=1, validation_share=0))
     [shard] = manifest.splits["train"].shards
     rows = pa.Table.from_batches(read_shard(locate(str(folder)), manifest, shard.file))
-    patch.setattr(ParquetFormat, "group_rows", GROUP)
     batch = rows.combine_chunks().to_batches()[0]
     with (folder / shard.file).open("wb") as sink:
         shard_format, own = manifest.output.shard_format, manifest.output.options
@@ -54,7 +52,7 @@ def rewrite(
     kept = np.ones(manifest.rows, np.bool_)
     kept[list(removed)] = False
     sink = io.BytesIO()
-    counts = rewrite_shard(locate(str(folder)), manifest, shard, kept, [sink])
+    counts = rewrite_shard(locate(str(folder)), manifest, shard, kept, [sink], LIMITS)
     return sink.getvalue(), Counter(as_mapping(counts["length"]))
 
 
@@ -65,9 +63,9 @@ def rewrite(
 )
 @pytest.mark.parametrize("removed", [[0], [45, 46, 100], [*range(40, 60)], [*range(0, 199, 7)]])
 def test_the_rows_that_stay_are_as_they_were(
-    options: dict[str, object], removed: list[int], folder: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, object], removed: list[int], folder: Path
 ) -> None:
-    manifest, shard, rows = make(folder, monkeypatch, **options)
+    manifest, shard, rows = make(folder, **options)
     content, lengths = rewrite(folder, manifest, shard, removed)
     kept = [row for number, row in enumerate(rows.to_pylist()) if number not in removed]
     assert pq.read_table(io.BytesIO(content)).to_pylist() == kept
@@ -82,7 +80,7 @@ def test_the_rows_that_stay_are_as_they_were(
 def test_only_groups_that_lose_rows_are_encoded_again(
     removed: list[int], encoded: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest, shard, _ = make(folder, monkeypatch)
+    manifest, shard, _ = make(folder)
     written: list[int] = []
     write = PagesWriter.write
 
@@ -101,10 +99,8 @@ def test_only_groups_that_lose_rows_are_encoded_again(
     assert len(copied) == -(-manifest.rows // GROUP) - encoded
 
 
-def test_a_shard_that_ends_early_is_not_copied(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest, shard, _ = make(folder, monkeypatch)
+def test_a_shard_that_ends_early_is_not_copied(folder: Path) -> None:
+    manifest, shard, _ = make(folder)
     content = (folder / shard).read_bytes()
     file = pq.ParquetFile(io.BytesIO(content))
     group = file.metadata.row_group(file.num_row_groups - 2).column(1)

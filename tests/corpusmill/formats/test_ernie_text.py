@@ -14,6 +14,7 @@ from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives.ernie_examples import build, ernie
 from tests.tools.builders import SPECIAL
@@ -233,3 +234,19 @@ def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) ->
 def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
     tokenizer_json = '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}'
     assert set(ERNIE_TEXT.companion_files(TRAIN, tokenizer_json, {})) == {"train_filelist"}
+
+
+@pytest.mark.parametrize("rows", [511, 512, 513, 1024, 1025])
+def test_rows_become_text_512_at_a_time(rows: int) -> None:
+    content = write([batch([ROW] * rows)])
+    assert gzip.decompress(content).decode() == LINE * rows
+    assert read(content) == [ROW] * rows
+
+
+@pytest.mark.parametrize("text_bytes", [1, len(LINE) - 1, len(LINE), len(LINE) + 1, 2**20])
+def test_text_is_parsed_in_blocks_of_any_size(text_bytes: int) -> None:
+    columns = COLUMNS
+    stream = io.BytesIO(write([batch([ROW] * 5)]))
+    shard_format = ERNIE_TEXT.with_limits(FileLimits(text_bytes=text_bytes))
+    batches = shard_format.read([stream], columns, resolve(OPTIONS, columns), 1000)
+    assert pa.Table.from_batches(batches).to_pylist() == [ROW] * 5

@@ -1,5 +1,5 @@
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -61,10 +61,15 @@ def padded(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+def groups_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Return the rows in groups of 64."""
+    return cut_into_groups([batch], "input_ids", 64, 2**24)
+
+
 @pytest.fixture
 def shard(tmp_path: Path, padded: bool) -> Path:
     path = tmp_path / "train-00000-of-00001.parquet"
-    path.write_bytes(write(padding_options(padded), cut_into_groups([examples()], "input_ids", 64)))
+    path.write_bytes(write(padding_options(padded), groups_of(examples())))
     return path
 
 
@@ -159,10 +164,8 @@ def test_bytes_do_not_show_how_the_rows_arrived(cuts: list[int], padded: bool) -
     edges = [0, *sorted(min(place, examples().num_rows) for place in cuts), examples().num_rows]
     parts = [examples().slice(start, stop - start) for start, stop in pairwise(edges)]
     options = padding_options(padded)
-    groups = [
-        pa.concat_batches([group]) for group in cut_into_groups([examples()], "input_ids", 64)
-    ]
-    assert write(options, cut_into_groups(parts, "input_ids", 64)) == write(options, groups)
+    groups = [pa.concat_batches([group]) for group in groups_of(examples())]
+    assert write(options, cut_into_groups(parts, "input_ids", 64, 2**24)) == write(options, groups)
 
 
 def test_where_pages_end_does_not_depend_on_the_slice() -> None:
@@ -175,7 +178,8 @@ def test_where_pages_end_does_not_depend_on_the_slice() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65])
 def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
     data = write(
-        padding_options(padded), cut_into_groups([examples().slice(0, rows)], "input_ids", 64)
+        padding_options(padded),
+        groups_of(examples().slice(0, rows)),
     )
     metadata = pq.ParquetFile(io.BytesIO(data)).metadata
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [

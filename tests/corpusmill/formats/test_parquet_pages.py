@@ -68,6 +68,16 @@ def test_runs_of_any_lengths(counts: list[int], first: bool) -> None:
     assert read_runs(out[3:end].tobytes(), len(bits)) == bits
 
 
+# A header of a single byte tells of up to 63 groups of eight bits.
+@pytest.mark.parametrize("bits", [8 * 62, 8 * 63 - 1, 8 * 63, 8 * 63 + 1, 8 * 64, 8 * 127])
+def test_many_groups_have_several_headers(bits: int) -> None:
+    out = np.zeros(most_level_bytes(bits), np.uint8)
+    end = put_runs(np.ones(bits, np.int64), True, out, 0)
+    groups = -(-bits // 8)
+    assert end == groups + -(-groups // 63)
+    assert read_runs(out[:end].tobytes(), bits) == [1 - bit % 2 for bit in range(bits)]
+
+
 def test_runs_are_as_short_as_they_can_be() -> None:
     out = np.zeros(20, np.uint8)
     assert out[: put_runs(np.array([9, 2]), True, out, 0)].tolist() == [18, 1, 3, 0]
@@ -104,11 +114,17 @@ def test_pages_hold_whole_rows(lengths: list[int], most: int) -> None:
         ({1: Long(64), 2: Byte(7)}, [0x16, 128, 1, 0x13, 7, 0]),
         ({2: True, 3: False, 4: {1: 0}}, [0x21, 0x12, 0x1C, 0x15, 0, 0, 0]),
         ({1: [1, 2], 2: []}, [0x19, 0x25, 2, 4, 0x19, 0x0C, 0]),
+        ({1: [0] * 14, 2: b"b" * 127}, [0x19, 0xE5, *[0] * 14, 0x18, 127, *b"b" * 127, 0]),
         ({1: [0] * 15, 2: b"b" * 128}, [0x19, 0xF5, 15, *[0] * 15, 0x18, 128, 1, *b"b" * 128, 0]),
     ],
 )
 def test_structures_are_those_of_thrift(fields: dict[int, object], expected: list[int]) -> None:
     assert list(encode_struct(fields)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [0, 2**31 - 1, Long(2**63 - 1), Byte(127)])
+def test_the_largest_integers_are_written(value: int) -> None:
+    assert encode_struct({1: value})[-1] == 0
 
 
 @pytest.mark.parametrize("value", [-1, 2**31, Long(2**63), Byte(128)])

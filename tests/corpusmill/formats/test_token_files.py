@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
 from corpusmill.errors import UserError
-from corpusmill.formats import token_files
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.limits import LIMITS, FileLimits
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32")
 Rows = list[list[int]]
@@ -43,11 +43,18 @@ def write(output_format: str, rows: Rows, dtype: str, cuts: Sequence[int] = ()) 
     return [stream.getvalue() for stream in streams]
 
 
-def read(output_format: str, files: list[bytes], dtype: str, batch_rows: int = 3) -> Rows:
+def read(
+    output_format: str,
+    files: list[bytes],
+    dtype: str,
+    batch_rows: int = 3,
+    limits: FileLimits = LIMITS.files,
+) -> Rows:
     columns = (column_of(dtype),)
     options = resolve(OutputOptions(output_format=output_format), columns)
     streams = [io.BytesIO(file) for file in files]
-    batches = list(FORMATS[output_format].read(streams, columns, options, batch_rows))
+    shard_format = FORMATS[output_format].with_limits(limits)
+    batches = list(shard_format.read(streams, columns, options, batch_rows))
     assert all(batch.schema == arrow_schema(columns) for batch in batches)
     assert all(0 < batch.num_rows <= batch_rows for batch in batches)
     return [row for batch in batches for row in batch.column("input_ids").to_pylist()]
@@ -131,13 +138,12 @@ def test_files_map_as_the_trainers_map_them(tmp_path: Path) -> None:
     assert data.tolist() == [50256, 1, 2, 3, 50256]
 
 
+@pytest.mark.parametrize("read_tokens", [1, 9, 10, 11])
 @pytest.mark.parametrize("output_format", ["megatron", "nanogpt"])
-def test_long_rows_come_in_batches_of_bounded_size(
-    output_format: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_files, "_BATCH_TOKENS", 10)
+def test_long_rows_come_in_batches_of_bounded_size(output_format: str, read_tokens: int) -> None:
+    limits = FileLimits(read_tokens=read_tokens)
     rows = [[number] * size for number, size in enumerate([4, 6, 1, 25, 3, 7, 1])]
-    assert read(output_format, write(output_format, rows, "int16"), "int16", 100) == rows
+    assert read(output_format, write(output_format, rows, "int16"), "int16", 100, limits) == rows
 
 
 @pytest.mark.parametrize("output_format", ["megatron", "nanogpt"])

@@ -12,7 +12,6 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, Column, Role
 from corpusmill.errors import UserError
 from corpusmill.layout.length_bins import LengthBin, cut_lengths, split_into_bins
-from corpusmill.layout.sorting import GROUP_TOKENS
 from tests.tools.builders import offsets_of
 
 LONGEST = 50
@@ -52,6 +51,12 @@ def test_too_many_bins_are_refused() -> None:
     assert len(cut_lengths(wide, 11)) == 92
 
 
+@pytest.mark.parametrize(("bin_size", "bins"), [(500, 2), (11, 91), (10, 100)])
+def test_two_to_a_hundred_bins_are_allowed(bin_size: int, bins: int) -> None:
+    wide = (Column("tokens", "int16", "", 1000, role=Role.TOKEN_IDS),)
+    assert len(cut_lengths(wide, bin_size)) == bins
+
+
 def test_rows_without_a_greatest_length_are_refused() -> None:
     stream = Column("tokens", "int16", "", ANY_LENGTH, role=Role.TOKEN_IDS)
     with pytest.raises(UserError, match="have no maximum length"):
@@ -71,7 +76,7 @@ def test_every_row_is_in_its_bin_in_order(
     pieces = [batch_of(*piece) for piece in zip(batches, firsts, strict=False)]
     numbers: list[list[int]] = [[] for _ in bins]
     sizes: list[list[int]] = [[] for _ in bins]
-    for number, group in split_into_bins(pieces, "input_ids", bins, rows):
+    for number, group in split_into_bins(pieces, "input_ids", bins, rows, 2**24):
         numbers[number] += group.column("number").to_pylist()
         sizes[number].append(group.num_rows)
         for name, ids in zip(*(group.column(i).to_pylist() for i in (0, 1)), strict=True):
@@ -86,7 +91,7 @@ def test_every_row_is_in_its_bin_in_order(
 
 @given(st.lists(st.integers(1, LONGEST), max_size=40), st.integers(1, 12))
 def test_without_bins_rows_are_cut_alone(lengths: list[int], rows: int) -> None:
-    groups = list(split_into_bins([batch_of(lengths)], "input_ids", (), rows))
+    groups = list(split_into_bins([batch_of(lengths)], "input_ids", (), rows, 2**24))
     assert {number for number, _ in groups} <= {0}
     numbers = [number for _, group in groups for number in group.column("number").to_pylist()]
     assert numbers == list(range(len(lengths)))
@@ -105,14 +110,14 @@ def test_no_more_rows_wait_than_one_group_of_each_bin() -> None:
 
     bins = cut_lengths(COLUMNS, 10)
     yielded = 0
-    for _, group in split_into_bins(batches(), "input_ids", bins, 16):
+    for _, group in split_into_bins(batches(), "input_ids", bins, 16, 2**24):
         yielded += group.num_rows
         assert read - yielded <= len(bins) * 16 + 40
     assert yielded == read == 2400
 
 
 def test_no_long_row_is_lost_when_a_group_ends_by_its_tokens() -> None:
-    width = GROUP_TOKENS // 4
+    width = 16
     batches = [
         pa.RecordBatch.from_arrays(
             [ragged.to_arrow(np.zeros(rows * width, np.int8), np.arange(rows + 1) * width)],
@@ -122,6 +127,7 @@ def test_no_long_row_is_lost_when_a_group_ends_by_its_tokens() -> None:
     ]
     bins = (LengthBin(0, 1, width - 1), LengthBin(1, width, width))
     groups = [
-        (number, group.num_rows) for number, group in split_into_bins(batches, "input_ids", bins, 8)
+        (number, group.num_rows)
+        for number, group in split_into_bins(batches, "input_ids", bins, 8, 4 * width)
     ]
     assert groups == [(1, 4), (1, 4), (1, 3)]

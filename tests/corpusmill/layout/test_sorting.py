@@ -112,7 +112,7 @@ def test_groups_do_not_show_how_the_rows_were_cut(
     rows: int, group_rows: int, cuts: list[int]
 ) -> None:
     batch = many_examples(rows)
-    groups = list(cut_into_groups(cut(batch, cuts), "input_ids", group_rows))
+    groups = list(cut_into_groups(cut(batch, cuts), "input_ids", group_rows, 2**24))
     full, rest = divmod(rows, group_rows)
     assert [group.num_rows for group in groups] == [group_rows] * full + [rest] * bool(rest)
     assert [row for group in groups for row in group.to_pylist()] == batch.to_pylist()
@@ -128,7 +128,7 @@ def test_groups_are_yielded_as_soon_as_they_are_full() -> None:
             read += 1
             yield many_examples(4)
 
-    seen = [(read, group.num_rows) for group in cut_into_groups(batches(), "input_ids", 5)]
+    seen = [(read, group.num_rows) for group in cut_into_groups(batches(), "input_ids", 5, 2**24)]
     assert seen == [(2, 5), (3, 5), (4, 5), (5, 5), (7, 5), (8, 5), (9, 5), (10, 5)]
 
 

@@ -15,6 +15,7 @@ from corpusmill.arrays.columns import arrow_schema
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
+from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.bert_examples import unmask
@@ -58,16 +59,25 @@ def build(objective: Bert, corpus: Corpus, seed: int = 5) -> pa.RecordBatch:
     return add_keys(build_pass(objective, corpus, seed=seed), seed)
 
 
-def pack(objective: Bert, built: pa.RecordBatch, batch_rows: int = 8192) -> pa.RecordBatch:
-    groups = objective.pack(sort_rows([built], batch_rows))
+def pack(
+    objective: Bert,
+    built: pa.RecordBatch,
+    batch_rows: int = 8192,
+    limits: FileLimits = LIMITS.files,
+) -> pa.RecordBatch:
+    groups = objective.pack(sort_rows([built], batch_rows), limits)
     return pa.concat_batches([*groups, built.slice(0, 0)])
 
 
 def written(
-    objective: Bert, corpus: Corpus, seed: int = 5, batch_rows: int = 8192
+    objective: Bert,
+    corpus: Corpus,
+    seed: int = 5,
+    batch_rows: int = 8192,
+    limits: FileLimits = LIMITS.files,
 ) -> list[dict[str, Any]]:
     """Return the rows of a shard as readers see them."""
-    packed = pack(objective, build(objective, corpus, seed), batch_rows)
+    packed = pack(objective, build(objective, corpus, seed), batch_rows, limits)
     rows: list[dict[str, Any]] = objective.finish(packed, False).to_pylist()
     return rows
 
@@ -158,15 +168,21 @@ def test_words_begin_anew_after_special_tokens() -> None:
             before = token
 
 
-def test_a_long_shard_is_packed_from_a_stock(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [
+        FileLimits(packed_tokens=600, most_stocked_tokens=600),
+        FileLimits(packed_tokens=600, most_stocked_tokens=2),
+        FileLimits(packed_tokens=2, most_stocked_tokens=600),
+    ],
+)
+def test_a_long_shard_is_packed_from_a_stock(limits: FileLimits) -> None:
     """With little memory, rows are still those of any batches, and nearly as full."""
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(400)])
     objective = bert()
     in_memory = written(objective, corpus)
-    for name in ("_PACKED_TOKENS", "_MOST_STOCKED_TOKENS"):
-        monkeypatch.setattr(f"corpusmill.objectives.examples.packing.{name}", 600)
-    rows = written(objective, corpus)
-    assert rows == written(objective, corpus, batch_rows=7)
+    rows = written(objective, corpus, limits=limits)
+    assert rows == written(objective, corpus, batch_rows=7, limits=limits)
     assert sorted(map(sorted, map(unmask, rows))) != sorted(map(sorted, map(unmask, in_memory)))
     assert len(in_memory) <= len(rows) <= len(in_memory) * 1.05
 

@@ -1,10 +1,8 @@
 """Every row of every objective is made of the tokens that its spans name."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.layout.sorting import add_keys, sort_rows
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.electra import ElectraOptions
@@ -114,22 +113,14 @@ def bind(options: ObjectiveOptions) -> Any:
 
 
 # T5 cuts documents at 10 tokens, and joins pieces by 4; pieces are packed by a few.
-SIZES = {
-    "t5._PIECE_TOKENS": 10,
-    "t5._JOINED": 4,
-    "t5._SHUFFLED_TOKENS": 100,
-    "examples.packing._PACKED_TOKENS": 100,
-    "examples.packing._MOST_PACKED_TOKENS": 100,
-    "examples.packing._MOST_STOCKED_TOKENS": 100,
-}
-
-
-def small_sizes() -> ExitStack:
-    """Let `pack` work in several steps."""
-    stack = ExitStack()
-    for name, size in SIZES.items():
-        stack.enter_context(patch(f"corpusmill.objectives.{name}", size))
-    return stack
+LIMITS = FileLimits(
+    piece_tokens=10,
+    joined_pieces=4,
+    shuffled_tokens=100,
+    packed_tokens=100,
+    most_packed_tokens=100,
+    most_stocked_tokens=100,
+)
 
 
 def prepare(objective: Objective, corpus: Corpus, seed: int) -> Corpus:
@@ -156,10 +147,10 @@ def build(
     """Return the rows of two passes as `pack` combines them."""
     pool = pool_of(prepare(objective, dict(sorted(others.items())), seed))
     prepared = prepare(objective, corpus, seed)
-    passes = [build_pass(objective, prepared, number, seed, pool) for number in range(2)]
+    passes = [build_pass(objective, prepared, number, seed, pool, LIMITS) for number in range(2)]
     keyed = [add_keys(rows, seed) for rows in passes]
     empty = keyed[0].slice(0, 0)
-    return pa.concat_batches([*objective.pack(sort_rows(keyed, batch_rows)), empty])
+    return pa.concat_batches([*objective.pack(sort_rows(keyed, batch_rows), LIMITS), empty])
 
 
 def rows_of(objective: Objective, packed: pa.RecordBatch) -> Iterator[list[int]]:
@@ -175,8 +166,7 @@ def rows_of(objective: Objective, packed: pa.RecordBatch) -> Iterator[list[int]]
 
 def check(name: str, corpus: Corpus, others: Corpus, seed: int, batch_rows: int = 1000) -> None:
     objective = bind(WAYS[name])
-    with small_sizes():
-        packed = build(objective, corpus, others, seed, batch_rows)
+    packed = build(objective, corpus, others, seed, batch_rows)
     rows, spans = rows_of(objective, packed), packed.column(SPANS.name).to_pylist()
     assert_made_of(rows, spans, texts_of(corpus, others))
 

@@ -14,7 +14,7 @@ from corpusmill.arrays.columns import NO_PAD, Role
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError
-from corpusmill.objectives import t5 as module
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise, fit_tokens
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.t5 import T5Options
@@ -295,14 +295,13 @@ def test_rows_do_not_depend_on_batches(
 
 
 @pytest.mark.parametrize("cut", [1, 100, 10_000])
-def test_a_long_shard_is_cut_a_part_at_a_time(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_shard_is_cut_a_part_at_a_time(cut: int) -> None:
     """Parts are whole groups of documents, and do not depend on batches."""
-    monkeypatch.setattr(module, "_SHUFFLED_TOKENS", 1000)
+    limits = FileLimits(shuffled_tokens=1000)
     corpus = numbered_corpus([[1 + number % 9] for number in range(1000)])
     t5 = objective(max_seq_length=40)
-    assert len(list(t5.pack(iter([pack(t5, corpus)])))) == 1
-    parts = finish(t5, corpus, cut)
-    monkeypatch.undo()
+    assert len(list(t5.pack(iter([pack(t5, corpus, limits=limits)]), limits))) == 1
+    parts = finish(t5, corpus, cut, limits=limits)
     whole = finish(t5, corpus)
     assert parts != whole
     assert sorted(map(str, parts.to_pylist())) == sorted(map(str, whole.to_pylist()))
@@ -320,12 +319,12 @@ def test_written_rows_are_as_they_were_measured(options: dict[str, Any], padded:
     assert measured == {name: counts.tolist() for name, counts in counted.items()}
 
 
-def test_overflow_is_drawn_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PIECE_TOKENS", 20)
+def test_overflow_is_drawn_and_counted() -> None:
+    limits = FileLimits(piece_tokens=20)
     corpus = numbered_corpus([[50], [20], [21], [7]])
     documents = batch_of(corpus)
     kept = objective(overflow="keep")
-    built = build_pass(kept, corpus)
+    built = build_pass(kept, corpus, limits=limits)
     assert built.column("input_ids").to_pylist() == [
         text[begin : begin + 20]
         for text in texts(corpus).values()
@@ -334,7 +333,7 @@ def test_overflow_is_drawn_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.count(documents, built) == {"kept_tokens": 98, "trimmed_tokens": 0}
     dropping, pieces = objective(), set[tuple[int, ...]]()
     for repeat in range(50):
-        built = build_pass(dropping, corpus, repeat)
+        built = build_pass(dropping, corpus, repeat, limits=limits)
         assert built.column("document").to_pylist() == list(corpus)
         rows = built.column("input_ids").to_pylist()
         kept_tokens = sum(map(len, rows))

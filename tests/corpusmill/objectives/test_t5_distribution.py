@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
 from corpusmill.objectives.t5 import T5Options
 from tests.corpusmill.objectives import reference_t5
@@ -143,12 +144,10 @@ def test_rows_are_cut_as_in_the_reference(joined: int) -> None:
     assert_same_distributions(*names, f"{joined} joined")
 
 
-def test_the_piece_of_a_long_document_is_any_of_its_pieces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("corpusmill.objectives.t5._PIECE_TOKENS", 20)
+def test_the_piece_of_a_long_document_is_any_of_its_pieces() -> None:
     corpus = {name: [[10 * place for place in range(1, 71)]] for name in range(2000)}
-    built = finish(objective(max_seq_length=60, mask="dynamic", merge_documents=False), corpus)
+    t5 = objective(max_seq_length=60, mask="dynamic", merge_documents=False)
+    built = finish(t5, corpus, limits=FileLimits(piece_tokens=20))
     begins = Counter(row[0] for row in built.column("input_ids").to_pylist())
     assert sorted(begins) == [10, 210, 410, 610]
     draws = random.Random(3)  # noqa: S311

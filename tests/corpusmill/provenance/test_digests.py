@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.dataset.manifest_entries import provenance_name, removal_name
+from corpusmill.limits import LIMITS, StageLimits
 from corpusmill.location import locate
 from corpusmill.provenance.digests import find_shared, list_tables, read_digests
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, documents_schema
@@ -28,7 +29,7 @@ def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] 
     first = 0
     for name, digests in [*zip(names, shards, strict=True), (removal_name(0), removed)]:
         with (folder / name).open("wb") as sink:
-            writer = DocumentsWriter(sink)
+            writer = DocumentsWriter(sink, LIMITS.files)
             writer.add_rows(table_of(digests, first))
             writer.close()
         first += len(digests)
@@ -65,7 +66,8 @@ def test_what_others_have_or_had_is_found(
         (locate(str(tmp_path / "2")), second),
     ]
     store: Any = Store(tmp_path / "3", third)
-    found = find_shared(store, earlier, filter_bits, most_digests)
+    limits = StageLimits(shared_filter_bits=filter_bits, shared_digests=most_digests)
+    found = find_shared(store, earlier, limits)
     held = {*others[:22], *others[25:], own[7], own[3]}
     assert found.tolist() == [number for number, digest in enumerate(own) if digest in held]
     assert len(found) == 22
@@ -73,7 +75,7 @@ def test_what_others_have_or_had_is_found(
 
 def test_the_first_data_set_shares_nothing(tmp_path: Path) -> None:
     store: Any = Store(tmp_path, write(tmp_path / "1", [[1, 2]]))
-    assert find_shared(store, []).tolist() == []
+    assert find_shared(store, [], LIMITS.stages).tolist() == []
 
 
 def test_tables_of_removed_documents_are_read_if_there_are_any(tmp_path: Path) -> None:

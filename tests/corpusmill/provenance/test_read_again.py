@@ -17,7 +17,7 @@ from corpusmill.corpus.batches import TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.provenance import read_again as reading
+from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.provenance.read_again import find_again
 from tests.tools.corpus_files import split_documents
 
@@ -88,10 +88,12 @@ class Corpus:
     def open(self) -> BinaryIO:
         return io.BytesIO(self.content)
 
-    def read(self, wanted: pa.Table) -> dict[int, list[str]]:
+    def read(
+        self, wanted: pa.Table, limits: ReadingLimits = LIMITS.reading
+    ) -> dict[int, list[str]]:
         """Return the sentences of some documents, in the order in which they are read."""
         read: dict[int, list[str]] = {}
-        for batch in find_again(self.open, self.file, wanted):
+        for batch in find_again(self.open, self.file, wanted, limits):
             assert batch.schema == TEXT_SCHEMA
             assert batch.num_rows
             ids = batch.column("document").to_pylist()
@@ -101,16 +103,13 @@ class Corpus:
 
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("step", [1, 2, 13])
-def test_documents_have_the_texts_that_they_had(
-    kind: str, step: int, sample: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_have_the_texts_that_they_had(kind: str, step: int, sample: Path) -> None:
     corpus = Corpus(sample, kind)
     assert len(corpus.documents) > 1 or kind == "whole"
-    for gap, group in ((2**16, 2**24), (10, 3000)):
-        monkeypatch.setattr(reading, "GAP_BYTES", gap)
-        monkeypatch.setattr(reading, "GROUP_BYTES", group)
+    small = {"gap_bytes": 10, "together_bytes": 3000, "reach_bytes": 10}
+    for limits in (LIMITS.reading, ReadingLimits(**small)):
         wanted = corpus.documents.take(pa.array(range(0, len(corpus.documents), step)))
-        read = corpus.read(wanted)
+        read = corpus.read(wanted, limits)
         ids = wanted.column("document").to_pylist()
         assert [*read.items()] == [(number, corpus.texts[number]) for number in ids]
 
@@ -144,7 +143,8 @@ def test_only_ranges_around_documents_are_read(sample: Path) -> None:
             return content
 
     texts: list[Any] = []
-    for batch in find_again(lambda: Watched(corpus.content), corpus.file, wanted):
+    wanted_of = (corpus.file, wanted, LIMITS.reading)
+    for batch in find_again(lambda: Watched(corpus.content), *wanted_of):
         texts += batch.column("sentences").to_pylist()
     assert texts == [corpus.texts[number] for number in ids.tolist()]
     assert sum(length for _, length in read) < len(far)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.provenance import spans_table as module
+from corpusmill.limits import LIMITS
 from corpusmill.provenance.removal import Selection, copy_spans, find_removed
 from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter
 
@@ -45,9 +45,14 @@ def batch_of(rows: list[Row], has_spans: bool = True) -> pa.RecordBatch:
     return pa.record_batch(identity, names)
 
 
-def write(rows: list[Row], cuts: Iterable[int] = (), has_spans: bool = True) -> bytes:
+def write(
+    rows: list[Row],
+    cuts: Iterable[int] = (),
+    has_spans: bool = True,
+    lines: int = LIMITS.files.group_lines,
+) -> bytes:
     sink = Sink()
-    writer = SpansWriter(sink)
+    writer = SpansWriter(sink, lines)
     for begin, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
         writer.add(batch_of(rows[begin:end], has_spans))
     writer.close()
@@ -86,10 +91,8 @@ def test_rows_are_read_as_they_were_written(
 ) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     wanted = sorted(data.draw(st.sets(st.sampled_from(range(len(rows)))))) if rows else []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "GROUP_LINES", group_lines)
-        content = write(rows, cuts)
-        assert content == write(rows)
+    content = write(rows, cuts, lines=group_lines)
+    assert content == write(rows, lines=group_lines)
     file = open_file(content)
     assert len(file) == len(rows)
     assert as_lines(file.groups()) == lines_of(rows)
@@ -101,9 +104,7 @@ def test_rows_are_read_as_they_were_written(
 def test_rows_are_found_by_their_documents(
     rows: list[Row], group_lines: int, wanted: set[int]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "GROUP_LINES", group_lines)
-        file = open_file(write(rows))
+    file = open_file(write(rows, lines=group_lines))
     holding = sorted({line[0] for line in lines_of(rows) if line[2] in wanted})
     others = sorted({line[0] for line in lines_of(rows) if line[2] not in wanted})
     ids = np.array(sorted(wanted), np.uint64)
@@ -117,14 +118,12 @@ def test_copies_without_some_rows_are_as_if_these_had_never_been(
     rows: list[Row], group_lines: int, data: st.DataObject
 ) -> None:
     kept = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "GROUP_LINES", group_lines)
-        sink = Sink()
-        writer = SpansWriter(sink)
-        copy_spans(open_file(write(rows)), writer, np.array(kept, np.bool_))
-        writer.close()
-        left = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
-        assert sink.getvalue() == write(left)
+    sink = Sink()
+    writer = SpansWriter(sink, group_lines)
+    copy_spans(open_file(write(rows, lines=group_lines)), writer, np.array(kept, np.bool_))
+    writer.close()
+    left = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+    assert sink.getvalue() == write(left, lines=group_lines)
 
 
 def test_rows_without_spans_have_documents_alone() -> None:
@@ -136,12 +135,11 @@ def test_rows_without_spans_have_documents_alone() -> None:
 
 
 @pytest.mark.parametrize("documents", [3, 1000])
-def test_other_readers_see_the_same_table(documents: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GROUP_LINES", 100)
+def test_other_readers_see_the_same_table(documents: int) -> None:
     ids = np.random.default_rng(0).integers(0, 2**63, documents).tolist()
     rows: list[Row] = [(ids[n % documents], n % 3, n, [(ids[n % documents], n, 7)])
                        for n in range(1000)]  # fmt: skip
-    content = write(rows)
+    content = write(rows, lines=100)
     table = pq.read_table(io.BytesIO(content))
     assert table.schema.names == SCHEMA.names
     assert list(zip(*table.to_pydict().values(), strict=True)) == lines_of(rows)
@@ -150,13 +148,10 @@ def test_other_readers_see_the_same_table(documents: int, monkeypatch: pytest.Mo
     assert pl.read_parquet(io.BytesIO(content)).rows() == lines_of(rows)
 
 
-def test_duckdb_skips_groups_of_other_rows(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "GROUP_LINES", 10)
+def test_duckdb_skips_groups_of_other_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
     rows: list[Row] = [(n, 0, 0, [(n, 1, 2), (n + 1, 0, 3)]) for n in range(50)]
     path = tmp_path_factory.mktemp("spans") / "spans.parquet"
-    path.write_bytes(write(rows))
+    path.write_bytes(write(rows, lines=10))
     table = duckdb.read_parquet(str(path))
     found = table.filter("row = 17").order("place").fetchall()
     assert found == [line for line in lines_of(rows) if line[0] == 17]
@@ -176,7 +171,7 @@ def test_another_file_is_refused() -> None:
 def test_offsets_of_a_slice_do_not_matter() -> None:
     rows: list[Row] = [(number, 0, 0, [(number, number, 1)]) for number in range(5)]
     sink = Sink()
-    writer = SpansWriter(sink)
+    writer = SpansWriter(sink, LIMITS.files.group_lines)
     writer.add(batch_of(rows).slice(1, 3))
     writer.close()
     assert as_lines(open_file(sink.getvalue()).groups()) == lines_of(rows[1:4])
@@ -198,11 +193,8 @@ class CountingFile(SpansFile):
         return super()._read(group)
 
 
-def test_a_group_is_read_once_for_all_rows_that_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "GROUP_LINES", 10)
+def test_a_group_is_read_once_for_all_rows_that_are_asked_for() -> None:
     rows: list[Row] = [(number, 0, 0, [(number, 1, 2)]) for number in range(50)]
-    file = CountingFile(write(rows))
+    file = CountingFile(write(rows, lines=10))
     file.read_rows(np.array([11, 12, 19, 31, 39]))
     assert file.read == [1, 3]

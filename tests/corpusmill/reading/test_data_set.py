@@ -1,7 +1,9 @@
 """Examples by number, as pyarrow reads them from the same files; in this process and in others."""
 
 import pickle
+import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.data_set import DataSet
+from corpusmill.limits import ReadingLimits
+from corpusmill.reading.data_set import DataSet, check_present
 from tests.tools.loopback_hub import DataSet as HubDataSet
 from tests.tools.loopback_hub import serve
 from tests.tools.small_datasets import OBJECTIVES, SEED
@@ -130,8 +133,13 @@ def in_memory(bert: Path) -> Iterator[str]:
     files.rm("/data", recursive=True)
 
 
+@pytest.mark.parametrize("block_bytes", [100, 2**22])
 def test_a_remote_folder_is_read_and_each_shard_fetched_once(
-    in_memory: str, bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+    block_bytes: int,
+    in_memory: str,
+    bert: Path,
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fetched = []
     files = fsspec.filesystem("memory")
@@ -143,8 +151,9 @@ def test_a_remote_folder_is_read_and_each_shard_fetched_once(
 
     monkeypatch.setattr(type(files), "_open", note)
     local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
+    limits = ReadingLimits(compared_bytes=block_bytes)
     for _ in range(2):
-        data = DataSet(in_memory, cache_folder=cache_folder)
+        data = DataSet(in_memory, cache_folder=cache_folder).with_limits(limits)
         numbers = np.arange(len(data))[::-1]
         assert rows_of(data, numbers) == rows_of(local, numbers)
     shards = [name for name in fetched if name.startswith("train")]
@@ -200,3 +209,29 @@ def test_a_data_set_on_the_hub_is_read(
         numbers = np.arange(0, len(data), 7)
         assert rows_of(data, numbers) == rows_of(local, numbers)
     assert data.digest == local.digest
+
+
+@pytest.mark.parametrize(("listed_files", "is_looked_for"), [(2, False), (3, True), (4, True)])
+def test_files_are_looked_for_up_to_a_number(
+    listed_files: int, is_looked_for: bool, bert: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "out"))
+    data = DataSet(folder)
+    assert len(data.shards) == 3
+    (folder / data.shards[2].file).unlink()
+    refused = pytest.raises(UserError, match="it is missing")
+    with refused if is_looked_for else nullcontext():
+        check_present(data.folder, data.manifest, data.shards, listed_files)
+
+
+@pytest.mark.parametrize("most_mapped", [1, 2, 3, 4])
+def test_pieces_are_mapped_again_if_too_many_were(
+    most_mapped: int, bert: Path, cache_folder: Path
+) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    limits = ReadingLimits(memory_tokens=0, most_mapped=most_mapped)
+    tiny, samples = data.with_limits(limits), np.arange(len(data))
+    for _ in range(2):
+        read = [tiny.take(part).lists("input_ids").values for part in np.array_split(samples, 9)]
+        assert np.array_equal(np.concatenate(read), data.take(samples).lists("input_ids").values)
+        assert len(tiny.cache._mapped) == min(3, most_mapped)

@@ -67,3 +67,22 @@ def test_small_packs(lengths: list[int], most: int, rows: list[list[int]]) -> No
 def test_of_rows_that_are_equally_full_the_last_one_takes_a_piece() -> None:
     rows, number = assign_rows(np.array([5, 3, 3, 5, 2], np.int64), 8)
     assert (rows.tolist(), number) == ([0, 1, 0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("longest", [2**24 - 1, 2**24, 2**24 + 1])
+def test_pieces_are_ordered_by_any_length(longest: int) -> None:
+    """Beyond 2**24 lengths are sorted, not counted."""
+    lengths = np.array([3, longest, 3, 0, longest - 1])
+    assert order_by_length(lengths, longest).tolist() == [1, 4, 0, 2, 3]
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(2**24, False), (2**24 + 1, True)])
+def test_the_longest_rows(most: int, is_refused: bool) -> None:
+    lengths = np.array([most - 1, 2, 1])
+    if is_refused:
+        with pytest.raises(ValueError, match="max_seq_length must be from 1 to"):
+            pack_best_fit(lengths, most)
+    else:
+        pieces, offsets = pack_best_fit(lengths, most)
+        assert pieces.tolist() == [0, 2, 1]
+        assert offsets.tolist() == [0, 2, 3]

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.reading.cache import pieces, shard_cache
-from corpusmill.reading.cache.pieces import Piece, PieceLimits
+from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
@@ -48,15 +49,14 @@ def in_a_process(run: Callable[[], object]) -> int:
     return process.exitcode
 
 
-@pytest.fixture(autouse=True)
-def all_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpack tiny shards into files as well."""
-    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=-1))
+def open_data(folder: Path, **options: Any) -> DataSet:
+    """Open a data set of which tiny shards are unpacked into files as well."""
+    return DataSet(folder, **options).with_limits(ReadingLimits(memory_tokens=0))
 
 
 @pytest.fixture
 def expected(bert: Path, tmp_path: Path) -> np.ndarray:
-    return read_all(DataSet(bert, cache_folder=tmp_path / "expected"))
+    return read_all(open_data(bert, cache_folder=tmp_path / "expected"))
 
 
 def count_unpacked(
@@ -83,21 +83,21 @@ def test_a_shard_is_unpacked_once_and_when_it_is_read(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked = count_unpacked(monkeypatch)
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     assert not unpacked
     data.take(np.arange(3))
     assert unpacked == ["train-00000-of-00003.parquet"]
-    for again in (data, DataSet(bert, cache_folder=cache_folder)):
+    for again in (data, open_data(bert, cache_folder=cache_folder)):
         read_all(again)
     assert len(unpacked) == 3
     # The same bytes in another folder are the same shards.
     shutil.copytree(bert, cache_folder.parent / "elsewhere")
-    read_all(DataSet(cache_folder.parent / "elsewhere", cache_folder=cache_folder))
+    read_all(open_data(cache_folder.parent / "elsewhere", cache_folder=cache_folder))
     assert len(unpacked) == 3
 
 
 def test_columns_are_mapped_and_not_loaded(bert: Path, cache_folder: Path) -> None:
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     read_all(data)
     mapped = Path("/proc/self/maps").read_text()
     for shard in range(3):
@@ -113,11 +113,11 @@ def test_a_data_set_built_again_is_not_mistaken_for_the_one_before(
     bert: Path, electra: Path, tmp_path: Path, cache_folder: Path
 ) -> None:
     place = Path(shutil.copytree(bert, tmp_path / "out"))
-    before = read_all(DataSet(place, cache_folder=cache_folder))
+    before = read_all(open_data(place, cache_folder=cache_folder))
     shutil.rmtree(place)
     shutil.copytree(electra, place)
-    after = read_all(DataSet(place, cache_folder=cache_folder))
-    assert np.array_equal(after, read_all(DataSet(electra, cache_folder=tmp_path / "other")))
+    after = read_all(open_data(place, cache_folder=cache_folder))
+    assert np.array_equal(after, read_all(open_data(electra, cache_folder=tmp_path / "other")))
     assert not np.array_equal(before, after)
 
 
@@ -130,7 +130,7 @@ def _take_and_send(data: DataSet, start: Any, to: Connection) -> None:
 def test_processes_that_begin_at_once_unpack_each_shard_once(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
-    data, start = DataSet(bert, cache_folder=cache_folder), FORK.Barrier(4)
+    data, start = open_data(bert, cache_folder=cache_folder), FORK.Barrier(4)
     pipes = [FORK.Pipe(duplex=False) for _ in range(4)]
     processes = [FORK.Process(target=_take_and_send, args=(data, start, to)) for _, to in pipes]
     for process, (_, to) in zip(processes, pipes, strict=True):
@@ -151,14 +151,14 @@ def test_a_process_killed_while_unpacking_does_no_harm(
 ) -> None:
     def die() -> None:
         count_unpacked(pytest.MonkeyPatch(), lambda: os.kill(os.getpid(), signal.SIGKILL))
-        read_all(DataSet(bert, cache_folder=cache_folder))
+        read_all(open_data(bert, cache_folder=cache_folder))
 
     assert in_a_process(die) == -signal.SIGKILL
     leftovers = [place for place in places(cache_folder) if "." in place.name]
     assert leftovers
     # Others may have been begun at the same time.
     assert any((leftover / "columns").is_dir() for leftover in leftovers)
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(data), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
@@ -167,7 +167,7 @@ def test_leftovers_of_killed_processes_are_removed(
     bert: Path, electra: Path, cache_folder: Path
 ) -> None:
     """Those of other shards are removed, too, but nothing else in the folder is."""
-    other = DataSet(electra, cache_folder=cache_folder)
+    other = open_data(electra, cache_folder=cache_folder)
     leftover = Path(f"{other.cache.place(0)}.abc123")
     (leftover / "columns").mkdir(parents=True)
     for name in ("notes", "x.tmp"):
@@ -175,7 +175,7 @@ def test_leftovers_of_killed_processes_are_removed(
     (cache_folder / "0.txt").write_text("mine")
     at_work = Path(f"{other.cache.place(1)}.def456")
     at_work.mkdir()
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     with shard_cache._lock(other.cache.place(1)):
         read_all(data)
     kept = {path.name for path in cache_folder.iterdir() if path.suffix != ".lock"}
@@ -193,7 +193,7 @@ def test_the_folder_is_searched_for_leftovers_once(
         return search(folder)
 
     monkeypatch.setattr(Path, "iterdir", count)
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     for sample in np.cumsum([0, *data.shard_sizes])[:-1].tolist():
         data.take(np.array([sample]))
     assert data.cache.unpackings == len(data.shards) > 1
@@ -227,10 +227,10 @@ SPOILT: dict[str, Callable[[Path], object]] = {
 def test_a_spoilt_cache_is_refilled(
     how: str, bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     read_all(data)
     SPOILT[how](data.cache.place(1))
-    again = DataSet(bert, cache_folder=cache_folder)
+    again = open_data(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(again), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
@@ -239,7 +239,7 @@ def test_a_machine_that_starts_again_compares_every_byte(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes that a disk has lost change no time of the file."""
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     read_all(data)
     values = data.cache.place(1) / "input_ids.values"
     status, content = values.stat(), values.read_bytes()
@@ -248,7 +248,7 @@ def test_a_machine_that_starts_again_compares_every_byte(
     boot = values.with_name("boot_id")
     boot.write_text("another start")
     monkeypatch.setattr(pieces, "_BOOT_ID", boot)
-    assert np.array_equal(read_all(DataSet(bert, cache_folder=cache_folder)), expected)
+    assert np.array_equal(read_all(open_data(bert, cache_folder=cache_folder)), expected)
 
 
 @pytest.mark.parametrize("change", ["vocab_size", "largest", "pad"])
@@ -262,14 +262,16 @@ def test_data_sets_that_expect_other_rows_of_a_shard_do_not_share_it(
     else:
         entries["columns"][0][change] = 7
     write_entries(twin, entries)
-    places = [DataSet(folder, cache_folder=cache_folder).cache.place(0) for folder in (bert, twin)]
+    places = [
+        open_data(folder, cache_folder=cache_folder).cache.place(0) for folder in (bert, twin)
+    ]
     assert places[0] != places[1]
 
 
 def test_a_cache_removed_during_reading_stays_readable(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     data.take(np.arange(3))
     shutil.rmtree(cache_folder)
     assert np.array_equal(read_all(data), expected)
@@ -279,7 +281,7 @@ def test_a_shard_removed_right_after_its_renaming_is_still_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process with a small limit removes each shard as soon as it is renamed."""
-    data = DataSet(bert, cache_folder=cache_folder, cache_bytes=10**9)
+    data = open_data(bert, cache_folder=cache_folder, cache_bytes=10**9)
     removed = []
 
     def remove(kept: set[Path]) -> None:
@@ -298,7 +300,7 @@ def test_a_full_disk_is_named_and_left_as_it_was(bert: Path, cache_folder: Path)
         resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         with pytest.raises(UserError) as refused:
-            read_all(DataSet(bert, cache_folder=cache_folder))
+            read_all(open_data(bert, cache_folder=cache_folder))
         message = str(refused.value)
         assert f"cache_folder={cache_folder}: a shard cannot be unpacked there (" in message
         assert os.strerror(errno.EFBIG) in message
@@ -313,7 +315,7 @@ def test_a_folder_that_cannot_be_made_is_named(below: str, bert: Path, tmp_path:
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / below
     with pytest.raises(UserError) as refused:
-        read_all(DataSet(bert, cache_folder=folder))
+        read_all(open_data(bert, cache_folder=folder))
     assert str(refused.value).startswith(f"cache_folder={folder}: ")
     assert "can be written to" in str(refused.value)
 
@@ -321,14 +323,14 @@ def test_a_folder_that_cannot_be_made_is_named(below: str, bert: Path, tmp_path:
 def test_a_read_only_cache_is_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_all(DataSet(bert, cache_folder=cache_folder))
+    read_all(open_data(bert, cache_folder=cache_folder))
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EROFS, "Read-only file system")
 
     for module, name in ((os, "utime"), (Path, "mkdir"), (shard_cache, "mkdtemp")):
         monkeypatch.setattr(module, name, refuse)
-    assert np.array_equal(read_all(DataSet(bert, cache_folder=cache_folder)), expected)
+    assert np.array_equal(read_all(open_data(bert, cache_folder=cache_folder)), expected)
 
 
 @pytest.fixture(scope="module")
@@ -346,9 +348,9 @@ def size_of(folder: Path) -> int:
 def test_a_limit_is_kept_by_removing_the_shards_read_longest_ago(
     many: Path, cache_folder: Path, tmp_path: Path
 ) -> None:
-    whole = read_all(DataSet(many, cache_folder=tmp_path / "whole"))
+    whole = read_all(open_data(many, cache_folder=tmp_path / "whole"))
     limit = size_of(tmp_path / "whole") // 3
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=limit)
+    data = open_data(many, cache_folder=cache_folder, cache_bytes=limit)
     parts = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -373,7 +375,7 @@ def test_the_files_of_a_piece_are_measured_once(
         measured.append(folder.name)
         return search(folder)
 
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
+    data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
     monkeypatch.setattr(Path, "iterdir", note)
     for shard in range(12):
         data.cache.columns(shard)
@@ -384,7 +386,7 @@ def test_the_files_of_a_piece_are_measured_once(
 def test_a_removed_shard_is_unmapped_so_that_its_room_is_free(
     many: Path, cache_folder: Path
 ) -> None:
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
+    data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
     for shard in range(12):
         data.cache.columns(shard)
     mapped = Path("/proc/self/maps").read_text()
@@ -396,7 +398,7 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
     many: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked = count_unpacked(monkeypatch)
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
+    data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
     spread = np.linspace(0, len(data) - 1, 300).astype(np.int64)
     with pytest.warns(UserWarning, match="the 12 pieces that are read together take"):
         data.take(spread)
@@ -410,7 +412,7 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
 def test_a_limit_with_which_every_lookup_unpacks_a_shard_gives_a_warning(
     many: Path, cache_folder: Path
 ) -> None:
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
+    data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         for turn in range(60):
@@ -445,7 +447,7 @@ def test_a_long_wait_for_another_process_gives_a_warning(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_cache, "_PATIENCE_SECONDS", 0.1)
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_data(bert, cache_folder=cache_folder)
     cache_folder.mkdir()
     lock = shard_cache._lock(data.cache.place(0))
     lock.__enter__()

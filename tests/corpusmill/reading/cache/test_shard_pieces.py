@@ -20,15 +20,16 @@ from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.limits import FileLimits, ReadingLimits
 from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
-from corpusmill.reading.cache.pieces import Piece, PieceLimits, cut_shards
+from corpusmill.reading.cache.pieces import Piece, cut_shards
 from corpusmill.reading.data_set import DataSet
 from corpusmill.testing import datasets
 from tests.tools.damage import damage_file
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
-SMALL = PieceLimits(tokens=400, group_tokens=200, most=100)
+SMALL = ReadingLimits(piece_tokens=400, piece_group_tokens=200, most_pieces=100)
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +37,14 @@ def in_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set of one shard, in groups of 8 rows."""
     folder = tmp_path_factory.mktemp("groups") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "_GROUP_ROWS", 8)
+        patch.setattr(datasets, "_LIMITS", FileLimits(group_rows=8))
         write_dataset(folder, Recipe(shards=1))
     return folder
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut all shards into small pieces."""
-    monkeypatch.setattr(DataSet, "_piece_limits", SMALL)
+def open_small(folder: Path | str, **options: Any) -> DataSet:
+    """Open a data set all of whose shards are cut into small pieces."""
+    return DataSet(folder, **options).with_limits(SMALL)
 
 
 def describe(manifest: Manifest, rows: int, tokens: int) -> Shard:
@@ -55,21 +55,21 @@ def describe(manifest: Manifest, rows: int, tokens: int) -> Shard:
     ("rows", "tokens", "limits", "expected"),
     [
         # Up to twice the tokens of a piece stay together.
-        (100_000, 1000, PieceLimits(500, 10**9), [100_000]),
+        (100_000, 1000, ReadingLimits(500, 10**9), [100_000]),
         # A group is not divided.
-        (20_000, 1001, PieceLimits(500, 10**9), [16_384, 3616]),
-        (20_000, 20_000, PieceLimits(500, 10**9), [8192, 8192, 3616]),
+        (20_000, 1001, ReadingLimits(500, 10**9), [16_384, 3616]),
+        (20_000, 20_000, ReadingLimits(500, 10**9), [8192, 8192, 3616]),
         # But groups are smaller where rows are long.
-        (100, 10_000, PieceLimits(500, 2000), [20] * 5),
-        (100, 10_000, PieceLimits(2500, 2000), [25] * 4),
+        (100, 10_000, ReadingLimits(500, 2000), [20] * 5),
+        (100, 10_000, ReadingLimits(2500, 2000), [25] * 4),
         # There are not too many.
-        (81_920, 81_920, PieceLimits(1, 10**9, most=5), [16_384] * 5),
-        (81_921, 81_921, PieceLimits(1, 10**9, most=5), [24_576] * 3 + [8193]),
-        (0, 0, PieceLimits(), [0]),
+        (81_920, 81_920, ReadingLimits(1, 10**9, most_pieces=5), [16_384] * 5),
+        (81_921, 81_921, ReadingLimits(1, 10**9, most_pieces=5), [24_576] * 3 + [8193]),
+        (0, 0, ReadingLimits(), [0]),
     ],
 )
 def test_how_a_shard_is_cut(
-    rows: int, tokens: int, limits: PieceLimits, expected: list[int], bert: Path
+    rows: int, tokens: int, limits: ReadingLimits, expected: list[int], bert: Path
 ) -> None:
     folder = locate(str(bert))
     manifest = read_manifest(folder)
@@ -80,15 +80,17 @@ def test_how_a_shard_is_cut(
 @given(
     rows=st.integers(0, 10**8),
     width=st.integers(1, 10**5),
-    limits=st.builds(PieceLimits, st.integers(1, 2**40), st.integers(1, 2**40), st.integers(1, 99)),
+    limits=st.builds(
+        ReadingLimits, st.integers(1, 2**40), st.integers(1, 2**40), st.integers(1, 99)
+    ),
 )
 def test_pieces_are_all_rows_in_order_and_not_too_many(
-    rows: int, width: int, limits: PieceLimits, bert: Path
+    rows: int, width: int, limits: ReadingLimits, bert: Path
 ) -> None:
     folder = locate(str(bert))
     manifest = read_manifest(folder)
     pieces = cut_shards(folder, manifest, [describe(manifest, rows, rows * width)], limits)
-    assert len(pieces) <= limits.most
+    assert len(pieces) <= limits.most_pieces
     assert pieces[0].begin == 0
     assert pieces[-1].end == rows
     assert all(one.end == other.begin for one, other in pairwise(pieces))
@@ -127,20 +129,18 @@ def test_only_the_groups_of_a_piece_are_decoded(
     assert list(read_rows(folder, manifest, "spoilt.parquet", 16, 24)) == expected
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("padding", ["max_length", "do_not_pad"])
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "gpt_stream"])
 def test_pieces_hold_the_rows_of_the_whole(
-    name: str, padding: Any, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, padding: Any, tmp_path: Path, cache_folder: Path
 ) -> None:
     write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], OutputOptions(padding=padding)))
-    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    data = open_small(tmp_path / "out", cache_folder=cache_folder)
     samples = np.random.default_rng(1).permutation(len(data))
     read = data.take(samples)
     stored = data.stored_in(samples)
     assert len(stored) > 2 * len(data.shards)
     assert np.array_equal(data.lengths(samples), read.lists("input_ids").lengths)
-    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits())
     whole = DataSet(tmp_path / "out", cache_folder=cache_folder)
     assert len(whole.stored_in(samples)) == len(whole.shards)
     assert whole.digest == data.digest
@@ -154,7 +154,6 @@ def _flat(values: Any) -> tuple[Any, ...]:
     return values if isinstance(values, tuple) else (values,)
 
 
-@pytest.mark.usefixtures("small")
 def test_a_row_unpacks_its_piece_alone(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +165,7 @@ def test_a_row_unpacks_its_piece_alone(
         unpack(folder, manifest, piece, *others)
 
     monkeypatch.setattr(shard_cache, "unpack_piece", note)
-    data = DataSet(bert, cache_folder=cache_folder)
+    data = open_small(bert, cache_folder=cache_folder)
     sample = data.shard_sizes[0] + 1
     data.take(np.array([sample, sample + 1]))
     [piece] = unpacked
@@ -188,14 +187,13 @@ def count_comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return compared
 
 
-@pytest.mark.usefixtures("small")
 def test_the_bytes_of_a_shard_are_compared_once_for_all_its_pieces(
     bert: Path, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = count_comparisons(monkeypatch)
     folder = Path(shutil.copytree(bert, tmp_path / "out"))
     for begin in (0, 40):  # as by processes that read at different times
-        data = DataSet(folder, cache_folder=cache_folder)
+        data = open_small(folder, cache_folder=cache_folder)
         data.take(np.arange(begin, data.shard_sizes[0]))
     file = data.shards[0].file
     assert compared == [file]
@@ -204,7 +202,7 @@ def test_the_bytes_of_a_shard_are_compared_once_for_all_its_pieces(
     # A file that was written since is compared again.
     shutil.rmtree(cache_folder / data.cache.place(0).name)
     os.utime(folder / file)
-    assert DataSet(folder, cache_folder=cache_folder)[0]
+    assert open_small(folder, cache_folder=cache_folder)[0]
     assert compared[-1] == file
     assert len(compared) == 1 + len(data.shards)
 
@@ -213,14 +211,13 @@ def flip(path: Path) -> None:
     damage_file(path, "flipped")
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("harm", [flip, os.unlink])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_damaged_shard_is_refused_whichever_piece_is_read(
     harm: Callable[[Path], None], is_late: bool, bert: Path, tmp_path: Path, cache_folder: Path
 ) -> None:
     folder = Path(shutil.copytree(bert, tmp_path / "out"))
-    data = DataSet(folder, cache_folder=cache_folder)
+    data = open_small(folder, cache_folder=cache_folder)
     if is_late:
         data.take(np.arange(3))
     harm(folder / data.shards[0].file)
@@ -229,7 +226,6 @@ def test_a_damaged_shard_is_refused_whichever_piece_is_read(
             data.take(np.array([sample]))
 
 
-@pytest.mark.usefixtures("small")
 def test_what_cannot_be_read_from_the_middle_is_unpacked_whole(
     tmp_path: Path, cache_folder: Path
 ) -> None:
@@ -240,12 +236,12 @@ def test_what_cannot_be_read_from_the_middle_is_unpacked_whole(
     ):
         folder = tmp_path / f"{name}-{output.output_format}"
         write_dataset(folder, Recipe(OBJECTIVES[name], output))
-        data = DataSet(folder, cache_folder=cache_folder)
+        data = open_small(folder, cache_folder=cache_folder)
         assert len(data.stored_in(np.arange(len(data)))) == len(data.shards)
     write_dataset(tmp_path / "out")
     fsspec.filesystem("memory").put(str(tmp_path / "out"), "/pieces", recursive=True)
-    remote = DataSet("memory://pieces", cache_folder=cache_folder)
-    local = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    remote = open_small("memory://pieces", cache_folder=cache_folder)
+    local = open_small(tmp_path / "out", cache_folder=cache_folder)
     samples = np.arange(len(local))
     assert len(remote.stored_in(samples)) == 3 < len(local.stored_in(samples))
     one, other = (data.take(samples).lists("input_ids") for data in (remote, local))
@@ -253,15 +249,14 @@ def test_what_cannot_be_read_from_the_middle_is_unpacked_whole(
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "tfrecord", "avro"])
-def test_tiny_shards_stay_in_memory(
-    output_format: Any, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiny_shards_stay_in_memory(output_format: Any, tmp_path: Path, cache_folder: Path) -> None:
     write_dataset(tmp_path / "out", Recipe(output=OutputOptions(output_format)))
     usual = DataSet(tmp_path / "out", cache_folder=tmp_path / "usual")
     sizes = sorted(shard.tokens for shard in usual.shards)
     # A shard that has exactly as many tokens as the limit is tiny.
-    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=sizes[1]))
-    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
+    data = DataSet(tmp_path / "out", cache_folder=cache_folder).with_limits(
+        ReadingLimits(memory_tokens=sizes[1])
+    )
     samples = np.random.default_rng(1).permutation(len(data))
     for _ in range(2):
         assert plain_rows(data, samples) == plain_rows(usual, samples)
@@ -284,11 +279,11 @@ def test_a_damaged_tiny_shard_is_refused(
     bert: Path,
     tmp_path: Path,
     cache_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(DataSet, "_piece_limits", PieceLimits(memory_tokens=2**40))
     folder = Path(shutil.copytree(bert, tmp_path / "out"))
-    data = DataSet(folder, cache_folder=cache_folder)
+    data = DataSet(folder, cache_folder=cache_folder).with_limits(
+        ReadingLimits(memory_tokens=2**40)
+    )
     data.take(np.arange(3))
     harm(folder / data.shards[1].file)
     data.take(np.arange(3))
@@ -301,7 +296,7 @@ def test_tiny_shards_elsewhere_are_unpacked(tmp_path: Path) -> None:
     """To fetch them again for each process and epoch would take long."""
     write_dataset(tmp_path / "out")
     fsspec.filesystem("memory").put(str(tmp_path / "out"), "/tiny", recursive=True)
-    limits = PieceLimits(memory_tokens=2**40)
+    limits = ReadingLimits(memory_tokens=2**40)
     for url, is_tiny in (("memory://tiny", False), (str(tmp_path / "out"), True)):
         folder = locate(url)
         manifest = read_manifest(folder)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.formats.output_options import OutputOptions, Padding
+from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece
@@ -37,6 +38,8 @@ TABLES = [
     OutputOptions("avro", RAGGED, "deflate"),
     OutputOptions("avro", PADDED, "zstd"),
 ]
+# A row at a time, and files that are compared in several blocks.
+TINY = ReadingLimits(unpacked_rows=1, most_unpacked_rows=7, unpacked_tokens=100, compared_bytes=100)
 WAYS = [
     *(
         (name, options)
@@ -83,18 +86,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return read
 
 
+@pytest.mark.parametrize("limits", [LIMITS.reading, TINY], ids=["usual", "tiny"])
 @pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
 def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
-    name: str, output: OutputOptions, built: Callable[[str], dict[str, list[Any]]], tmp_path: Path
+    name: str,
+    output: OutputOptions,
+    limits: ReadingLimits,
+    built: Callable[[str], dict[str, list[Any]]],
+    tmp_path: Path,
 ) -> None:
     folder, target = locate(str(tmp_path / "out")), tmp_path / "columns"
     manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
     [shard] = manifest.splits["train"].shards
     target.mkdir()
-    unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), target)
-    mapped = map_piece(target, manifest.columns, shard.rows)
+    unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), target, limits)
+    mapped = map_piece(target, manifest.columns, shard.rows, limits.compared_bytes)
     assert mapped is not None
-    for columns in (mapped, load_piece(folder, manifest, Piece(shard, 0, shard.rows))):
+    for columns in (mapped, load_piece(folder, manifest, Piece(shard, 0, shard.rows), limits)):
         assert rows_of(columns) == built(name)
         for column in manifest.columns:
             values = columns[column.name]
@@ -215,4 +223,4 @@ def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> N
     for content in (b"", b"PAR1" * 9, sink.getvalue(), footer):
         (tmp_path / shard.file).write_bytes(content)
         with pytest.raises(ValueError, match=r"\A[ -~]+\Z"):
-            unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path)
+            unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path, LIMITS.reading)

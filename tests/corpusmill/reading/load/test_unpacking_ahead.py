@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.limits import ReadingLimits
 from corpusmill.reading.cache import shard_cache
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import ShardCache
@@ -200,14 +201,19 @@ def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
     begun, waits = SimpleQueue[str](), threading.Event()
 
     def unpack(
-        folder: Any, manifest: Any, piece: Piece, target: Path, is_wanted: Callable[[], bool]
+        folder: Any,
+        manifest: Any,
+        piece: Piece,
+        target: Path,
+        limits: ReadingLimits,
+        is_wanted: Callable[[], bool],
     ) -> None:
         if threading.current_thread().name == "unpack-ahead":
             begun.put(piece.shard.file)
             while is_wanted():
                 waits.wait(0.01)
             raise StoppedError
-        unpack_piece(folder, manifest, piece, target, is_wanted)
+        unpack_piece(folder, manifest, piece, target, limits, is_wanted)
 
     monkeypatch.setattr(shard_cache, "unpack_piece", unpack)
     data = DataSet(data_set, cache_folder=cache_folder)

@@ -1,0 +1,79 @@
+"""Runs of any shape with any thresholds: the same bytes, nothing lost, every row traced.
+
+Each seed draws a corpus, options, thresholds and workers. `CORPUSMILL_SEEDS=1000:2000 pytest
+tests/pipeline/test_simulated_runs.py` tries others.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill import DataSet, make_batches
+from corpusmill.arrays.columns import tokens_of
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.limits import LIMITS, ReadingLimits
+from corpusmill.location import locate
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
+from corpusmill.verification.check_data_set import verify
+from tests.tools.jobs import Outcome, digests, run_any
+from tests.tools.origins import check_provenance
+from tests.tools.simulated_runs import describe, draw_run
+
+_FIRST, _LAST = map(int, os.environ.get("CORPUSMILL_SEEDS", "0:8").split(":"))
+
+
+def run_all(commands: list[list[str]]) -> Outcome:
+    """Run commands until one is refused."""
+    for command in commands:
+        outcome = run_any(*command)
+        if outcome.status:
+            break
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def any_tokenizer(wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer with the special tokens of all objectives."""
+    tokenizer = Tokenizer.from_file(str(wordpiece))
+    tokenizer.add_special_tokens(sorted({names[0] for names in FIM_TOKENS.values()}))
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("seed", range(_FIRST, _LAST))
+def test_a_run_of_any_shape_keeps_all_promises(
+    seed: int, any_tokenizer: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    run = draw_run(seed, tmp_path / "corpus")
+    plain, drawn = tmp_path / "plain", tmp_path / "drawn"
+    # Bytes may depend on the thresholds of files alone.
+    usual = replace(LIMITS, files=run.limits.files)
+    expected = run_all(run.build(any_tokenizer, plain, usual, "--workers", "1"))
+    outcome = run_all(run.build(any_tokenizer, drawn, run.limits, *run.way))
+    assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
+    if outcome.status:
+        assert outcome.errors.replace(str(drawn), str(plain)) == expected.errors
+        return
+    assert digests(drawn) == digests(plain), describe(run)
+    assert verify(drawn) == []
+    check_epoch(drawn, tmp_path / "cache", seed, run.limits.reading)
+    assert check_provenance(drawn, tmp_path / "corpus", *([run.added] if run.added else []))
+
+
+def check_epoch(folder: Path, cache: Path, seed: int, reading: ReadingLimits) -> None:
+    """Check that an epoch has every row once, whatever its order is, and can be read."""
+    for split, entry in read_manifest(locate(str(folder))).splits.items():
+        data_set = DataSet(folder, split, cache_folder=cache).with_limits(reading)
+        order = make_batches(data_set, 4, seed=seed).order
+        for epoch in range(2):
+            samples = order.locate(np.arange(epoch * len(order), (epoch + 1) * len(order)))
+            assert np.array_equal(np.sort(samples), np.arange(entry.rows))
+        read = (data_set[number] for number in samples.tolist())
+        first = tokens_of(data_set.columns).name
+        assert sum(len(row[first]) for row in read) == entry.tokens

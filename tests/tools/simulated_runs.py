@@ -1,0 +1,196 @@
+"""Corpora, options and thresholds of any shape, drawn from a seed.
+
+FoundationDB draws its knobs in every simulated run, so that each constant is crossed many times
+before a user crosses it once; here the corpus, the options of a build and all thresholds are drawn.
+"""
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from corpusmill.limits import LIMITS, Limits
+
+# The objectives, with options under which they build examples in different ways.
+_WAYS: dict[str, Sequence[Sequence[str]]] = {
+    "bert": (
+        (),
+        ("--pairs", "google", "--whole-word-mask"),
+        ("--segments", "sentence-order"),
+        ("--segments", "full-sentences", "--mask", "dynamic"),
+        ("--segments", "packed", "--max-predictions-per-seq", "None", "--mask", "dynamic"),
+    ),
+    "electra": ((), ("--overflow", "keep")),
+    "ernie": ((),),
+    "gpt": (
+        (),
+        ("--mode", "windows", "--overlap", "3"),
+        ("--mode", "pack"),
+        ("--fim-rate", "0.5", "--fim-cut", "tokens", "--document-rule", "wikitext"),
+    ),
+    "t5": ((), ("--no-merge-documents", "--overflow", "keep")),
+}
+_REPEATED = ("bert", "ernie", "electra")
+_LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
+# Thresholds of which only some values have a meaning.
+_POWERS_OF_TWO = ("stages.filter_bits", "stages.shared_filter_bits")
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """A corpus, and how it is built.
+
+    Attributes:
+        objective: the objective.
+        inputs: the flags that name the corpus.
+        added: a file that is added as a generation of its own; None for none.
+        flags: the options of the data set.
+        limits: thresholds; those of `files` are also those of the plain build.
+        range_bytes: the longest range.
+        workers: the number of worker processes; 0 for this process.
+    """
+
+    objective: str
+    inputs: Sequence[str]
+    added: Path | None
+    flags: Sequence[str]
+    limits: Limits
+    range_bytes: int
+    workers: int
+
+    def build(self, tokenizer: Path, output: Path, limits: Limits, *flags: str) -> list[list[str]]:
+        """Return the commands that build it with some thresholds."""
+        usual, values = LIMITS.values(), limits.values()
+        changed = [f"{name}={value}" for name, value in values.items() if value != usual[name]]
+        own = ("--tokenizer", str(tokenizer), "--output", str(output), *self.flags, *flags)
+        given = (*own, *(("--limits", *changed) if changed else ()))
+        commands = [[self.objective, *self.inputs, *given]]
+        if self.added:
+            append = ("--append", "--existing", "allow")
+            commands.append([self.objective, "--input", str(self.added), *given, *append])
+        return commands
+
+    @property
+    def way(self) -> list[str]:
+        """The flags that say in which ranges and processes it is built."""
+        flags = ["--range-bytes", str(self.range_bytes)]
+        if self.workers:
+            flags += ["--workers", str(self.workers), "--min-bytes-per-worker", "0"]
+        return flags
+
+
+def draw_run(seed: int, folder: Path) -> SimulatedRun:
+    """Draw a run.
+
+    Args:
+        seed: the same one gives the same run.
+        folder: where the corpus is written.
+    """
+    random = Random(seed)  # noqa: S311  no secret
+    objective = random.choice(list(_WAYS))
+    flags = [*random.choice(_WAYS[objective])]
+    # A document that is built twice has no place of its own in the corpus.
+    keeps_order = random.random() < 0.2
+    inputs = _draw_corpus(random, folder, [""] if keeps_order else ["", "@2", "@0.5", "@1.5"])
+    has_sources = inputs[0] == "--source"
+    added = None
+    if not has_sources and random.random() < 0.4:
+        added = folder / "added.txt"
+        added.write_bytes(_draw_text(random))
+    flags += _draw_flags(random, objective, flags, keeps_order)
+    workers = 3 if random.random() < 0.2 else 0
+    # Fewer tasks than workers are refused.
+    limits, range_bytes = _draw_limits(random), 50 if workers else round(2 ** random.uniform(7, 14))
+    return SimulatedRun(objective, inputs, added, flags, limits, range_bytes, workers)
+
+
+def _draw_corpus(random: Random, folder: Path, repeats: Sequence[str]) -> list[str]:
+    names = random.choice([("",), ("",), ("books", "web"), ("a", "b", "c")])
+    if names == ("",):
+        return ["--input", *_draw_files(random, folder)]
+    sources = []
+    for name in names:
+        (folder / name).mkdir()
+        _draw_files(random, folder / name)
+        sources.append(f"{name}={folder / name}{random.choice(repeats)}")
+    return ["--source", *sources]
+
+
+def _draw_files(random: Random, folder: Path) -> list[str]:
+    paths = []
+    for number in range(random.randint(1, 6)):
+        content = _draw_text(random)
+        is_packed = random.random() < 0.2
+        path = folder / f"{number:02}.txt{'.gz' * is_packed}"
+        path.write_bytes(gzip.compress(content, mtime=0) if is_packed else content)
+        paths.append(str(path))
+    return paths
+
+
+def _draw_text(random: Random) -> bytes:
+    """Draw the documents of a file, by WikiText's rule, with lines that cannot be read."""
+    lines: list[bytes] = []
+    for document in range(random.choice([1, 3, 12, 40])):
+        lines.append(b" = Title %d = " % document)
+        for _ in range(random.choice([0, 1, 2, 5, 9])):
+            words = random.choice([1, 4, 12, 30, 200])
+            line = " ".join(_draw_word(random) for _ in range(words)).encode()
+            lines.append(b"bad \xff line" if random.random() < 0.03 else line)
+        lines.append(b"")
+    return b"\n".join(lines)
+
+
+def _draw_word(random: Random) -> str:
+    length = min(12, round(random.expovariate(0.3)) + 1)
+    return "".join(random.choice("etaoinshrdlucm.,") for _ in range(length))
+
+
+def _draw_flags(random: Random, objective: str, way: Sequence[str], keeps_order: bool) -> list[str]:
+    flags = ["--num-shards", str(random.choice([1, 2, 3, 7])), "--seed", str(random.randint(0, 99))]
+    flags += ["--max-seq-length", str(random.choice([32, 64, 128]))]
+    if objective in _REPEATED:
+        flags += ["--duplicates", "1" if keeps_order else str(random.choice([1, 2, 4]))]
+    if objective != "gpt":
+        flags += _LINES
+    if random.random() < 0.5:
+        flags += ["--validation-share", "0.3"]
+    if keeps_order:
+        flags += ["--order", "corpus"]
+    if random.random() < 0.3:
+        flags += ["--drop-duplicates"]
+    may_have_bins = objective in {"bert", "electra", "ernie"} and "packed" not in way
+    if may_have_bins and random.random() < 0.3:
+        flags += ["--bin-size", "16"]
+    elif random.random() < 0.3:
+        flags += ["--output-format", random.choice(["tfrecord", "avro"])]
+    return flags
+
+
+def _draw_limits(random: Random) -> Limits:
+    """Draw each threshold anywhere between its least value and one that few bytes cross."""
+    limits = LIMITS
+    for group in fields(Limits):
+        part: Any = getattr(limits, group.name)
+        drawn: dict[str, int] = {}
+        for threshold in fields(part):
+            name = f"{group.name}.{threshold.name}"
+            if random.random() < 0.2:
+                continue
+            value = round(2 ** random.uniform(0, 14))
+            if name in _POWERS_OF_TWO:
+                value = 2 ** random.randint(3, 12)
+            least = part.least.get(threshold.name, 1)
+            usual: int = getattr(part, threshold.name)
+            drawn[threshold.name] = max(least, min(value, usual))
+        limits = replace(limits, **{group.name: replace(part, **drawn)})
+    return limits
+
+
+def describe(run: SimulatedRun) -> str:
+    """Return what a run is made of, for messages."""
+    return json.dumps(
+        [run.objective, *run.inputs, *run.flags, *run.way, run.limits.values()], default=str
+    )
