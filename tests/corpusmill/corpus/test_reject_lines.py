@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, Reject, RejectColumns
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.limits import LIMITS, CorpusLimits, Limits, RefusalLimits
@@ -123,11 +124,14 @@ def test_a_long_detail_is_cut(length: int, told: int) -> None:
     assert reject.detail.endswith("...") == (length > 1000)
 
 
+@pytest.mark.parametrize(("input_format", "start"), [("text", b""), ("csv", b"text\n")])
 @pytest.mark.parametrize(("told", "numbers"), [(0, (0, 5)), (4, (4, 1)), (5, (5, 0)), (6, (5, 0))])
-def test_the_first_of_a_reason_are_read_with_details(told: int, numbers: tuple[int, int]) -> None:
-    lines = io.BytesIO(b"\xff\n" * 5)
-    part = FileRange("f", 0, DocumentOptions(), limits=refusal_limits(told_rejects=told))
-    [batch] = read_text(lines, part)
+def test_the_first_of_a_reason_are_read_with_details(
+    input_format: str, start: bytes, told: int, numbers: tuple[int, int]
+) -> None:
+    options, limits = DocumentOptions(input_format=input_format), refusal_limits(told_rejects=told)
+    stream = io.BytesIO(start + b"\xff\n" * 5)
+    [batch] = read_corpus(stream, FileRange("f", 0, options, limits=limits))
     assert (len(batch.rejects), sum(map(len, batch.more_rejects))) == numbers
 
 

@@ -116,8 +116,11 @@ def parts_of(sentences: list[str], **limits: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("most", "parts"),
-    [(4, ["né", "ab", " cde", "f"]), (6, ["né", "ab", " cdef"]), (7, ["né", "ab cdef"])],
-)
+    [
+        (4, ["né", "ab", " cde", "f"]), (5, ["né", "ab", " cdef"]), (6, ["né", "ab", " cdef"]),
+        (7, ["né", "ab cdef"]),
+    ],
+)  # fmt: skip
 def test_texts_that_would_fill_the_memory_are_cut_before_spaces(
     most: int, parts: list[str]
 ) -> None:
