@@ -322,8 +322,11 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     """Leave an output folder after an error."""
     claim, place = read_claim(folder.output), locate(folder.path)
     if claim is None or claim.token != folder.token:
-        remove_remains(place)
-        return  # All else belongs to another run.
+        # All else belongs to another run, and so does this folder, if it has taken it.
+        if claim is None or claim.temp_folder != folder.path:
+            folder_of_run(place, locate(folder.output)).discard()
+            remove_remains(place)
+        return
     if isinstance(error, KeyboardInterrupt) and not error.args:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if folder.is_committed else none,)

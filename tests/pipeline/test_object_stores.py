@@ -223,6 +223,7 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     """One more input file takes requests of its own, but none of the driver."""

@@ -258,6 +258,7 @@ def test_a_folder_that_a_claim_names_is_not_deleted_unless_a_run_has_made_it(
     for folder in (tmp_path, precious, stopped.output, ""):
         claim = {"token": "t", "temp_folder": str(folder), "host": "x", "process": 1, "started": 1}
         (stopped.output / "_RUNNING").write_text(json.dumps(claim))
+        os.utime(stopped.output / "_RUNNING", (0, 0))
         # A folder without a mark is left alone, and the run begins anew.
         status = USER_ERROR if flag == "--resume" and folder in {tmp_path, ""} else 0
         stopped.run(flag, "--temp-location", str(tmp_path), status=status)
