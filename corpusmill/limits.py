@@ -204,6 +204,8 @@ class RefusalLimits(_Group):
     Files of a data set may depend on them.
     """
 
+    is_recorded = True
+
     told_rejects: int = 100
     """Of each file and reason, so many rejects have a line of their own, with details."""
     reject_window: int = 2**20

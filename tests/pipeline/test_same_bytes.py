@@ -128,7 +128,11 @@ def test_however_little_is_read_and_tokenized_at_a_time(
     limits = replace(
         SMALL_STEPS, corpus=corpus_limits(100).corpus, tokens=token_limits(2**10).tokens
     )
-    assert build_again(*flags_of(limits)) == reference
+    built = build_again(*flags_of(limits))
+    # The manifest has the thresholds on which rejects may depend.
+    others = {name for name in built if built[name] != reference[name]}
+    assert others == {"dataset.json", "_SUCCESS"}
+    assert set(built) == set(reference)
 
 
 def test_the_way_in_which_files_are_named(

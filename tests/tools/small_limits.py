@@ -91,7 +91,6 @@ TINY = Limits(
         most_fetched_bytes=100,
     ),
     corpus=corpus_limits(2_000).corpus,
-    refusals=SMALL_STEPS.refusals,
     tokens=token_limits(2**14).tokens,
     training=training_limits(64),
 )
