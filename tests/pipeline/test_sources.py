@@ -191,6 +191,7 @@ def test_mistakes(corpus: Path, wordpiece: Path, data_set: Path, tmp_path: Path)
         (["--source", "wiki"], ["--source wiki", "not of the form NAME=PATH"]),
         (["--source", "a-b=x"], ["Begin the name with a letter"]),
         (["--source", f"a={corpus}@0"], ["cannot be taken 0 times"]),
+        (["--source", f"a={corpus}@1001"], ["cannot be taken 1001 times"]),
         (["--source", f"a={corpus}@2", f"a={corpus}@3"], ["taken 2 times elsewhere"]),
         (["--source", f"a={corpus}/none"], [f"--source a={corpus}/none", "no such file"]),
         (["--source", f"a={corpus}", "--input", corpus], ["Give one of them"]),

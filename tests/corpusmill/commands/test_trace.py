@@ -226,6 +226,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "--offset is missing": ("--file", "notes.jsonl"),
     "0 files of the corpus have this name": ("--file", "other.jsonl", "--offset", "1"),
     "it may be a title": ("--file", "notes.jsonl", "--offset", "999999999"),
+    "--offset 9223372036854775808": ("--file", "notes.jsonl", "--offset", "9223372036854775808"),
     "--offset -1": ("--file", "notes.jsonl", "--offset", "-1"),
     "the data set holds no document 7": ("--document", "7"),
     "holds no document 99999999999999999": ("--document", "99999999999999999"),

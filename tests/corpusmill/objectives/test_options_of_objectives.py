@@ -26,6 +26,7 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
         (BertOptions, {"masked_lm_prob": 1.01}, ["--masked-lm-prob 1.01: "]),
         (BertOptions, {"max_predictions_per_seq": 0}, ["--max-predictions-per-seq 0: "]),
         (BertOptions, {"pool_tokens": 0}, ["--pool-tokens 0: "]),
+        (BertOptions, {"pool_tokens": 2**48}, ["--pool-tokens 281474976710656: "]),
         (BertOptions, {"ngram": 3}, ["--ngram 3: "]),
         (BertOptions, {"words": "jieba"}, ["--words jieba: "]),
         (BertOptions, {"whole_word_mask": True, "ngram": 0}, ["--ngram 0: "]),
@@ -47,6 +48,7 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
         (ErnieOptions, {"mask_word_prob": -0.1}, ["--mask-word-prob -0.1"]),
         (ErnieOptions, {"mask_word_prob": 1.1}, ["--mask-word-prob 1.1"]),
         (ErnieOptions, {"pool_tokens": 0}, ["--pool-tokens 0"]),
+        (ErnieOptions, {"pool_tokens": 2**48}, ["--pool-tokens 281474976710656"]),
         (ErnieOptions, {"words": ""}, ["--words"]),
         (GptOptions, {"max_seq_length": 1}, ["--max-seq-length 1", "2 to 1048576"]),
         (

@@ -148,6 +148,7 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"input": None}, "input: it is missing"),
         ({"source": ["a=b.txt"]}, "input and source: either all text belongs to sources"),
         ({"input": "One text.\nIn two lines."}, "input: it is one string of text"),
+        ({"input": "word " * 820}, "input: it is one string of text"),
         ({"input": [{"body": "a"}]}, "text_field='text': the first record of the input has no"),
         ({"input": ["none.txt", "a text"]}, r"input.*none.txt.*: no such file"),
         ({"input": "missing/*.txt"}, r"input='missing/\*.txt': no such file"),

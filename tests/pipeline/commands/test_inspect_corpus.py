@@ -276,6 +276,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
     ("flags", "parts"),
     [
         (("--sample-tokens", "0"), ("--sample-tokens 0", "1 to 1000000000")),
+        (("--sample-tokens", "1000000001"), ("--sample-tokens 1000000001", "1 to 1000000000")),
         (("--validation-share", "1"), ("--validation-share 1",)),
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),

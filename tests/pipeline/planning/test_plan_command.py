@@ -192,6 +192,7 @@ def test_without_an_input_the_text_of_compressed_formats_is_larger_than_their_fi
         (("--corpus-bytes", "5 XB"), ("--corpus-bytes 5 XB", "not one of the units", "5TB")),
         (("--corpus-bytes", "1TB", "--file-bytes", "1B"), ("files", "larger --file-bytes")),
         (("--corpus-bytes", "1TB", "--sample-bytes", "9"), ("too small", "default")),
+        (("--corpus-bytes", "1TB", "--sample-bytes", "1.1GB"), ("too large", "default")),
         (("--corpus-bytes", "1TB", "--document-rule", "whole-file"), ("whole-file", "--input")),
     ],
 )

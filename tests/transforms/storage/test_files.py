@@ -68,6 +68,15 @@ def test_a_folder_is_deleted_whole_and_nothing_beside_it(bucket: Bucket) -> None
     assert list_folder(bucket.url) == {}
 
 
+@pytest.mark.parametrize("number", [99, 100, 101, 1000, 1001])
+def test_any_number_of_files_is_deleted(number: int, bucket: Bucket) -> None:
+    """The stores take 100 and 1000 names with a request."""
+    names = [f"{each:04}" for each in range(number)]
+    write_all(bucket.url, names[0], names[-1])
+    locate(bucket.url).delete(names)
+    assert list_folder(bucket.url) == {}
+
+
 def test_a_whole_bucket_is_never_deleted(bucket: Bucket) -> None:
     with pytest.raises(ValueError, match="whole bucket"):
         locate(f"{bucket.url}/").remove("nothing")

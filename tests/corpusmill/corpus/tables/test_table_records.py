@@ -298,3 +298,20 @@ def test_a_failing_disk_is_not_taken_for_damage(kind: str) -> None:
 )  # fmt: skip
 def test_types_that_hold_text(kind: pa.DataType, expected: bool) -> None:
     assert tables.is_text_type(kind) == expected
+
+
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 8191, 8192, 2**31, 2**63 - 1])
+def test_a_number_takes_seven_bits_of_a_byte(number: int) -> None:
+    written = tables.write_long(number)
+    assert tables.read_long(io.BytesIO(written + b"next")) == number
+    assert len(written) == -(-max(1, (2 * number).bit_length()) // 7)
+
+
+@pytest.mark.parametrize(("begin", "is_refused"), [(9, False), (10, True)])
+def test_a_number_of_more_than_64_bits_has_no_end(begin: int, is_refused: bool) -> None:
+    stream = io.BytesIO(b"\xff" * begin + b"\x01")
+    if is_refused:
+        with pytest.raises(EOFError, match="a number has no end"):
+            tables.read_long(stream)
+    else:
+        assert tables.read_long(stream, zigzag=False) == 2**64 - 1
