@@ -123,7 +123,7 @@ def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) ->
         engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
-        limits=folder.place.limits.tokens,
+        limits=folder.place.limits,
     )
 
 

@@ -203,7 +203,7 @@ def _read_members(
 ) -> Iterator[DocumentBatch]:
     """Read members in their order, small ones at once and others line by line."""
     collector = MemberCollector(part)
-    limit = min(part.limits.small_member_bytes, part.options.max_line_bytes)
+    limit = min(part.limits.corpus.small_member_bytes, part.options.max_line_bytes)
     try:
         for member in list_members(archive, collector):
             if member:

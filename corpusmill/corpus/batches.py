@@ -16,7 +16,7 @@ import pyarrow as pa
 from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, CorpusLimits
+from corpusmill.limits import LIMITS, Limits
 
 # A longer detail of a reject is cut: it may quote names of any length.
 _MAX_DETAIL = 1000
@@ -24,8 +24,6 @@ _MAX_DETAIL = 1000
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
 MAX_FILES = 2**24
-# Of each file and reason, the first rejects have an entry each; of the others the places are kept.
-TOLD_REJECTS = 100
 
 
 def document_id(file_index: int, offset: int) -> int:
@@ -157,7 +155,7 @@ class FileRange:
         options: how the file becomes documents.
         start: first byte of the range.
         end: byte after the range; None for the end of the file.
-        limits: how much is read at a time, and what a batch holds.
+        limits: how much is read at a time, what a batch holds, and what is refused.
 
     Raises:
         UserError: the file's index does not fit a document id.
@@ -168,7 +166,7 @@ class FileRange:
     options: DocumentOptions
     start: int = 0
     end: int | None = None
-    limits: CorpusLimits = LIMITS.corpus
+    limits: Limits = LIMITS
 
     def __post_init__(self) -> None:
         document_id(self.file_index, 0)
@@ -224,7 +222,7 @@ class DocumentBatch:
             tell more of them (`corpusmill.arrays.text_hashes`).
         rejects: lines, rows, members or blocks that were refused.
         counts: what was read since the batch before.
-        more_rejects: those beyond the first `TOLD_REJECTS` of a reason in the range.
+        more_rejects: those of a reason beyond the first ones in the range.
     """
 
     documents: pa.RecordBatch
@@ -300,14 +298,13 @@ class Collector(ABC):
         text_bytes: text of the documents that are complete, about.
     """
 
-    # The share of `part.limits.batch_bytes` that fills a batch.
+    # The share of `part.limits.corpus.batch_bytes` that fills a batch.
     enough = 1.0
-    # How many rejects of each reason have an entry of their own, with details.
-    told_rejects = TOLD_REJECTS
 
     def __init__(self, part: FileRange) -> None:
         self.part = part
-        self._told = Counter[str]()
+        # How many rejects of each reason have an entry of their own, with details.
+        self._told, self._most_told = Counter[str](), part.limits.refusals.told_rejects
         self._start_batch()
 
     def _start_batch(self) -> None:
@@ -327,7 +324,7 @@ class Collector(ABC):
         self, offset: int, length: int, reason: str, detail: str, row: int | None = None
     ) -> None:
         """Add a reject; see `Reject` for the values."""
-        if length < 0 or self._told[reason] < self.told_rejects:
+        if length < 0 or self._told[reason] < self._most_told:
             self._told[reason] += 1
             self.rejects.append(self.part.reject(offset, length, reason, detail, row))
         else:
@@ -351,7 +348,7 @@ class Collector(ABC):
             explain: returns the detail of one of them, by its index; called for the first ones.
             rows: int64[n]; None outside of tables.
         """
-        few = min(len(offsets), max(0, self.told_rejects - self._told[reason]))
+        few = min(len(offsets), max(0, self._most_told - self._told[reason]))
         for index in range(few):
             row = None if rows is None else int(rows[index])
             place = int(offsets[index]), int(lengths[index])
@@ -365,7 +362,7 @@ class Collector(ABC):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch."""
-        limits = self.part.limits
+        limits = self.part.limits.corpus
         is_large = self.text_bytes >= self.enough * limits.batch_bytes
         return is_large or self.num_rejects >= limits.batch_rejects
 

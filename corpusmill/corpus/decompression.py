@@ -11,9 +11,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-# Bytes that are read and returned at a time: few, as damage costs the text of a step before it.
-COMPRESSED_STEP, TEXT_STEP = 2**14, 2**15
-ARROW_STEP = 2**12
+from corpusmill.limits import LIMITS, RefusalLimits
 
 
 class DamagedStreamError(Exception):
@@ -84,8 +82,13 @@ class _Members:
     standard library would skip them silently.
     """
 
-    def __init__(self, source: SourceStream, new_decompressor: Callable[[], _Decompressor]) -> None:
-        self._source, self._new_decompressor = source, new_decompressor
+    def __init__(
+        self,
+        new_decompressor: Callable[[], _Decompressor],
+        source: SourceStream,
+        limits: RefusalLimits,
+    ) -> None:
+        self._source, self._new_decompressor, self._limits = source, new_decompressor, limits
         self._decompressor = new_decompressor()
         self._next_input = b""
 
@@ -95,9 +98,9 @@ class _Members:
             data, self._next_input = self._next_input, b""
             exhausted = False
             if not data and self._decompressor.needs_input:
-                data = self._source.read(COMPRESSED_STEP)
+                data = self._source.read(self._limits.compressed_step)
                 exhausted = not data
-            if text := self._decompressor.decompress(data, TEXT_STEP):
+            if text := self._decompressor.decompress(data, self._limits.text_step):
                 return text
             if exhausted:
                 raise EOFError("the file ends before its compressed data does")
@@ -107,7 +110,7 @@ class _Members:
         """Start the member that follows; return false if only zeros (padding) or nothing does."""
         data = self._decompressor.unused_data.lstrip(b"\0")
         while not data:
-            if not (block := self._source.read(COMPRESSED_STEP)):
+            if not (block := self._source.read(self._limits.compressed_step)):
                 return False
             data = block.lstrip(b"\0")
         self._decompressor, self._next_input = self._new_decompressor(), data
@@ -117,13 +120,13 @@ class _Members:
 class _Frames:
     """Reads the frames of a Zstandard file with Arrow's decoder."""
 
-    def __init__(self, source: SourceStream) -> None:
-        self._source = source
+    def __init__(self, source: SourceStream, limits: RefusalLimits) -> None:
+        self._source, self._step = source, limits.arrow_step
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
 
     def read(self) -> bytes:
         """Read some text; none at the end of the last frame."""
-        text = self._stream.read(ARROW_STEP)
+        text = self._stream.read(self._step)
         if self._source.is_empty:
             raise EOFError("the file is empty")
         return cast(bytes, text)
@@ -173,10 +176,10 @@ class _DecompressedStream(io.RawIOBase):
 
 _new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
 # By the suffixes of compressed files, and of compressed tar archives.
-_DECODERS: dict[tuple[str, str], Callable[[SourceStream], _Members | _Frames]] = {
-    (".gz", ".tgz"): lambda source: _Members(source, _GzipDecompressor),
-    (".bz2", ".tbz2"): lambda source: _Members(source, bz2.BZ2Decompressor),
-    (".xz", ".txz"): lambda source: _Members(source, _new_xz),
+_DECODERS: dict[tuple[str, str], Callable[[SourceStream, RefusalLimits], _Members | _Frames]] = {
+    (".gz", ".tgz"): partial(_Members, _GzipDecompressor),
+    (".bz2", ".tbz2"): partial(_Members, bz2.BZ2Decompressor),
+    (".xz", ".txz"): partial(_Members, _new_xz),
     (".zst", ".tzst"): _Frames,
 }
 COMPRESSED_SUFFIXES = tuple(chain(*_DECODERS))
@@ -199,7 +202,9 @@ def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
     return not wanted or name.endswith(wanted) or bare.endswith(wanted)
 
 
-def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
+def open_decompressed(
+    raw: BinaryIO, path: str, limits: RefusalLimits = LIMITS.refusals
+) -> BinaryIO:
     """Open the text of a file that is compressed if its suffix says so.
 
     Members (gz, bz2, xz) or frames (zst) that follow each other are read to the last one, with a
@@ -208,6 +213,7 @@ def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     Args:
         raw: the file's bytes, read forward only; closed with the returned stream.
         path: its path, for the suffix.
+        limits: how much is read and decompressed at a time.
 
     Returns:
         A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
@@ -216,5 +222,5 @@ def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     for suffixes, new_decoder in _DECODERS.items():
         if path.lower().endswith(suffixes):
             source = SourceStream(raw)
-            return cast(BinaryIO, _DecompressedStream(source, new_decoder(source)))
+            return cast(BinaryIO, _DecompressedStream(source, new_decoder(source, limits)))
     return raw

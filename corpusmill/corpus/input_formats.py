@@ -20,6 +20,7 @@ from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table,
 from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
+from corpusmill.limits import RefusalLimits
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -
     )
 
 
-def _open_avro(stream: TableStream, size: int, options: DocumentOptions) -> Table:
-    from corpusmill.corpus.tables.avro import open_avro  # noqa: PLC0415  imports fastavro
+def _open_avro(
+    stream: TableStream, size: int, options: DocumentOptions, limits: RefusalLimits
+) -> Table:
+    from corpusmill.corpus.tables.avro import AvroTable  # noqa: PLC0415  imports fastavro
 
-    return open_avro(stream, size, options)
+    return AvroTable(stream, size, options, limits)
 
 
 def _read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

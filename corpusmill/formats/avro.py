@@ -28,14 +28,18 @@ from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, most_valu
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
-from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream, write_long
+from corpusmill.corpus.tables.table import Block, TableStream, write_long
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
-from corpusmill.limits import FileLimits
+from corpusmill.limits import LIMITS, FileLimits
+
+# The rows of a block bound it, and not the size that is usual where texts are stored.
+_OPTIONS = DocumentOptions(max_line_bytes=MAX_LIMIT_BYTES)
 
 
 @njit
@@ -168,7 +172,7 @@ class AvroFormat(ShardFormat):
         source = sources[0]
         size = source.seek(0, io.SEEK_END)
         try:
-            table = AvroTable(TableStream(source), size, "", MAX_BLOCK_BYTES)
+            table = AvroTable(TableStream(source), size, _OPTIONS, LIMITS.refusals)
             _check_header(table, columns, options)
             for block in table.blocks():
                 most = self._most_bytes(block, columns, longest, options.is_padded)

@@ -19,7 +19,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import Columns, resolve
 from corpusmill.layout.sorting import sort_rows
-from corpusmill.limits import LIMITS, CorpusLimits
+from corpusmill.limits import LIMITS, CorpusLimits, Limits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
@@ -58,9 +58,8 @@ def check_input_format(
     whole = _read_batches(content, FileRange("a", 0, rules))
     assert sum(batch.documents.num_rows for batch in whole) >= documents, "documents are missing"
     for size in (1, 100):
-        again = _read_batches(
-            content, FileRange("a", 0, rules, limits=CorpusLimits(batch_bytes=size))
-        )
+        limits = Limits(corpus=CorpusLimits(batch_bytes=size))
+        again = _read_batches(content, FileRange("a", 0, rules, limits=limits))
         assert _rows(again) == _rows(whole), "other documents where batches are small"
     if known.in_ranges:
         middle = len(content) // 3

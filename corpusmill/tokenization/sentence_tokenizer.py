@@ -10,7 +10,7 @@ import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.errors import PanicError, UserError, catch_panics, option
-from corpusmill.limits import LIMITS, TokenLimits
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
@@ -52,7 +52,8 @@ class SentenceTokenizer:
             (`corpusmill.tokenization.tokenizer_file`), for which dtype must have room; empty to
             leave them unmarked.
         engine: what tokenizes long texts, where ids are not marked.
-        limits: the memory of the memo, and how many texts are tokenized at a time.
+        limits: the memory of the memo, how many texts are tokenized at a time, and how long a text
+            may be.
 
     Attributes:
         gigatoken: the engine; None where the kernels here do all.
@@ -69,12 +70,13 @@ class SentenceTokenizer:
         special_tokens_in_text: bool = True,
         words: str = "",
         engine: Engine = "own",
-        limits: TokenLimits = LIMITS.tokens,
+        limits: Limits = LIMITS,
     ) -> None:
         with catch_panics(_LIBRARY):
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
-        self._dtype, self._limits = np.dtype(dtype), limits
+        self._dtype = np.dtype(dtype)
+        self._limits, self._refusals = limits.tokens, limits.refusals
         rule = load_words(words)
         self._words = None if rule is None or rule.is_of_pieces else rule
         self._is_marked, self._continuing = rule is not None, None
@@ -93,8 +95,8 @@ class SentenceTokenizer:
             self.gigatoken = Gigatoken(tokenizer_json)
 
     def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
-        most = self._limits.texts_per_call
-        return encode_spans_by(partial(encode_texts, self._tokenizer, words, most))
+        encode = partial(encode_texts, self._tokenizer, words, self._limits.texts_per_call)
+        return encode_spans_by(encode, self._refusals)
 
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""

@@ -145,8 +145,8 @@ def count_here(
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
         path, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
-            stream = open_decompressed(raw, path)
-            part = FileRange(name, index, corpus.documents, start, end, limits.corpus)
+            stream = open_decompressed(raw, path, limits.refusals)
+            part = FileRange(name, index, corpus.documents, start, end, limits)
             for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +16,9 @@ import pipeline.runners.local.engine as local_workers
 import transforms.build
 import transforms.shuffle.segments
 import transforms.shuffle.trees
-from corpusmill.limits import Limits
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
-from tests.tools.small_limits import corpus_limits, flags_of, limit_flags, token_limits
+from tests.tools.small_limits import SMALL_STEPS, corpus_limits, flags_of, limit_flags, token_limits
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -125,8 +125,14 @@ def test_trees_of_several_levels_and_little_memory(
 def test_however_little_is_read_and_tokenized_at_a_time(
     build_again: Build, reference: Digests
 ) -> None:
-    limits = Limits(corpus=corpus_limits(100), tokens=token_limits(2**10))
-    assert build_again(*flags_of(limits)) == reference
+    limits = replace(
+        SMALL_STEPS, corpus=corpus_limits(100).corpus, tokens=token_limits(2**10).tokens
+    )
+    built = build_again(*flags_of(limits))
+    # The manifest has the thresholds on which rejects may depend.
+    others = {name for name in built if built[name] != reference[name]}
+    assert others == {"dataset.json", "_SUCCESS"}
+    assert set(built) == set(reference)
 
 
 def test_the_way_in_which_files_are_named(

@@ -19,7 +19,7 @@ from corpusmill.corpus.batches import (
 )
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from tests.tools.small_limits import corpus_limits
+from corpusmill.limits import LIMITS, Limits
 
 
 @dataclass
@@ -95,11 +95,11 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def read_ranges(
-    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), batch_bytes: int = 2**20
+    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), limits: Limits = LIMITS
 ) -> Content:
     """Read all ranges between the cuts."""
     stream, content = io.BytesIO(data), Content()
     for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
-        part = FileRange("f", 3, options, start, end, corpus_limits(batch_bytes))
+        part = FileRange("f", 3, options, start, end, limits)
         content.add(read_corpus(stream, part))
     return content

@@ -5,7 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from corpusmill.limits import LIMITS, CorpusLimits, Limits, StageLimits, TokenLimits, TrainingLimits
+from corpusmill.limits import (
+    LIMITS,
+    CorpusLimits,
+    Limits,
+    RefusalLimits,
+    StageLimits,
+    TokenLimits,
+    TrainingLimits,
+)
 
 
 @contextmanager
@@ -21,19 +29,28 @@ def stage_limits(**values: int) -> Limits:
     return Limits(stages=StageLimits(**values))
 
 
-def corpus_limits(size: int) -> CorpusLimits:
+def corpus_limits(size: int) -> Limits:
     """Return thresholds of reading that are all crossed by a few times so many bytes."""
     few = max(1, size // 16)
-    return CorpusLimits(
-        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
-        small_member_bytes=size,
+    return Limits(
+        corpus=CorpusLimits(
+            batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
+            small_member_bytes=size,
+        )
     )  # fmt: skip
 
 
-def token_limits(memo_bytes: int) -> TokenLimits:
+def refusal_limits(**values: int) -> Limits:
+    """Return the thresholds of a run, with some other values for what is refused."""
+    return Limits(refusals=RefusalLimits(**values))
+
+
+def token_limits(memo_bytes: int) -> Limits:
     """Return thresholds of tokenizing, with a memo of so many bytes and few texts at a time."""
-    return TokenLimits(
-        memo_bytes=memo_bytes, first_memo_bytes=2**12, texts_per_call=3, joined_bytes=40
+    return Limits(
+        tokens=TokenLimits(
+            memo_bytes=memo_bytes, first_memo_bytes=2**12, texts_per_call=3, joined_bytes=40
+        )
     )
 
 
@@ -44,6 +61,13 @@ def training_limits(size: int) -> TrainingLimits:
         first_text_bytes=size, many_slots=8 * size, few_places=size,
     )  # fmt: skip
 
+
+# Sound files are read in many steps, and none of them is refused.
+SMALL_STEPS = refusal_limits(
+    small_chunk_bytes=1, decoded_bytes=500, decoded_rows=7, dictionary_rows=2, repeated_bytes=500,
+    few_repeated_bytes=100, avro_header_bytes=2**13, compressed_step=100, text_step=150,
+    arrow_step=120,
+)  # fmt: skip
 
 # A corpus of some kilobytes takes several steps, files, parts and levels everywhere.
 TINY = Limits(
@@ -66,8 +90,8 @@ TINY = Limits(
         small_file_bytes=100,
         most_fetched_bytes=100,
     ),
-    corpus=corpus_limits(2_000),
-    tokens=token_limits(2**14),
+    corpus=corpus_limits(2_000).corpus,
+    tokens=token_limits(2**14).tokens,
     training=training_limits(64),
 )
 

@@ -9,8 +9,10 @@ import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, Limits
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
+from tests.tools.small_limits import refusal_limits
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange, cut_ranges, group_ranges
@@ -26,6 +28,7 @@ def read(
     temp: Path,
     splittable: bool = True,
     task_bytes: int = 200_000,
+    limits: Limits = LIMITS,
 ) -> dict[str, Any]:
     """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
@@ -41,7 +44,8 @@ def read(
     documents: list[Any] = []
     rejects: list[Any] = []
     for task in planned:
-        reader = TaskReader(DocumentOptions(), Workplace(str(temp)), tally)
+        place = Workplace(str(temp), limits=limits)
+        reader = TaskReader(DocumentOptions(), place, tally)
         documents += reader.read(read_task(task))
         rejects += reader.rejects(task.number)
     return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
@@ -93,18 +97,31 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None
 def test_joined_rejects_are_the_same_bytes_however_files_are_cut(tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     for file in files:
-        lines = (b"\xff" * (n % 7 == 0) + b"%d words\n\n" % n for n in range(2000))
-        file.write_bytes(b"".join(lines))
+        file.write_bytes(b"".join(b"\xff%d words\n\n" % n for n in range(100, 300)))
+    limits = refusal_limits(told_rejects=20, reject_window=600)
 
     def join(range_bytes: int) -> bytes:
-        result = read(files, range_bytes, tmp_path, task_bytes=1)
-        [joined] = join_rejects(0, result["rejects"], Workplace(str(tmp_path)))
-        assert joined.lines == result["counts"]["read.rejects"] == 2 * 286
+        result = read(files, range_bytes, tmp_path, task_bytes=1, limits=limits)
+        [joined] = join_rejects(0, result["rejects"], Workplace(str(tmp_path), limits=limits))
+        assert joined.lines == result["counts"]["read.rejects"] == 2 * 200
         return Path(joined.path).read_bytes()
 
     whole = join(10**9)
-    assert len(whole.splitlines()) == 2 * (100 + 1)
-    assert join(1001) == join(20_000) == whole
+    # A line takes 12 bytes, so that four windows of 50 lines are the file, and none is told whole.
+    assert len(whole.splitlines()) == 2 * (20 + 4)
+    assert join(101) == join(1000) == whole
+
+
+@pytest.mark.parametrize(("step", "number"), [(599, 50), (600, 0)])
+def test_damage_costs_the_text_that_is_decompressed_at_once(
+    tmp_path: Path, step: int, number: int
+) -> None:
+    # 600 bytes, 12 of them a document.
+    content = bytearray(gzip.compress(b"".join(b"%4d words\n\n" % n for n in range(50))))
+    content[-8] ^= 1  # the checksum
+    (tmp_path / "text.gz").write_bytes(content)
+    result = read([tmp_path / "text.gz"], 9, tmp_path, False, limits=refusal_limits(text_step=step))
+    assert len(rows(result["documents"])) == number
 
 
 def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
-from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
 from tests.tools.plain_corpus import encode
+from tests.tools.small_limits import refusal_limits
 from transforms.corpus.prepare import Tokenizing, tokenize_batch
 from transforms.tally import Tally
 
@@ -59,12 +59,12 @@ def test_batches_are_encoded_as_the_library_does(
 
 @pytest.mark.parametrize(("memoize", "cut"), [(True, 1), (False, 2)])
 def test_texts_that_are_tokenized_in_parts_are_counted(
-    memoize: bool, cut: int, tokenizing: Tokenizing, monkeypatch: pytest.MonkeyPatch
+    memoize: bool, cut: int, tokenizing: Tokenizing
 ) -> None:
-    monkeypatch.setattr(units, "MOST_CHARACTERS", 100)
+    limits = refusal_limits(most_characters=100)
     # The compiled tokenizer leaves a word with a letter that it does not know to the library.
     batches = [batch((1, ["\uff21" * 250, "Sea ."]), (2, ["a word " * 20]))]
-    _, counts = tokenize(batches, replace(tokenizing, memoize=memoize))
+    _, counts = tokenize(batches, replace(tokenizing, memoize=memoize, limits=limits))
     assert counts["tokenize.cut_texts"] == cut
 
 

@@ -31,7 +31,7 @@ from corpusmill.corpus.decompression import is_compressed, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, CorpusLimits
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -95,14 +95,15 @@ coders.registry.register_coder(RejectedRecord, coders.RowCoder)
 class _ReadRange(beam.DoFn):
     """Read the documents of a range."""
 
-    def __init__(self, options: DocumentOptions, limits: CorpusLimits) -> None:
+    def __init__(self, options: DocumentOptions, limits: Limits) -> None:
         self._options, self._limits = options, limits
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
         with open_listed(element) as raw:
             name, index, start, end = element[1:5]
             part = FileRange(name, index, self._options, start, end, self._limits)
-            for batch in read_corpus(open_decompressed(raw, element.file), part):
+            stream = open_decompressed(raw, element.file, self._limits.refusals)
+            for batch in read_corpus(stream, part):
                 yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
                     yield batch.documents
@@ -128,7 +129,7 @@ class ReadDocuments(beam.PTransform):
         options: how files become documents; by default, lines of text are sentences and WikiText's
             titles and empty lines separate documents.
         range_bytes: the longest range of a file; compressed files are read whole.
-        limits: how much is read at a time, and what a batch holds.
+        limits: how much is read at a time, what a batch holds, and what is refused.
 
     Raises:
         UserError: a pattern matches no file, or the files have several formats.
@@ -139,7 +140,7 @@ class ReadDocuments(beam.PTransform):
         patterns: str | Sequence[str],
         options: DocumentOptions | None = None,
         range_bytes: int = 64 * 2**20,
-        limits: CorpusLimits = LIMITS.corpus,
+        limits: Limits = LIMITS,
     ) -> None:
         super().__init__()
         self._limits = limits

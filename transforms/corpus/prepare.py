@@ -18,7 +18,7 @@ from corpusmill.arrays.ragged import cut_rows
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.accounting import NOT_DRAWN
-from corpusmill.limits import LIMITS, TokenLimits
+from corpusmill.limits import LIMITS, Limits
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.gigatoken_engine import Engine
@@ -60,7 +60,7 @@ class Tokenizing:
         keep_fields: names of the fields that are among the facts of documents.
         facts: whether tokenized documents have the columns of facts
             (`corpusmill.arrays.text_hashes`).
-        limits: the memory of the memo of words, and how many texts are tokenized at a time.
+        limits: the thresholds of the run.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Tokenizing:
     engine: Engine = "own"
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
-    limits: TokenLimits = LIMITS.tokens
+    limits: Limits = LIMITS
 
     @property
     def schema(self) -> pa.Schema:

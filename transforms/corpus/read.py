@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ class TaskReader:
         sources: SourceTally | None = None,
     ) -> None:
         self._options, self._temp_folder, self._tally = options, place.temp_folder, tally
-        self._limits, self._corpus_limits = place.limits.stages, place.limits.corpus
+        self._limits = place.limits
         self._steps, self._keeps_rejects = steps, keeps_rejects
         self._keeps_checksums, self._sources = keeps_checksums, sources
         self.ranges: list[ReadRange] = []
@@ -66,11 +67,11 @@ class TaskReader:
     def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         """Return the task's documents in batches, none of them empty; small files share one."""
         # Each batch costs every following step as much time as about 100 kB of text.
-        return join_small(self._read_all(ranges), self._limits.small_batch_bytes)
+        return join_small(self._read_all(ranges), self._limits.stages.small_batch_bytes)
 
     def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         with ExitStack() as files:
-            for planned, raw in open_ranges(ranges, self._limits.small_file_bytes):
+            for planned, raw in open_ranges(ranges, self._limits.stages.small_file_bytes):
                 self._tally.add("read.ranges", 1)
                 for batch in self._read_range(planned, raw):
                     for count, number in vars(batch.counts).items():
@@ -95,16 +96,17 @@ class TaskReader:
 
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
         path, name, index, start, end, *_ = planned
-        file_range = FileRange(name, index, self._options, start, end, self._corpus_limits)
+        file_range = FileRange(name, index, self._options, start, end, self._limits)
+        decompress = partial(open_decompressed, path=path, limits=self._limits.refusals)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
-                yield from read_corpus(open_decompressed(raw, path), file_range)
+                yield from read_corpus(decompress(raw), file_range)
                 return
             stream = ChecksumReader(raw, start, end)
-            yield from read_corpus(open_decompressed(cast(BinaryIO, stream), path), file_range)
+            yield from read_corpus(decompress(cast(BinaryIO, stream)), file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
-            most_bytes = None if is_here else self._limits.most_fetched_bytes
+            most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(index, start, *checked))
 
@@ -124,7 +126,7 @@ class TaskReader:
         if not self._writer:
             self._path = new_path(self._temp_folder, "rejects", ".jsonl")
             self._sink = HashingWriter(files.enter_context(create_file(self._path)))
-            self._writer = RejectWriter(self._sink)
+            self._writer = RejectWriter(self._sink, self._limits.refusals)
         self._writer.add(batch.rejects, batch.more_rejects)
 
     def _count(self, batch: DocumentBatch) -> int:

@@ -182,7 +182,7 @@ def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> I
     path = new_path(place.temp_folder, "rejects", ".jsonl")
     with create_file(path) as stream:
         sink = HashingWriter(stream)
-        writer = RejectWriter(sink)
+        writer = RejectWriter(sink, place.limits.refusals)
         open_blocks = partial(_open_blocks, small_bytes=place.limits.stages.small_file_bytes)
         for blocks in map_ahead(open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):

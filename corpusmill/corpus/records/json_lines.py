@@ -79,7 +79,7 @@ def _parse_lines(
     options = part.options
     fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in options.keep_fields]
     text_field, refused = options.text_field, _Refused()
-    cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.parsed_bytes)) + 1
+    cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.corpus.parsed_bytes)) + 1
     for some in np.split(lines, cuts):
         texts = list[str]()
         kept: list[tuple[str, list[Any]]] = [(name, []) for name in options.keep_fields]

@@ -133,7 +133,7 @@ class RecordCollector(Collector):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch, in text, records or rejects."""
-        return self.rows >= self.part.limits.batch_rows or super().is_full
+        return self.rows >= self.part.limits.corpus.batch_rows or super().is_full
 
     def add(
         self,

@@ -16,11 +16,11 @@ import pyarrow.ipc
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.tables import table
+from corpusmill.limits import RefusalLimits
 
 _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"
 _FOOTER_TAIL = struct.Struct("<i6s")
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # types of messages
-_MAX_HEADER_BYTES = 2**28
 
 
 class _Message(NamedTuple):
@@ -107,13 +107,20 @@ class ArrowTable:
         stream: the file.
         size: its bytes.
         options: with the names of the columns to read.
+        limits: what is too large, and how much is decoded at once.
 
     Raises:
         UnreadableError: it does not begin as Arrow does.
     """
 
-    def __init__(self, stream: table.TableStream, size: int, options: DocumentOptions) -> None:
-        self._stream, self._size = stream, size
+    def __init__(
+        self,
+        stream: table.TableStream,
+        size: int,
+        options: DocumentOptions,
+        limits: RefusalLimits,
+    ) -> None:
+        self._stream, self._size, self._limits = stream, size, limits
         self._batches: dict[int, _Message] = {}
         self._dictionaries: list[_Message] = []
         self._prefix = (-1, b"")
@@ -159,7 +166,7 @@ class ArrowTable:
         header_bytes = struct.unpack_from("<i", start, skip)[0]
         if header_bytes == 0:
             return _Message(0, offset, b"", skip + 4, 0, 0)
-        if not 0 < header_bytes <= _MAX_HEADER_BYTES:
+        if not 0 < header_bytes <= self._limits.arrow_header_bytes:
             raise ValueError(f"a header of {header_bytes} bytes")
         header = self._stream.read_at(offset + skip + 4, header_bytes)
         if len(header) < header_bytes:
@@ -220,8 +227,8 @@ class ArrowTable:
             other for other in self._dictionaries if self._is_file or other.offset < message.offset
         ]
         size = sum(other.length for other in (self._schema, *dictionaries, message))
-        if size > table.MAX_BLOCK_BYTES:
-            raise table.too_large(size)
+        if size > self._limits.block_bytes:
+            raise table.too_large(size, self._limits.block_bytes)
         with self._stream.damage_is("damaged-block"):
             prefix = self._read_prefix(dictionaries)
             data = bytearray(len(prefix) + message.length)
@@ -233,7 +240,7 @@ class ArrowTable:
                 batch = reader.read_next_batch()
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             kept = map(columns.get, self._kept)
-            yield from table.slice_texts(columns[self._text_field], list(kept))
+            yield from table.slice_texts(columns[self._text_field], list(kept), self._limits)
 
     def _read_prefix(self, dictionaries: list[_Message]) -> bytes:
         """Return the schema and the dictionaries as a stream has them before a batch."""
@@ -248,8 +255,8 @@ class ArrowTable:
         for message in messages:
             end += message.length
             decoded += _decoded_bytes(message, memoryview(data)[end - message.body_bytes : end])
-        if decoded > table.MAX_BLOCK_BYTES:
-            raise table.too_large(decoded)
-        limit = table.limit_decoded(len(data), self._max_line_bytes)
+        if decoded > self._limits.block_bytes:
+            raise table.too_large(decoded, self._limits.block_bytes)
+        limit = table.limit_decoded(len(data), self._max_line_bytes, self._limits)
         if decoded > limit:
             raise table.out_of_proportion(len(data), limit)

@@ -25,6 +25,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import to_text
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.table import read_long, write_long
+from corpusmill.limits import RefusalLimits
 
 # The values of an array or a map may be this many for each byte, and those of a row twice as many.
 _VALUES_PER_BYTE = 64
@@ -180,11 +181,9 @@ HEADER = fastavro.parse_schema(
         ],
     }
 )
-# Bytes of the file in which its header is looked for; the first is enough for nearly any schema.
-_HEADER_STEPS = (2**20, 2**23)
 _COUNTS_BYTES = 20  # the most of the two numbers before a block
-# The most bytes of a block, unless it may have to hold a few texts that are longer.
-_MAX_BLOCK_BYTES, _MOST_TEXTS = 2**26, 4
+# Bytes that are asked of Arrow at a time, as it reserves all of them.
+_ZSTANDARD_STEP = 2**16
 
 
 def _inflate(data: memoryview, most: int) -> bytes:
@@ -205,8 +204,7 @@ def _unpack_snappy(data: memoryview, most: int) -> bytes:
 def _unpack_zstandard(data: memoryview, most: int) -> bytes:
     text = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        # In steps: Arrow reserves all that it is asked for.
-        while len(text) < most and (step := stream.read(min(most - len(text), table.BATCH_BYTES))):
+        while len(text) < most and (step := stream.read(min(most - len(text), _ZSTANDARD_STEP))):
             text += step
     return bytes(text)
 
@@ -239,9 +237,8 @@ class AvroTable:
     Args:
         stream: the file.
         size: its bytes.
-        text_field: name of the field to read.
-        most_bytes: the most bytes of a block, compressed or not; larger ones are not read.
-        keep_fields: names of the fields that are kept beside it.
+        options: with the names of the fields to read.
+        limits: what is too large, and how much is decoded at once.
 
     Attributes:
         codec: its name in the specification.
@@ -255,12 +252,14 @@ class AvroTable:
         self,
         stream: table.TableStream,
         size: int,
-        text_field: str,
-        most_bytes: int,
-        keep_fields: tuple[str, ...] = (),
+        options: DocumentOptions,
+        limits: RefusalLimits,
     ) -> None:
-        self._stream, self._size, self._text_field = stream, size, text_field
-        self._most_bytes, self._kept = most_bytes, keep_fields
+        self._stream, self._size, self._limits = stream, size, limits
+        self._text_field, self._kept = options.text_field, options.keep_fields
+        # The most bytes of a block, compressed or not; it may have to hold a few long texts.
+        most_bytes = max(limits.avro_block_bytes, limits.most_texts * options.max_line_bytes)
+        self._most_bytes = min(most_bytes, limits.block_bytes)
         with stream.damage_is("damaged-file"):
             header, self._begin = self._read_header()
             meta, self._sync = header["meta"], header["sync"]
@@ -279,7 +278,7 @@ class AvroTable:
             # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
                 self._feed,
-                narrow_schema(schema, text_field, keep_fields),
+                narrow_schema(schema, self._text_field, self._kept),
                 handle_unicode_errors="surrogateescape",
             )
             listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
@@ -291,7 +290,8 @@ class AvroTable:
         )
 
     def _read_header(self) -> tuple[dict[str, Any], int]:
-        for step in _HEADER_STEPS:
+        # The first step is enough for nearly any schema.
+        for step in (self._limits.avro_header_bytes // 8, self._limits.avro_header_bytes):
             start = BytesIO(self._stream.read_at(0, step))
             if not start.getvalue().startswith(MAGIC):
                 raise UnreadableError("damaged-file", "it does not begin as Avro does")
@@ -381,18 +381,10 @@ class AvroTable:
                 # At once, as a nested value takes much more memory than its text.
                 field.append(to_text(record.get(name)))
                 size += len(field[-1] or "")
-            if size >= table.BATCH_BYTES or len(values) >= table.MAX_BATCH_ROWS:
+            if size >= self._limits.decoded_bytes or len(values) >= self._limits.decoded_rows:
                 yield _to_rows(values, kept)
                 values, kept, size = [], [[] for _ in self._kept], 0
         yield _to_rows(values, kept)
-
-
-def open_avro(stream: table.TableStream, size: int, options: DocumentOptions) -> AvroTable:
-    """Open an Avro file of a corpus."""
-    # A block is copied several times while it is decoded, and those that are usual are small.
-    limit = max(_MAX_BLOCK_BYTES, _MOST_TEXTS * options.max_line_bytes)
-    limit = min(limit, table.MAX_BLOCK_BYTES)
-    return AvroTable(stream, size, options.text_field, limit, options.keep_fields)
 
 
 def _to_rows(values: list[Any], field_values: list[list[str | None]]) -> table.TextRows:

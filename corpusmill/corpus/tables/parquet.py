@@ -19,9 +19,10 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.table import TableStream, read_long
+from corpusmill.limits import LIMITS, RefusalLimits
 
 # A header has some 30 bytes, but may hold the smallest and the largest text of its page.
-_HEADER_STEPS = (2**10, 2**24)
+_USUAL_HEADER_BYTES = 2**10
 _DEPTH = 3
 _INT32, _STRUCT = 5, 12
 # Where the header of each type of page stands; its first field is the number of values.
@@ -43,21 +44,26 @@ class Page(NamedTuple):
     bytes: int
 
 
-def read_pages(source: TableStream, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+def read_pages(
+    source: TableStream,
+    chunk: pq.ColumnChunkMetaData,
+    most_bytes: int = LIMITS.refusals.parquet_header_bytes,
+) -> Iterator[Page]:
     """Yield what the headers of a chunk's pages say, as far as Arrow would read them.
 
     Args:
         source: the file, which is sought.
         chunk: its description in the footer.
+        most_bytes: the bytes in which the end of a header is looked for.
 
     Raises:
-        ValueError: a header is damaged.
+        ValueError: a header is damaged, or has no end.
     """
     place, values = chunk.data_page_offset, 0
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < place:
         place = chunk.dictionary_page_offset
     while values < chunk.num_values:
-        header, size = _read_header(source, place)
+        header, size = _read_header(source, place, most_bytes)
         kind: int = header.get(1, -1)
         held = header.get(_PLACES.get(kind, 0), {}).get(1, 0)
         numbers = (header.get(2, -1), header.get(3, -1), held)
@@ -69,9 +75,9 @@ def read_pages(source: TableStream, chunk: pq.ColumnChunkMetaData) -> Iterator[P
         place += size + numbers[1]
 
 
-def _read_header(source: TableStream, place: int) -> tuple[dict[int, Any], int]:
+def _read_header(source: TableStream, place: int, most_bytes: int) -> tuple[dict[int, Any], int]:
     """Return the fields of a header, and its size."""
-    for step in _HEADER_STEPS:
+    for step in (_USUAL_HEADER_BYTES, most_bytes):
         start = BytesIO(source.read_at(place, step))
         try:
             return _read_struct(start, _DEPTH), start.tell()
@@ -122,20 +128,6 @@ def _read_byte(stream: BytesIO) -> int:
     return byte[0]
 
 
-# A value of a dictionary may occur in any number of rows, and the metadata does not say in how
-# many. Each may be as large as the whole dictionary, which most writers keep near a megabyte.
-_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES = 128, 2**28
-# Up to so many bytes more rows than that are decoded at once: a small dictionary, or one of nulls
-# alone, may serve millions.
-_FEW_REPEATED_BYTES = 2**25
-# A page is decoded at once, and held up to three times while it becomes rows. Most writers end a
-# page near a megabyte, but some only after a thousand rows, which may be books.
-MAX_PAGE_BYTES = 2**29
-# To read the headers of all pages is to read a chunk of an object store twice. So it is done where
-# the footer leaves room for such a page, and where a chunk is small, whose footer may not be true.
-_SMALL_CHUNK_BYTES = 2**22
-
-
 class ParquetTable:
     """A Parquet file, as a `corpusmill.corpus.tables.table.Table`.
 
@@ -143,21 +135,28 @@ class ParquetTable:
         stream: the file.
         size: its bytes.
         options: with the names of the columns to read.
+        limits: what is too large, and how much is decoded at once.
 
     Raises:
         UnreadableError: its footer cannot be read.
     """
 
-    def __init__(self, stream: table.TableStream, size: int, options: DocumentOptions) -> None:
+    def __init__(
+        self,
+        stream: table.TableStream,
+        size: int,
+        options: DocumentOptions,
+        limits: RefusalLimits,
+    ) -> None:
         self._stream, self._size, self._text_field = stream, size, options.text_field
-        self._max_line_bytes = options.max_line_bytes
+        self._max_line_bytes, self._limits = options.max_line_bytes, limits
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
             # it would be read at once.
             self._file = pq.ParquetFile(
                 pa.PythonFile(stream, mode="r"),
                 pre_buffer=False,
-                buffer_size=table.BATCH_BYTES,
+                buffer_size=limits.decoded_bytes,
                 page_checksum_verification=True,
             )
             schema = self._file.schema_arrow
@@ -196,9 +195,9 @@ class ParquetTable:
         """Return why chunks are too large to be read, as the footer has it."""
         size = sum(chunk.total_uncompressed_size for chunk in chunks)
         stored = sum(chunk.total_compressed_size for chunk in chunks)
-        if size > table.MAX_BLOCK_BYTES * max(1, rows):
-            return table.too_large(size)
-        limit = table.limit_decoded(stored, self._max_line_bytes)
+        if size > self._limits.block_bytes * max(1, rows):
+            return table.too_large(size, self._limits.block_bytes)
+        limit = table.limit_decoded(stored, self._max_line_bytes, self._limits)
         return table.out_of_proportion(stored, limit) if size > limit else None
 
     def _chunks(self, group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
@@ -210,7 +209,7 @@ class ParquetTable:
         with self._stream.damage_is("damaged-block"):
             chunks = self._chunks(self._file.metadata.row_group(block.index))
             size = sum(chunk.total_uncompressed_size for chunk in chunks)
-            rows = max(1, table.BATCH_BYTES * block.rows // max(1, size))
+            rows = max(1, self._limits.decoded_bytes * block.rows // max(1, size))
             limit = min(map(self._limit_rows, chunks))
             names = {self._text_field, *self._kept} & {*self.fields}
             batches = self._file.iter_batches(
@@ -219,7 +218,7 @@ class ParquetTable:
             for batch in batches:
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 kept = map(columns.get, self._kept)
-                yield from table.slice_texts(columns[self._text_field], list(kept))
+                yield from table.slice_texts(columns[self._text_field], list(kept), self._limits)
 
     def _limit_rows(self, chunk: pq.ColumnChunkMetaData) -> int:
         """Return how many rows may be decoded at once, whatever the dictionary of a chunk holds.
@@ -227,14 +226,20 @@ class ParquetTable:
         Raises:
             UnreadableError: a page is too large to be decoded.
         """
-        size = 0
-        is_small = chunk.total_compressed_size <= _SMALL_CHUNK_BYTES
-        is_checked = is_small or chunk.total_uncompressed_size > MAX_PAGE_BYTES
-        for page in islice(read_pages(self._stream, chunk), None if is_checked else 1):
-            if page.bytes > MAX_PAGE_BYTES:
-                raise table.too_large(page.bytes, MAX_PAGE_BYTES)
+        limits, size = self._limits, 0
+        # To read the headers of all pages is to read a chunk of an object store twice. So it is
+        # done where the footer leaves room for a page that is too large, and where a chunk is
+        # small, whose footer may not be true.
+        is_small = chunk.total_compressed_size <= limits.small_chunk_bytes
+        is_checked = is_small or chunk.total_uncompressed_size > limits.page_bytes
+        pages = read_pages(self._stream, chunk, limits.parquet_header_bytes)
+        for page in islice(pages, None if is_checked else 1):
+            if page.bytes > limits.page_bytes:
+                raise table.too_large(page.bytes, limits.page_bytes)
             size = max(size, page.bytes if page.is_dictionary else 0)
         if not chunk.has_dictionary_page:
-            return table.MAX_BATCH_ROWS
-        rows = min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size))
-        return max(1, rows, min(table.MAX_BATCH_ROWS, _FEW_REPEATED_BYTES // max(1, size)))
+            return limits.decoded_rows
+        # A value of a dictionary may occur in any number of rows, and the metadata does not say in
+        # how many. Each may be as large as the dictionary, which most writers keep near a megabyte.
+        rows = min(limits.dictionary_rows, limits.repeated_bytes // max(1, size))
+        return max(1, rows, min(limits.decoded_rows, limits.few_repeated_bytes // max(1, size)))

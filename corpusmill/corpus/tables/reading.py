@@ -39,6 +39,7 @@ from corpusmill.corpus.tables.table import (
 from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError, option
+from corpusmill.limits import LIMITS, RefusalLimits
 
 
 class Fault(NamedTuple):
@@ -99,7 +100,7 @@ def _explain_invalid(text: pa.Scalar) -> str:
 PIECE_BITS = 12
 MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
 
-OpenTable = Callable[[TableStream, int, DocumentOptions], Table]
+OpenTable = Callable[[TableStream, int, DocumentOptions, RefusalLimits], Table]
 
 
 class _Stretch(NamedTuple):
@@ -151,7 +152,7 @@ class _OpenBlock:
     lost: float = 0.0
     is_read: bool = False
 
-    def add(self, rows: TextRows, max_line_bytes: int) -> None:
+    def add(self, rows: TextRows, part: FileRange) -> None:
         """Add the text of some rows.
 
         Raises:
@@ -159,7 +160,8 @@ class _OpenBlock:
         """
         for column in (rows.texts, *rows.fields):
             self.text_bytes += int(lengths_of(column).sum())
-        limit = limit_decoded(self.block.length, max_line_bytes)
+        refusals = part.limits.refusals
+        limit = limit_decoded(self.block.length, part.options.max_line_bytes, refusals)
         if self.text_bytes > limit:
             raise out_of_proportion(self.block.length, limit)
 
@@ -203,7 +205,7 @@ class _TableReader(RecordCollector):
                     raise UnreadableError("damaged-block", detail)
                 if not len(rows.texts):  # there may be any number of blocks without rows
                     continue
-                opened.add(rows, self.part.options.max_line_bytes)
+                opened.add(rows, self.part)
                 self._unchecked.append((row, opened, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.
@@ -316,7 +318,7 @@ def check_table(
     name = options.text_field
     try:
         source = TableStream(stream)
-        table = open_table(source, source.seek(0, 2), options)
+        table = open_table(source, source.seek(0, 2), options, LIMITS.refusals)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
         raise UserError(option("input", file), cause, "Repair it or leave it out") from None
@@ -353,7 +355,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
     if start < last:
         is_empty = True
         try:
-            table = open_table(source, size, part.options)
+            table = open_table(source, size, part.options, part.limits.refusals)
             for stretch in _lay_out(table.blocks(), size):
                 is_empty = False
                 if stretch.block.offset >= last:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
-from corpusmill.corpus.document_options import MAX_LIMIT_BYTES
 from corpusmill.corpus.records.record_documents import to_array
 from corpusmill.corpus.text.lines import are_utf_8
+from corpusmill.limits import RefusalLimits
 
 
 def read_long(stream: BytesIO, zigzag: bool = True) -> int:
@@ -92,32 +92,22 @@ def _to_values(column: pa.Array) -> list[object]:
     return values
 
 
-# The most bytes that are decoded at once, compressed or not.
-MAX_BLOCK_BYTES = 2**30
-# About this much text is yielded at a time.
-BATCH_BYTES = 2**20
-# At most so many rows are decoded at once, which bounds the Python objects made of them.
-MAX_BATCH_ROWS = 8192
-# A block may hold this much text, a few texts of the largest size, or so many times what is stored
-# of it. Text of people gives 2 to 10 times, and nothing but one text that is repeated gives more.
-_ANY_BYTES, _MOST_TEXTS, _MOST_TIMES = 2**26, 4, 1000
-
-
-def too_large(num_bytes: int, limit: int | None = None) -> UnreadableError:
+def too_large(num_bytes: int, limit: int) -> UnreadableError:
     """Make the error for a block that is not read, as it would have to be decoded at once."""
-    detail = f"{num_bytes} bytes, above the limit of {limit or MAX_BLOCK_BYTES} for a block"
+    detail = f"{num_bytes} bytes, above the limit of {limit} for a block"
     return UnreadableError("block-too-large", detail)
 
 
-def limit_decoded(stored: int, max_line_bytes: int, times: int = _MOST_TIMES) -> int:
+def limit_decoded(stored: int, max_line_bytes: int, limits: RefusalLimits) -> int:
     """Return how many bytes of text a block may hold.
 
     Args:
         stored: bytes of the block in the file.
         max_line_bytes: bytes of the largest text.
-        times: how many times as much text as is stored a block may hold.
+        limits: the thresholds of what is refused.
     """
-    return max(_ANY_BYTES, _MOST_TEXTS * max_line_bytes, times * stored)
+    texts_bytes = limits.most_texts * max_line_bytes
+    return max(limits.any_text_bytes, texts_bytes, limits.most_times * stored)
 
 
 def out_of_proportion(stored: int, limit: int) -> UnreadableError:
@@ -146,7 +136,7 @@ class Block:
 
 
 class TextRows(NamedTuple):
-    """Rows of the text field that follow each other, at most MAX_BATCH_ROWS.
+    """Rows of the text field that follow each other, at most `RefusalLimits.decoded_rows`.
 
     Attributes:
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
@@ -273,20 +263,18 @@ def lengths_of(texts: pa.Array) -> npt.NDArray[np.integer]:
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
-# Values of other types than text become objects of Python, which take ten times their bytes, and
-# then text, which is limited to less.
-_MAX_NESTED_BYTES = 2**25
-
-
-def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterator[TextRows]:
+def slice_texts(
+    texts: pa.Array, kept: Sequence[pa.Array | None], limits: RefusalLimits
+) -> Iterator[TextRows]:
     """Cut a column, and the columns that are kept beside it, into pieces of about a megabyte.
 
     Args:
         texts: a column straight from a file, of a type for which `is_text_type` is true.
         kept: columns of any type, with as many rows; None for one that the file does not have.
+        limits: how much a piece holds, and which values are too large.
 
     Yields:
-        Pieces of 1 to MAX_BATCH_ROWS rows and BATCH_BYTES, unless one row alone has more.
+        Pieces of one or more rows, within the limits unless one row alone has more.
 
     Raises:
         pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
@@ -298,11 +286,11 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
     ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
     before = position = 0
     while position < len(ends):
-        stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, position + 1), position + MAX_BATCH_ROWS)
-        part = _decode(column.slice(position, stop - position))
+        stop = int(np.searchsorted(ends, before + limits.decoded_bytes, "right"))
+        stop = min(max(stop, position + 1), position + limits.decoded_rows)
+        part = _decode(column.slice(position, stop - position), limits)
         values = [
-            column_to_text(_decode(field[0].slice(position, stop - position)))
+            column_to_text(_decode(field[0].slice(position, stop - position), limits))
             if field
             else pa.nulls(stop - position, pa.string())
             for field in fields
@@ -333,21 +321,21 @@ def _check_texts(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
     return column, np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
 
 
-def _decode(column: pa.Array) -> pa.Array:
+def _decode(column: pa.Array, limits: RefusalLimits) -> pa.Array:
     """Return a column without a dictionary.
 
     Raises:
         UnreadableError: a value is too large to be decoded.
     """
     if pa.types.is_dictionary(column.type):
-        values = column.dictionary
-        if values.nbytes > MAX_LIMIT_BYTES and is_text_type(values.type):
+        values, most = column.dictionary, limits.dictionary_bytes
+        if values.nbytes > most and is_text_type(values.type):
             # Each row gets a copy of a value that may be as large as a whole block.
             places = column.indices.drop_null().to_numpy()
-            _limit_value(int(lengths_of(values)[places].sum()), MAX_LIMIT_BYTES)
+            _limit_value(int(lengths_of(values)[places].sum()), most)
         return column.dictionary_decode()
-    if not is_text_type(column.type):
-        _limit_value(column.nbytes, _MAX_NESTED_BYTES)
+    if not is_text_type(column.type):  # it becomes objects, and then text
+        _limit_value(column.nbytes, limits.nested_bytes)
     return column
 
 

@@ -118,7 +118,8 @@ class LineReader:
         self.position = 0
         self._stream, self._part = stream, part
         self._max_line_bytes = part.options.max_line_bytes
-        self._block_bytes, self._block_lines = part.limits.batch_bytes, part.limits.block_lines
+        limits = part.limits.corpus
+        self._block_bytes, self._block_lines = limits.batch_bytes, limits.block_lines
         self._titles, self._check_utf_8 = titles, check_utf_8
         self._checked = (TITLE, SENTENCE) if check_titles else (SENTENCE,)
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_before
+from corpusmill.limits import LIMITS, RefusalLimits
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 
 FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
@@ -112,11 +113,6 @@ EncodeSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 EncodeKnownSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
-# The tokenizers library takes some 300 bytes of memory for each character of a text. A longer text
-# is cut, where it can be before a space in the last part.
-MOST_CHARACTERS, _SOUGHT = 2**21, 2**16
-
-
 class Cuts(local):
     """How many stretches of text this thread has cut so far."""
 
@@ -126,27 +122,35 @@ class Cuts(local):
 CUTS = Cuts()
 
 
-def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
-    """Turn a tokenizer of texts into one of stretches of a text, in bounded memory."""
+def encode_spans_by(
+    encode_texts: EncodeTexts, limits: RefusalLimits = LIMITS.refusals
+) -> EncodeSpans:
+    """Turn a tokenizer of texts into one of stretches of a text, in bounded memory.
+
+    Args:
+        encode_texts: the tokenizer.
+        limits: how long a text may be, and where a longer one is cut.
+    """
+    most = limits.most_characters
 
     def encode_spans(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         view = text.data
         texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
-        if max(map(len, texts), default=0) <= MOST_CHARACTERS:
+        if max(map(len, texts), default=0) <= most:
             return encode_texts(texts)
-        CUTS.number += sum(len(each) > MOST_CHARACTERS for each in texts)
-        parts = [[encode_texts([part])[0] for part in _cut_long(long)] for long in texts]
+        CUTS.number += sum(len(each) > most for each in texts)
+        parts = [[encode_texts([part])[0] for part in _cut_long(long, limits)] for long in texts]
         ids = [np.concatenate(each) for each in parts]
         return np.concatenate(ids), np.cumsum([0, *map(len, ids)])
 
     return encode_spans
 
 
-def _cut_long(text: str) -> Iterator[str]:
+def _cut_long(text: str, limits: RefusalLimits) -> Iterator[str]:
     begin = 0
-    while len(text) - begin > MOST_CHARACTERS:
-        end = begin + MOST_CHARACTERS
-        space = text.rfind(" ", max(begin + 1, end - _SOUGHT), end)
+    while len(text) - begin > limits.most_characters:
+        end = begin + limits.most_characters
+        space = text.rfind(" ", max(begin + 1, end - limits.sought_characters), end)
         end = space if space > 0 else end
         yield text[begin:end]
         begin = end

@@ -9,6 +9,7 @@ import pytest
 import zstandard
 
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.limits import LIMITS, RefusalLimits
 
 TEXT = b"".join(b"%d the line number %d\n" % (n * n, n) for n in range(20_000))
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -20,9 +21,11 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 ALL = pytest.mark.parametrize("suffix", COMPRESS)
 
 
-def read_to_damage(data: bytes, suffix: str, size: int = 5000) -> tuple[bytes, DamagedStreamError]:
+def read_to_damage(
+    data: bytes, suffix: str, size: int = 5000, limits: RefusalLimits = LIMITS.refusals
+) -> tuple[bytes, DamagedStreamError]:
     """Return the text before the damage, and the damage."""
-    text, stream = b"", open_decompressed(io.BytesIO(data), f"a{suffix}")
+    text, stream = b"", open_decompressed(io.BytesIO(data), f"a{suffix}", limits)
     try:
         while part := stream.read(size):
             text += part
@@ -80,6 +83,43 @@ def test_a_flipped_byte_is_damage(suffix: str) -> None:
     # bz2 detects it by the checksum of a block of 900 kB, after it has decoded the block.
     if suffix != ".bz2":
         assert text[:1000] == TEXT[:1000]
+
+
+@pytest.mark.parametrize(("suffix", "checksum"), [(".gz", -8), (".xz", -30)])
+@pytest.mark.parametrize("step", [100, 1024, 4999, 5000])
+def test_damage_costs_the_text_of_a_step(suffix: str, checksum: int, step: int) -> None:
+    data = bytearray(COMPRESS[suffix](TEXT[:5000]))
+    data[checksum] ^= 1
+    text, _ = read_to_damage(bytes(data), suffix, limits=RefusalLimits(text_step=step))
+    assert text == TEXT[: 4999 // step * step]
+
+
+@pytest.mark.parametrize("step", [100, 1024, 2**12])
+def test_damage_costs_a_block_of_zst_and_the_text_of_a_step(step: int) -> None:
+    data = bytearray(COMPRESS[".zst"](TEXT))
+    data[-4] ^= 1  # in the checksum; four blocks of 128 KiB are sound
+    text, _ = read_to_damage(bytes(data), ".zst", limits=RefusalLimits(arrow_step=step))
+    assert text == TEXT[: 2**19 // step * step]
+
+
+class Counting(io.BytesIO):
+    """A file that keeps how much is read of it at a time."""
+
+    sizes: list[int]
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.sizes.append(size or 0)
+        return super().read(size)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("step", [1, 1000])
+def test_compressed_files_are_read_in_steps(suffix: str, step: int) -> None:
+    raw = Counting(COMPRESS[suffix](TEXT[:5000]))
+    raw.sizes = []
+    stream = open_decompressed(raw, f"a{suffix}", RefusalLimits(compressed_step=step))
+    assert stream.read() == TEXT[:5000]
+    assert set(raw.sizes) == {step}
 
 
 @ALL

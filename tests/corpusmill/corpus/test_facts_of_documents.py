@@ -23,6 +23,7 @@ from corpusmill.corpus.input_formats import check_start, read_corpus, resolve_fo
 from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
 from tests.tools.read_content import Content, read_ranges
+from tests.tools.small_limits import corpus_limits
 
 JSON = DocumentOptions(input_format="json-lines", keep_fields=("url", "n"))
 DOCUMENTS = [["One .", "Two ."], ["Three ."], ["Four .", "Five .", "Six ."]]
@@ -126,7 +127,7 @@ def test_fields_of_json_lines_become_text() -> None:
     rows = [{"text": "t", "n": value} for value, _ in VALUES] + [{"text": "t"}]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     for cuts, size in (((), 2**20), ((40, 90), 2**20), (range(0, 300, 7), 1)):
-        content = read_ranges(data, JSON, list(cuts), size)
+        content = read_ranges(data, JSON, list(cuts), corpus_limits(size))
         assert [fields["n"] for fields in content.fields] == [*(text for _, text in VALUES), None]
 
 
@@ -313,4 +314,6 @@ def test_facts_do_not_depend_on_ranges_and_batches(cuts: list[int], size: int) -
     ]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     options = replace(JSON, max_document_bytes=4)
-    assert facts_of(read_ranges(data, options, cuts, size)) == facts_of(read_ranges(data, options))
+    assert facts_of(read_ranges(data, options, cuts, corpus_limits(size))) == facts_of(
+        read_ranges(data, options)
+    )

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, Reject, RejectColumns
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.limits import CorpusLimits
+from corpusmill.limits import LIMITS, CorpusLimits, Limits, RefusalLimits
+from tests.tools.small_limits import refusal_limits
 
 # Distances between rejects, lengths, and reasons.
 RECORDS = st.lists(
@@ -31,17 +33,17 @@ def rejects_of(records: list[tuple[int, int, str]], in_tables: bool) -> list[Rej
 
 def write(parts: list[list[Reject]], told: int = 2, window: int = 16) -> bytes:
     """Write rejects part by part, and join what each part gives."""
-    files = []
+    files, limits = [], RefusalLimits(told_rejects=told, reject_window=window)
     for part in parts:
         sink = io.BytesIO()
-        writer = RejectWriter(sink, told, window)
+        writer = RejectWriter(sink, limits)
         for reject in part:
             writer.add([reject])
         writer.close()
         assert writer.number == len(part)
         files.append(sink.getvalue())
     sink = io.BytesIO()
-    writer = RejectWriter(sink, told, window)
+    writer = RejectWriter(sink, limits)
     for some in itertools.chain.from_iterable(read_rejects(io.BytesIO(file)) for file in files):
         if isinstance(some, Reject):
             writer.add([some])
@@ -94,14 +96,14 @@ def test_a_file_that_ends_early_is_always_told_by_itself() -> None:
 def test_millions_of_rejects_take_few_bytes() -> None:
     numbers = np.arange(2_000_000)
     sink = io.BytesIO()
-    writer = RejectWriter(sink)
+    writer = RejectWriter(sink, LIMITS.refusals)
     writer.add([], [RejectColumns("f", "bad", 2 * numbers, np.ones_like(numbers))])
     writer.close()
     assert writer.number == len(numbers)
     assert len(sink.getvalue()) < 1000
     irregular = np.cumsum(np.random.default_rng(1).integers(2, 9, 100_000))
     sink = io.BytesIO()
-    writer = RejectWriter(sink)
+    writer = RejectWriter(sink, LIMITS.refusals)
     writer.add([], [RejectColumns("f", "bad", irregular, np.diff(irregular, append=0) * 0 + 1)])
     writer.close()
     assert len(sink.getvalue()) < 4 * irregular[-1]
@@ -122,17 +124,26 @@ def test_a_long_detail_is_cut(length: int, told: int) -> None:
     assert reject.detail.endswith("...") == (length > 1000)
 
 
-@pytest.mark.parametrize("number", [99, 100, 101])
-def test_the_first_hundred_of_a_reason_have_details(number: int) -> None:
-    lines = io.BytesIO(b"\xff\n" * number)
-    [batch] = read_text(lines, FileRange("f", 0, DocumentOptions()))
-    assert len(batch.rejects) == min(number, 100)
-    assert sum(map(len, batch.more_rejects)) == max(0, number - 100)
+@pytest.mark.parametrize(("input_format", "start"), [("text", b""), ("csv", b"text\n")])
+@pytest.mark.parametrize(("told", "numbers"), [(0, (0, 5)), (4, (4, 1)), (5, (5, 0)), (6, (5, 0))])
+def test_the_first_of_a_reason_are_read_with_details(
+    input_format: str, start: bytes, told: int, numbers: tuple[int, int]
+) -> None:
+    options, limits = DocumentOptions(input_format=input_format), refusal_limits(told_rejects=told)
+    stream = io.BytesIO(start + b"\xff\n" * 5)
+    [batch] = read_corpus(stream, FileRange("f", 0, options, limits=limits))
+    assert (len(batch.rejects), sum(map(len, batch.more_rejects))) == numbers
+
+
+@pytest.mark.parametrize(("window", "lines"), [(8, 2), (9, 1), (10, 1)])
+def test_rejects_of_one_window_share_a_line(window: int, lines: int) -> None:
+    rejects = [Reject("f", place, 1, "bad", "why") for place in (2, 8)]
+    assert len(write([rejects], told=0, window=window).splitlines()) == lines
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(2, [2, 2, 1]), (3, [3, 2]), (5, [5, 0]), (6, [5])])
 def test_many_rejects_end_a_batch(limit: int, sizes: list[int]) -> None:
-    limits = CorpusLimits(batch_bytes=2, batch_rejects=limit)
+    limits = Limits(corpus=CorpusLimits(batch_bytes=2, batch_rejects=limit))
     lines = io.BytesIO(b"\xff\n" * 5)
     batches = read_text(lines, FileRange("f", 0, DocumentOptions(), limits=limits))
     assert [batch.count_rejects().total() for batch in batches] == sizes

@@ -16,7 +16,7 @@ from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, CorpusLimits
+from corpusmill.limits import LIMITS, Limits
 from tests.tools.read_content import Content
 from tests.tools.small_limits import corpus_limits
 
@@ -45,7 +45,7 @@ def wet_record(kind: str, content: bytes) -> bytes:
     return head.encode() + content + b"\r\n\r\n"
 
 
-def read(data: bytes, options: DocumentOptions, limits: CorpusLimits = LIMITS.corpus) -> Content:
+def read(data: bytes, options: DocumentOptions, limits: Limits = LIMITS) -> Content:
     """Read an archive, and check what holds for any archive."""
     part = FileRange("f", 0, options, limits=limits)
     content = Content().add(read_corpus(io.BytesIO(data), part))

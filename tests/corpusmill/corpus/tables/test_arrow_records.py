@@ -13,9 +13,9 @@ import pytest
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.tables import table
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
+from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import CountingStream, arrow_file, arrow_stream, read
 
 OPTIONS = DocumentOptions(input_format="arrow")
@@ -90,20 +90,19 @@ def test_dictionaries_of_a_file_may_follow_their_batches() -> None:
     assert read(swapped, OPTIONS).documents == read(data, OPTIONS).documents != []
 
 
-def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
+def test_a_batch_that_is_too_large_is_not_even_read() -> None:
+    limits = refusal_limits(block_bytes=50_000)
     stream = CountingStream(arrow_stream([b"a", b"b" * 100_000], 1))
-    result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS)))
+    result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS, limits=limits)))
     assert result.reasons == ["block-too-large"]
     assert stream.bytes_read < 10_000
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_a_small_batch_cannot_fill_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_batch_cannot_fill_the_memory(codec: str) -> None:
     data = arrow_stream([b"a", b"b" * 100_000], 1, compression=codec)
     assert len(data) < 10_000
-    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
-    result = read(data, OPTIONS)
+    result = read(data, OPTIONS, limits=refusal_limits(block_bytes=50_000))
     assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
 
 
@@ -161,32 +160,34 @@ def test_feather_of_version_1_is_refused() -> None:
         check_start(io.BytesIO(b"FEA1" + bytes(100) + b"FEA1"), "f", OPTIONS)
 
 
+@pytest.mark.parametrize(("limit", "reasons"), [(999, ["block-too-large"]), (1000, []), (1100, [])])
 def test_a_dictionary_does_not_multiply_a_value_that_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: int, reasons: list[str]
 ) -> None:
-    monkeypatch.setattr(table, "MAX_LIMIT_BYTES", 50_000)
-    data = arrow_file([b"a", b"b" * 100_000], 1, pa.dictionary(pa.int8(), pa.string()))
-    result = read(data, OPTIONS)
-    assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
+    data = arrow_file([b"a", b"b" * 1000], 1, pa.dictionary(pa.int8(), pa.string()))
+    result = read(data, OPTIONS, limits=refusal_limits(dictionary_bytes=limit))
+    assert (result.sentences[:1], result.reasons) == (["a"], reasons)
 
 
+@pytest.mark.parametrize(("limit", "reasons"), [(803, ["block-too-large"]), (804, [])])
 def test_a_nested_value_that_is_too_large_does_not_become_objects(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: int, reasons: list[str]
 ) -> None:
-    monkeypatch.setattr(table, "_MAX_NESTED_BYTES", 50_000)
     sink = io.BytesIO()
-    rows = pa.table({"text": ["a", "b"], "numbers": pa.array([[1], [1] * 20_000])})
+    rows = pa.table({"text": ["a", "b"], "numbers": pa.array([[1], [1] * 100])})
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=1)
-    result = read(sink.getvalue(), replace(OPTIONS, keep_fields=("numbers",)))
-    assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
+    options, limits = replace(OPTIONS, keep_fields=("numbers",)), refusal_limits(nested_bytes=limit)
+    result = read(sink.getvalue(), options, limits=limits)
+    assert (result.sentences[:1], result.reasons) == (["a"], reasons)
 
 
 @pytest.mark.parametrize(
-    ("size", "detail"), [(2**28, "ends in the header"), (2**28 + 1, "a header of 268435457 bytes")]
+    ("size", "detail"), [(500, "ends in the header"), (501, "a header of 501 bytes")]
 )
 def test_a_message_with_a_header_that_claims_to_be_large_is_damage(size: int, detail: str) -> None:
-    data = arrow_stream([b"ab"], 1)
-    [reject] = read(data[:4] + struct.pack("<i", size) + data[8:], OPTIONS).rejects
+    data = arrow_stream([b"ab"], 1)[:300]
+    content = data[:4] + struct.pack("<i", size) + data[8:]
+    [reject] = read(content, OPTIONS, limits=refusal_limits(arrow_header_bytes=500)).rejects
     assert reject.reason == "damaged-file"
     assert detail in reject.detail

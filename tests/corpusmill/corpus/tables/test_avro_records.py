@@ -3,6 +3,7 @@
 import io
 import json
 import zlib
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
-from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, check_schema
 from corpusmill.errors import UserError
 from tests.tools.memory import memory_of
+from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import avro, read
 
 OPTIONS = DocumentOptions(input_format="avro")
@@ -74,7 +75,7 @@ def _zstandard(data: bytes) -> bytes:
 
 @pytest.mark.parametrize(("codec", "compress"), [("snappy", _snappy), ("zstandard", _zstandard)])
 def test_codecs_for_which_fastavro_needs_other_packages(codec: str, compress: Any) -> None:
-    content = [f"some text {number}" for number in range(60)]
+    content = [*(f"some text {number}" for number in range(60)), "x" * 200_000]
     data = repack(avro(content, 7), codec, compress)
     assert read(data, OPTIONS, [300, 500]).sentences == content
 
@@ -88,13 +89,12 @@ def test_the_checksum_of_snappy_is_checked() -> None:
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
-def test_a_small_block_cannot_fill_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_block_cannot_fill_the_memory(codec: str) -> None:
     compress = {"snappy": _snappy, "zstandard": _zstandard}.get(codec)
     content = ["x" * 200_000, "y"]
     data = repack(avro(content, 1), codec, compress) if compress else avro(content, 1, codec)
     assert len(data) < 50_000
-    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
-    result = read(data, OPTIONS)
+    result = read(data, OPTIONS, limits=refusal_limits(block_bytes=50_000))
     assert (result.sentences, result.reasons) == (["y"], ["block-too-large"])
 
 
@@ -156,9 +156,25 @@ def test_a_schema_that_is_not_a_record_has_no_fields() -> None:
         check_start(sink, "f", OPTIONS)
 
 
-def test_a_large_header_is_read() -> None:
-    data = with_schema("string", ["a"], doc="x" * 2**21)
-    assert read(data, OPTIONS, [2**21]).sentences == ["a"]
+@pytest.mark.parametrize(
+    ("limits", "reasons"),
+    [
+        ({"avro_block_bytes": 1001, "most_texts": 0}, ["block-too-large"]),
+        ({"avro_block_bytes": 1002, "most_texts": 0}, []),
+        ({"avro_block_bytes": 1, "most_texts": 1}, ["block-too-large"]),
+        ({"avro_block_bytes": 1, "most_texts": 2}, []),
+        ({"block_bytes": 1001}, ["block-too-large"]),
+        ({"block_bytes": 1002}, []),
+    ],
+)
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_a_block_is_of_usual_size_or_holds_a_few_long_texts(
+    codec: str, limits: dict[str, int], reasons: list[str]
+) -> None:
+    # The number, the kind and the length of the text take four bytes.
+    data = avro(["x" * 998], 1, codec)
+    options = replace(OPTIONS, max_line_bytes=1000)
+    assert read(data, options, limits=refusal_limits(**limits)).reasons == reasons
 
 
 def test_a_damaged_block_costs_its_own_rows() -> None:
@@ -328,8 +344,8 @@ def test_how_deep_a_schema_may_be_and_how_many_values_a_row_may_hold_in_no_bytes
             check_schema(nested if depth > 64 else row)
 
 
-@pytest.mark.parametrize(("size", "reasons"), [(2**23 - 2**10, []), (2**23, ["damaged-file"])])
-def test_a_header_of_up_to_eight_megabytes_is_read(size: int, reasons: list[str]) -> None:
-    result = read(with_schema("string", ["a"], doc="x" * size), OPTIONS)
-    assert result.reasons == reasons
-    assert result.sentences == ([] if reasons else ["a"])
+@pytest.mark.parametrize(("more", "reasons"), [(-1, ["damaged-file"]), (0, []), (10**4, [])])
+def test_a_header_is_sought_in_two_steps(more: int, reasons: list[str]) -> None:
+    data = avro(["a"], 1)
+    limits = refusal_limits(avro_header_bytes=data.index(MARK) + len(MARK) + more)
+    assert read(data, OPTIONS, [50], limits).reasons == reasons

@@ -12,10 +12,12 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.tables import parquet as parquet_tables
 from corpusmill.corpus.tables.parquet import ParquetTable
-from corpusmill.corpus.tables.table import BATCH_BYTES, TableStream
+from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, RefusalLimits
 from tests.tools.memory import memory_of
 from tests.tools.read_content import Content
+from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import CountingStream, parquet, read
 
 OPTIONS = DocumentOptions(input_format="parquet")
@@ -64,7 +66,7 @@ def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
     assert len(sink.getvalue()) < 10**6
     before = pa.total_allocated_bytes()
     for batch in read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)):
-        assert batch.documents.nbytes < 2 * BATCH_BYTES
+        assert batch.documents.nbytes < 2 * LIMITS.refusals.decoded_bytes
         assert pa.total_allocated_bytes() - before < 20 * 2**20
 
 
@@ -73,7 +75,7 @@ def test_millions_of_rows_without_text_are_read_in_few_steps(texts: list[str | N
     sink = io.BytesIO()
     pq.write_table(pa.table({"text": pa.array(texts * 2**20, pa.string())}), sink)
     assert len(sink.getvalue()) < 10**5
-    table = ParquetTable(TableStream(sink), len(sink.getvalue()), OPTIONS)
+    table = ParquetTable(TableStream(sink), len(sink.getvalue()), OPTIONS, LIMITS.refusals)
     assert sum(1 for block in table.blocks() for _ in table.texts(block)) < 200
     batches = list(read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)))
     assert sum(batch.counts.rows for batch in batches) == 2**20
@@ -96,7 +98,7 @@ def test_a_value_that_a_dictionary_repeats_without_end_is_refused_beyond_a_limit
 
 def open_table(path: str) -> ParquetTable:
     size = Path(path).stat().st_size
-    return ParquetTable(TableStream(Path(path).open("rb")), size, OPTIONS)
+    return ParquetTable(TableStream(Path(path).open("rb")), size, OPTIONS, LIMITS.refusals)
 
 
 def test_a_long_text_of_many_rows_cannot_fill_the_memory(tmp_path: Path) -> None:
@@ -158,13 +160,50 @@ def test_a_table_without_columns() -> None:
     assert not read(sink.getvalue(), OPTIONS).rejects
 
 
-def test_a_page_that_is_too_large_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": ["a", "b" * 50_000]}), sink, row_group_size=1)
-    monkeypatch.setattr(parquet_tables, "MAX_PAGE_BYTES", 20_000)
-    content = read(sink.getvalue(), OPTIONS)
-    assert (content.sentences, content.reasons) == (["a"], ["block-too-large"])
-    assert "above the limit of 20000" in content.rejects[0].detail
+def in_pages(content: list[bytes]) -> bytes:
+    """A file with a page for each text, as it is."""
+    return parquet(content, len(content), compression="none", use_dictionary=False,
+                   write_statistics=False, data_page_size=1, write_batch_size=1)  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "reasons"), [(1009, ["block-too-large"]), (1010, [])])
+def test_a_page_that_is_too_large_is_never_decoded(limit: int, reasons: list[str]) -> None:
+    # A page has the text, its length, and the levels of a column that may hold nulls.
+    data = in_pages([b"x" * 1000])
+    content = read(data, OPTIONS, limits=refusal_limits(page_bytes=limit))
+    assert content.reasons == reasons
+    assert all(f"above the limit of {limit}" in reject.detail for reject in content.rejects)
+
+
+@pytest.mark.parametrize(("more", "kept"), [(-1, ["a", "b"]), (0, []), (1, [])])
+def test_all_headers_of_a_small_chunk_are_read_before_its_rows(more: int, kept: list[str]) -> None:
+    data, header = in_pages([b"a", b"b", b"c"]), b"\x15\x00\x15\x16"
+    assert data.count(header) == 3
+    last = data.rindex(header)
+    damaged = data[:last] + b"\xff" + data[last + 1 :]
+    chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1)
+    size = chunk.total_compressed_size + more
+    content = read(damaged, OPTIONS, limits=refusal_limits(small_chunk_bytes=size, decoded_rows=1))
+    assert (content.sentences, content.reasons) == (kept, ["damaged-block"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "rows"),
+    [
+        ("dictionary_rows", 3, 3), ("dictionary_rows", 20, 20),
+        ("repeated_bytes", 207, 1), ("repeated_bytes", 208, 2),
+        ("few_repeated_bytes", 519, 4), ("few_repeated_bytes", 520, 5),
+        ("few_repeated_bytes", 10**4, 20),
+    ],
+)  # fmt: skip
+def test_few_rows_that_share_values_are_decoded_at_once(limit: str, value: int, rows: int) -> None:
+    # The dictionary has 104 bytes: a text and its length.
+    data = parquet([b"x" * 100] * 20, 20)
+    usual = {"dictionary_rows": 4 if limit == "repeated_bytes" else 1, "few_repeated_bytes": 1}
+    limits = RefusalLimits(**{**usual, limit: value})
+    table = ParquetTable(TableStream(io.BytesIO(data)), len(data), OPTIONS, limits)
+    steps = [len(part.texts) for block in table.blocks() for part in table.texts(block)]
+    assert set(steps[:-1] or steps) == {rows}
 
 
 @pytest.mark.parametrize(("length", "is_long"), [(100, False), (2000, True)])
@@ -174,6 +213,8 @@ def test_the_header_of_a_page_may_hold_long_texts(length: int, is_long: bool) ->
     chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1)
     source = TableStream(io.BytesIO(data))
     assert chunk.path_in_schema == "text"
-    _, size = parquet_tables._read_header(source, chunk.data_page_offset)
+    _, size = parquet_tables._read_header(source, chunk.data_page_offset, 2**20)
     assert (size > 2**10) == is_long
-    assert read(data, OPTIONS).sentences == [text.decode() for text in content]
+    for most, reasons in ((size - 1, ["damaged-block"]), (size, [])):
+        limits = refusal_limits(parquet_header_bytes=max(2**10, most))
+        assert read(data, OPTIONS, limits=limits).reasons == (reasons if is_long else [])

@@ -14,8 +14,14 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.tables import reading as table_records
 from corpusmill.corpus.tables import table as tables
+from corpusmill.corpus.tables.arrow import ArrowTable
+from corpusmill.corpus.tables.avro import AvroTable
+from corpusmill.corpus.tables.parquet import ParquetTable
+from corpusmill.corpus.tables.reading import OpenTable
 from corpusmill.errors import UserError
-from tests.tools.table_files import FORMATS, Texts, read, reference
+from corpusmill.limits import LIMITS, RefusalLimits
+from tests.tools.small_limits import refusal_limits
+from tests.tools.table_files import FORMATS, Texts, parquet, read, reference
 
 texts = st.lists(
     st.one_of(
@@ -32,6 +38,9 @@ def options_for(kind: str, **changes: Any) -> DocumentOptions:
     small = DocumentOptions(max_line_bytes=60, max_document_bytes=12)
     input_format: Any = FORMATS[kind][0]
     return replace(small, input_format=input_format, **changes)
+
+
+OPEN: dict[str, OpenTable] = {"parquet": ParquetTable, "arrow": ArrowTable, "avro": AvroTable}
 
 
 def write(kind: str, content: Texts, rows: int) -> bytes:
@@ -106,7 +115,7 @@ def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
     batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, options_for(kind))))
     numbers = [batch.count_rejects().total() for batch in batches]
     assert sum(numbers) == 30_000
-    assert max(numbers) <= 3 * tables.MAX_BATCH_ROWS
+    assert max(numbers) <= 3 * LIMITS.refusals.decoded_rows
 
 
 @kinds
@@ -125,14 +134,10 @@ def test_rejects_cost_their_share_of_the_block(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "Arrow file", "Arrow stream"])
 @pytest.mark.parametrize("number", [9, 10, 11])
-def test_a_block_whose_text_is_out_of_proportion_is_refused(
-    kind: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "_ANY_BYTES", 500)
-    monkeypatch.setattr(tables, "_MOST_TEXTS", 0)
-    monkeypatch.setattr(tables.limit_decoded, "__defaults__", (0,))
+def test_a_block_whose_text_is_out_of_proportion_is_refused(kind: str, number: int) -> None:
+    limits = refusal_limits(any_text_bytes=500, most_texts=0, most_times=0)
     data = write(kind, [b"x" * 50] * number, number)
-    result = read(data, options_for(kind, max_document_bytes=60))
+    result = read(data, options_for(kind, max_document_bytes=60), limits=limits)
     if number <= 10 and kind == "parquet":
         assert (len(result.documents), result.reasons) == (number, [])
         return
@@ -140,6 +145,38 @@ def test_a_block_whose_text_is_out_of_proportion_is_refused(
     assert reason == "block-too-large"
     assert "would become more than 500 bytes of text" in result.rejects[0].detail
     assert result.counts.records + result.counts.rejected_rows == number
+
+
+@pytest.mark.parametrize(
+    ("most_texts", "most_times", "is_read"), [(3, 0, False), (4, 0, True), (0, 1, True)]
+)
+def test_a_block_may_hold_some_long_texts_or_some_times_what_is_stored(
+    most_texts: int, most_times: int, is_read: bool
+) -> None:
+    # 540 bytes, and 4 for the length of each text.
+    content = [b"x%d" % number * 9 for number in range(10, 30)]
+    data = parquet(content, 20, use_dictionary=False, compression="none")
+    limits = refusal_limits(any_text_bytes=1, most_texts=most_texts, most_times=most_times)
+    result = read(data, options_for("parquet", max_line_bytes=200), limits=limits)
+    assert result.reasons == ([] if is_read else ["block-too-large"])
+
+
+@kinds
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        ({"decoded_rows": 4}, [4, 4, 1]),
+        ({"decoded_rows": 9}, [9]),
+        ({"decoded_bytes": 30}, [3, 3, 3]),
+        ({"decoded_bytes": 90}, [9]),
+    ],
+)
+def test_rows_are_decoded_in_steps(kind: str, limit: dict[str, int], sizes: list[int]) -> None:
+    stream, options = io.BytesIO(write(kind, [b"x" * 10] * 9, 9)), options_for(kind)
+    arguments = (tables.TableStream(stream), len(stream.getvalue()), options)
+    table = OPEN[options.input_format](*arguments, RefusalLimits(**limit))
+    steps = [len(rows.texts) for block in table.blocks() for rows in table.texts(block)]
+    assert list(filter(None, steps)) == sizes
 
 
 @kinds
@@ -212,12 +249,10 @@ def test_what_is_left_of_a_truncated_file_is_read(kind: str) -> None:
 
 
 @kinds
-def test_a_block_that_is_too_large_is_never_decoded(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_that_is_too_large_is_never_decoded(kind: str) -> None:
     data = write(kind, [b"a", b"b" * 50_000, b"c"], 1)
-    monkeypatch.setattr(tables, "MAX_BLOCK_BYTES", 20_000)
-    result = read(data, options_for(kind, max_line_bytes=2**20))
+    limits = refusal_limits(block_bytes=20_000)
+    result = read(data, options_for(kind, max_line_bytes=2**20), limits=limits)
     assert result.sentences == ["a", "c"]
     assert result.reasons == ["block-too-large"]
     assert result.rejects[0].detail.startswith("rows 1 to 1: ")

@@ -52,12 +52,12 @@ FILES = st.builds(
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
-    expected = read_plainly(data, options)
-    assert read_ranges(data, options, batch_bytes=batch_bytes) == expected
+    expected, limits = read_plainly(data, options), corpus_limits(batch_bytes)
+    assert read_ranges(data, options, limits=limits) == expected
     for cut in range(len(data) + 1):
-        assert read_ranges(data, options, [cut], batch_bytes) == expected, cut
+        assert read_ranges(data, options, [cut], limits) == expected, cut
     cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
-    assert read_ranges(data, options, cuts, batch_bytes) == expected
+    assert read_ranges(data, options, cuts, limits) == expected
 
 
 @pytest.mark.parametrize("name", ALL_OPTIONS)
@@ -70,7 +70,9 @@ def test_every_byte_its_own_range(name: str) -> None:
     options = ALL_OPTIONS[name]
     expected = read_plainly(data, options)
     for batch_bytes in (1, 5, 1000):
-        assert read_ranges(data, options, range(1, len(data)), batch_bytes) == expected
+        assert (
+            read_ranges(data, options, range(1, len(data)), corpus_limits(batch_bytes)) == expected
+        )
 
 
 def test_ids_of_documents_are_their_places() -> None:

@@ -1,6 +1,6 @@
 """Text prepared to be cut into units."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
+from corpusmill.limits import RefusalLimits
 from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.compiled.units import ideograph_bytes, may_extend
-from tests.tools.token_rows import as_arrays
+from tests.tools.token_rows import as_arrays, as_spans
 
 BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
 
@@ -98,10 +99,8 @@ def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     assert str(separable) == str(alone[3])
 
 
-def test_texts_that_would_fill_the_memory_are_cut_before_spaces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(units, "MOST_CHARACTERS", 5)
+def parts_of(sentences: list[str], **limits: int) -> list[str]:
+    """Encode sentences, and return the texts that a tokenizer gets."""
     seen: list[str] = []
 
     def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -109,8 +108,27 @@ def test_texts_that_would_fill_the_memory_are_cut_before_spaces(
         ids = np.array([ord(character) for text in texts for character in text], np.int32)
         return ids, np.cumsum([0, *map(len, texts)])
 
-    text = np.frombuffer("né ab cdefghijkl".encode(), np.uint8)
-    spans = np.array([[0, 3], [4, 17]])
-    ids, ends = units.encode_spans_by(encode)(text, spans)
-    assert seen == ["né", "ab", " cdef", "ghijk", "l"]
-    assert ("".join(map(chr, ids)), list(ends)) == ("néab cdefghijkl", [0, 2, 15])
+    ids, ends = units.encode_spans_by(encode, RefusalLimits(**limits))(*as_spans(sentences))
+    assert "".join(map(chr, ids)) == "".join(sentences)
+    assert list(ends) == [0, *accumulate(map(len, sentences))]
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("most", "parts"),
+    [
+        (4, ["né", "ab", " cde", "f"]), (5, ["né", "ab", " cdef"]), (6, ["né", "ab", " cdef"]),
+        (7, ["né", "ab cdef"]),
+    ],
+)  # fmt: skip
+def test_texts_that_would_fill_the_memory_are_cut_before_spaces(
+    most: int, parts: list[str]
+) -> None:
+    assert parts_of(["né", "ab cdef"], most_characters=most) == parts
+
+
+@pytest.mark.parametrize(
+    ("sought", "parts"), [(2, ["ab cd", "ef"]), (3, ["ab", " cdef"]), (4, ["ab", " cdef"])]
+)
+def test_a_space_is_sought_in_the_last_characters_of_a_part(sought: int, parts: list[str]) -> None:
+    assert parts_of(["ab cdef"], most_characters=5, sought_characters=sought) == parts
