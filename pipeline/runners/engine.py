@@ -186,17 +186,18 @@ class Engine(ABC):
     def submit(self, run: Run) -> Submitted:
         """Submit a job and, unless --no-wait is set, wait for its end."""
 
-    def check(self, tasks: int = 0) -> None:
+    def check(self, tasks: int = 0, text_bytes: int = 0) -> None:
         """Refuse, before the job is submitted, what would fail or hang.
 
         Args:
             tasks: the number of tasks that the input is cut into; 0 if unknown.
+            text_bytes: the size of its text.
 
         Raises:
             UserError: the engine cannot run the job.
         """
         self._check_places()
-        self._check_tasks(tasks)
+        self._check_tasks(tasks, text_bytes)
         if self.reason_to_wait and not self.options.wait:
             raise UserError(
                 f"{option('wait', False)} {option('runner', self.options.runner)}",
@@ -267,9 +268,9 @@ class Engine(ABC):
             shown = option(name, path, is_flag=name not in {"data_set", "folder"})
             raise UserError(shown, f"the workers of {runner} {cause}", cure)
 
-    def _check_tasks(self, tasks: int) -> None:
+    def _check_tasks(self, tasks: int, text_bytes: int) -> None:
         """Refuse ranges that the user chose so long that some workers would have no task."""
-        workers = self.parallelism
+        workers = self.parallelism and self.count_busy(text_bytes)
         if workers and self.options.range_bytes is not None and 0 < tasks < workers:
             raise UserError(
                 option("range_bytes"),

@@ -91,7 +91,7 @@ class Launch:
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        self.engine.check(work.tasks)
+        self.engine.check(work.tasks, text_bytes)
         self.engine.check_shards(work.shards, text_bytes * work.repeats)
         # Before the progress line starts a thread.
         workers = self.engine.start_workers(text_bytes + work.shards * _TEXT_BYTES_FOR_A_SHARD)

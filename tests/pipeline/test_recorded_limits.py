@@ -31,9 +31,8 @@ def lowered(halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path) -> Growi
 def largest_group(folder: Path) -> int:
     """Return the rows of the largest group of all shards."""
     files = [pq.ParquetFile(path).metadata for path in folder.glob("*.parquet")]
-    return max(
-        file.row_group(number).num_rows for file in files for number in range(file.num_row_groups)
-    )
+    groups = (file.row_group(number) for file in files for number in range(file.num_row_groups))
+    return max(int(group.num_rows) for group in groups)
 
 
 def test_the_manifest_has_those_alone_on_which_bytes_depend(

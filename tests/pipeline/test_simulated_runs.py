@@ -5,7 +5,6 @@ tests/pipeline/test_simulated_runs.py` tries others.
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +51,8 @@ def test_a_run_of_any_shape_keeps_all_promises(
     (tmp_path / "corpus").mkdir()
     run = draw_run(seed, tmp_path / "corpus")
     plain, drawn = tmp_path / "plain", tmp_path / "drawn"
-    # Bytes may depend on the thresholds of files alone.
-    usual = replace(LIMITS, files=run.limits.files)
+    # Bytes may depend on those thresholds alone that the manifest records.
+    usual = LIMITS.with_recorded(run.limits.recorded)
     expected = run_all(run.build(any_tokenizer, plain, usual, "--workers", "1"))
     outcome = run_all(run.build(any_tokenizer, drawn, run.limits, *run.way))
     assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)

@@ -37,6 +37,8 @@ _REPEATED = ("bert", "ernie", "electra")
 _LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 # Thresholds of which only some values have a meaning.
 _POWERS_OF_TWO = ("stages.filter_bits", "stages.shared_filter_bits")
+# Those below which a text has other tokens than those of the tokenizers library.
+_OF_TOKENS = ("refusals.most_characters", "refusals.sought_characters")
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _draw_limits(random: Random) -> Limits:
         drawn: dict[str, int] = {}
         for threshold in fields(part):
             name = f"{group.name}.{threshold.name}"
-            if random.random() < 0.2:
+            if random.random() < 0.2 or name in _OF_TOKENS:
                 continue
             value = round(2 ** random.uniform(0, 14))
             if name in _POWERS_OF_TWO:

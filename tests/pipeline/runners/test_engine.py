@@ -101,7 +101,9 @@ def test_ranges_that_leave_workers_without_work_are_refused() -> None:
     load_engine("local")(options).check(tasks=2)
     more = replace(options, workers=8)
     with pytest.raises(UserError, match="makes 2 tasks of that size, for 8 workers"):
-        load_engine("local")(more).check(tasks=2)
+        load_engine("local")(more).check(tasks=2, text_bytes=2**40)
+    # So little text is the work of this process alone.
+    load_engine("local")(more).check(tasks=2, text_bytes=1000)
     # The job may choose such ranges itself, as when the input is small.
     load_engine("local")(replace(more, range_bytes=None)).check(tasks=2)
 
