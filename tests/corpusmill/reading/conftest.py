@@ -1,12 +1,15 @@
 """Small data sets of all objectives, built once per session, and an empty cache folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from corpusmill.limits import LIMITS
+from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+from tests.tools.small_limits import TINY
 from tests.tools.traced_batches import traced_batches
 
 
@@ -29,6 +32,20 @@ bert, bert_dynamic, bert_packed = map(_fixture_of, ("bert", "bert_dynamic", "ber
 ernie, electra = map(_fixture_of, ("ernie", "electra"))
 gpt_stream, gpt_windows, gpt_pack = map(_fixture_of, ("gpt_stream", "gpt_windows", "gpt_pack"))
 t5, t5_dynamic, ul2_dynamic = map(_fixture_of, ("t5", "t5_dynamic", "ul2_dynamic"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tiny_limits() -> Iterator[None]:
+    """Let data sets be read in many pieces, blocks and parts: no sample depends on these."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(DataSet, "limits", TINY.reading)
+        yield
+
+
+@pytest.fixture
+def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let data sets be read with the thresholds of users, for a test that counts shards."""
+    monkeypatch.setattr(DataSet, "limits", LIMITS.reading)
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ def test_only_the_groups_of_a_piece_are_decoded(
     assert list(read_rows(folder, manifest, "spoilt.parquet", 16, 24)) == expected
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("padding", ["max_length", "do_not_pad"])
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "gpt_stream"])
 def test_pieces_hold_the_rows_of_the_whole(

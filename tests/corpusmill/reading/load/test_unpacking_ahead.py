@@ -70,6 +70,7 @@ def threads_ahead() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "unpack-ahead"]
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_two_shards_are_unpacked_ahead_and_no_more(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_two_shards_are_unpacked_ahead_and_no_more(
     assert threads_ahead() == []
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_each_shard_is_unpacked_once_and_none_of_an_unpacked_data_set(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -164,6 +166,7 @@ def test_threads_are_only_started_where_a_shard_had_to_be_unpacked(
         started.clear()
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_shards_of_a_mixture_are_unpacked_ahead(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -178,6 +181,7 @@ def test_shards_of_a_mixture_are_unpacked_ahead(
     blocks.close()
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_a_damaged_shard_is_reported_where_it_is_needed(
     data_set: Path, tmp_path: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -195,6 +199,7 @@ def test_a_damaged_shard_is_reported_where_it_is_needed(
     assert threads_ahead() == []
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
     data_set: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
