@@ -52,6 +52,8 @@ class StageLimits(_Group):
     """The most references to segments that one key may have; of more, files are merged first."""
     joined_bytes: int = 8 * 2**20
     """The rows of one bucket that become one segment."""
+    reserved_bytes: int = 2**28
+    """The memory that a column of a shard's rows reserves before it grows by doubling."""
     sort_bytes: int = 336 * 2**20
     """The rows of a shard that are sorted in memory; more go through files."""
     sort_file_bytes: int = 96 * 2**20

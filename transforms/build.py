@@ -167,7 +167,8 @@ class ShardDoFn(beam.DoFn):
         # Objectives that combine rows combine their spans with them.
         if not (self._options.provenance or self._objective.combines_rows):
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
-        self._rows = RowBuffer(keyed_schema(columns))
+        reserved = self._options.place.limits.stages.reserved_bytes
+        self._rows = RowBuffer(keyed_schema(columns), reserved)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""

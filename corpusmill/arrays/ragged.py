@@ -403,11 +403,8 @@ def check_numbers(columns: Sequence[Column], output_format: str) -> None:
             raise UserError(option("output_format", output_format), cause, "Choose parquet")
 
 
-# The system gives memory when it is first written, so that a large array costs little before it is
-# filled; one that grows is copied instead, and leaves holes that are too small for others.
-_RESERVED_BYTES = 2**28
-# What a column takes before that, as the system gives large arrays 2 MiB at a time: the columns of
-# short shards would take 50 MiB of a worker together, as measured.
+# What a column takes before it reserves memory, as the system gives large arrays 2 MiB at a time:
+# the columns of short shards would take 50 MiB of a worker together, as measured.
 _FIRST_BYTES = 2**19
 
 
@@ -419,14 +416,16 @@ class RowBuffer:
 
     Args:
         schema: of all batches.
-        reserved_bytes: the size that a column has before it grows. Many buffers at a time need a
-            small one, as some systems count what is reserved.
+        reserved_bytes: the size that a column has before it grows by doubling. The system gives
+            memory when it is first written, so that a large array costs little before it is filled;
+            one that grows is copied instead, and leaves holes that are too small for others. Many
+            buffers at a time need a small one, as some systems count what is reserved.
 
     Attributes:
         schema: likewise.
     """
 
-    def __init__(self, schema: pa.Schema, reserved_bytes: int = _RESERVED_BYTES) -> None:
+    def __init__(self, schema: pa.Schema, reserved_bytes: int) -> None:
         self.schema = schema
         self._columns = [_column_of(field.type, reserved_bytes) for field in schema]
 

@@ -79,6 +79,7 @@ TINY = Limits(
         merge_bytes=20_000,
         most_references=4,
         joined_bytes=1_000,
+        reserved_bytes=1_000,
         sort_bytes=20_000,
         sort_file_bytes=5_000,
         candidate_bytes=500,

@@ -27,7 +27,7 @@ def limit(memory_bytes: int) -> StageLimits:
 def test_rows_come_back_in_order_however_little_memory_there_is(
     memory_bytes: int, size: int, tmp_path: Path
 ) -> None:
-    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), limit(memory_bytes))
+    sorter = RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), limit(memory_bytes))
     for start in range(0, len(ROWS), size):
         sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
@@ -39,14 +39,14 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
-    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), limit(100)).drain(64)) == []
+    assert list(RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), limit(100)).drain(64)) == []
 
 
 @pytest.mark.parametrize(("memory_bytes", "most"), [(2**30, 2**30), (60_000, 15_000)])
 def test_rows_that_will_not_fit_are_not_kept_until_memory_is_full(
     memory_bytes: int, most: int, tmp_path: Path
 ) -> None:
-    buffer = RowBuffer(SCHEMA)
+    buffer = RowBuffer(SCHEMA, 2**28)
     sorter = RowSorter(buffer, str(tmp_path), limit(memory_bytes))
     largest = 0
     for start in range(0, len(ROWS), 100):

@@ -32,9 +32,14 @@ def to_batch(rows: list[tuple[int, list[int], int]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-@given(st.lists(_ROWS, max_size=5), st.integers(0, 3))
-def test_rows_are_those_that_were_added(parts: list, skipped: int) -> None:  # type: ignore[type-arg]
-    buffer = RowBuffer(SCHEMA)
+# A key has eight bytes, and the memory that is reserved none, one, two or three of them.
+@given(st.lists(_ROWS, max_size=5), st.integers(0, 3), st.sampled_from([1, 8, 16, 17, 24, 2**28]))
+def test_rows_are_those_that_were_added(
+    parts: list,  # type: ignore[type-arg]
+    skipped: int,
+    reserved_bytes: int,
+) -> None:
+    buffer = RowBuffer(SCHEMA, reserved_bytes)
     buffer.add(to_batch([(1, [2, 3], 1)]))
     buffer.clear()
     batches = [to_batch(rows).slice(skipped) for rows in parts]
@@ -46,7 +51,7 @@ def test_rows_are_those_that_were_added(parts: list, skipped: int) -> None:  # t
 
 
 def test_memory_grows_once_and_is_used_again() -> None:
-    buffer = RowBuffer(SCHEMA)
+    buffer = RowBuffer(SCHEMA, 2**28)
     batch = to_batch([(7, list(range(500)), 1)] * 400)
     buffer.add(batch)
     place = buffer.rows().column("ids").values.buffers()[1].address
@@ -62,11 +67,11 @@ def test_nulls_are_refused() -> None:
     schema = pa.schema([("key", pa.uint64())])
     batch = pa.RecordBatch.from_arrays([pa.array([1, None], pa.uint64())], schema=schema)
     with pytest.raises(ValueError, match="batch must not have nulls"):
-        RowBuffer(schema).add(batch)
+        RowBuffer(schema, 2**28).add(batch)
 
 
 def test_values_are_copied() -> None:
-    buffer = RowBuffer(pa.schema([("key", pa.uint64())]))
+    buffer = RowBuffer(pa.schema([("key", pa.uint64())]), 2**28)
     values = np.arange(3, dtype=np.uint64)
     buffer.add(pa.RecordBatch.from_arrays([pa.array(values)], schema=buffer.schema))
     values[:] = 9
@@ -82,7 +87,8 @@ class Hidden:
 sys.meta_path.insert(0, Hidden())
 import pyarrow as pa
 from corpusmill.arrays.ragged import RowBuffer
-RowBuffer(pa.schema([("ids", pa.list_(pa.int16())), ("key", pa.uint64()), ("kept", pa.bool_())]))
+schema = pa.schema([("ids", pa.list_(pa.int16())), ("key", pa.uint64()), ("kept", pa.bool_())])
+RowBuffer(schema, 2**28)
 """
 
 
@@ -92,7 +98,7 @@ def test_pandas_is_not_needed() -> None:
 
 @pytest.mark.parametrize("rows", [2**19 - 1, 2**19, 2**19 + 1])
 def test_a_column_grows_beyond_its_first_half_megabyte(rows: int) -> None:
-    buffer = RowBuffer(pa.schema([("label", pa.int8())]))
+    buffer = RowBuffer(pa.schema([("label", pa.int8())]), 2**28)
     values = np.arange(rows, dtype=np.int8)
     for part in (values[:-1], values[-1:], values[:1]):
         buffer.add(pa.record_batch([pa.array(part)], names=["label"]))
