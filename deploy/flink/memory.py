@@ -9,8 +9,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transforms.build import SORT_BYTES
-from transforms.shuffle.segments import BUFFER_BYTES
+from corpusmill.limits import LIMITS
 
 _MEGABYTE = 2**20
 _RANGE_BYTES = 64 * _MEGABYTE  # the input of a task on Flink
@@ -88,13 +87,15 @@ def size_worker_pool(slots: int) -> list[Part]:
     Args:
         slots: of the TaskManager; each has its own worker process.
     """
+    limits = LIMITS.stages
+    rows, documents = (size // _MEGABYTE for size in (limits.sort_bytes, limits.buffer_bytes))
     parts = [
         Part("", slots * _PYTHON, "a Python process a slot"),
         Part(
             "",
-            slots * 3 * (SORT_BYTES // _MEGABYTE),
-            f"sorting {SORT_BYTES // _MEGABYTE} MB of a shard's rows takes three times that, as "
-            f"does sorting {BUFFER_BYTES // _MEGABYTE} MB of documents in the stage before",
+            slots * 3 * rows,
+            f"sorting {rows} MB of a shard's rows takes three times that, as does sorting "
+            f"{documents} MB of documents in the stage before",
         ),
         Part("", 512, "pages of the pool of random documents, which all workers map"),
     ]
