@@ -233,8 +233,8 @@ class RunOptions:
     limits: tuple[str, ...] = ()
     """Other values for thresholds at which the job takes another way, each as NAME=NUMBER, such as
     stages.fan_in=200 for a store that serves few files at once. The documents have a table of them;
-    the defaults fit all engines that were measured. Bytes depend on those of files alone, which the
-    manifest records."""
+    the defaults fit all engines that were measured. Bytes depend on those of files and refusals
+    alone, which the manifest records."""
 
     @cached_property
     def thresholds(self) -> Limits:
