@@ -141,6 +141,19 @@ def test_a_merge_takes_several_tasks(tmp_path: Path) -> None:
     assert keys == {0, 1, 2, 3}
 
 
+def test_each_level_has_as_many_merges_as_are_planned() -> None:
+    routes, tasks = Routes(LAYOUT, SHARE, 1, groups=2, merges=(2, 4, 8)), 16
+    keyed = [
+        pair
+        for task in range(tasks)
+        for pair in routes.route(task, [Segment(bucket, 1, "", 0, 0, 0) for bucket in (0, 1)])
+    ]
+    for level, merges in enumerate(routes.count_merges(tasks)):
+        assert sorted({merge for merge, _ in keyed}) == list(range(merges))
+        if level < 2:
+            keyed = [pair for merge, one in keyed for pair in routes.route_on(level, merge, [one])]
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> None:
     shards = gather("files", Layout(5, 100, 100), 1, tmp_path, make_batches()[:number])
