@@ -368,7 +368,7 @@ class Limits:
         return changed
 
     def with_recorded(self, recorded: Mapping[str, int]) -> Self:
-        """Return the thresholds with those under which a data set was built.
+        """Return these, the usual thresholds, with those under which a data set was built.
 
         Args:
             recorded: what its manifest has, as `recorded`.
@@ -376,9 +376,7 @@ class Limits:
         Raises:
             UserError: one of them is not recorded by any manifest, or cannot have the value.
         """
-        groups = {name: getattr(LIMITS, name) for name in self._recorded_groups}
-        given = (f"{name}={value}" for name, value in recorded.items())
-        changed = replace(self, **groups).with_values(given)
+        changed = self.with_values(f"{name}={value}" for name, value in recorded.items())
         if changed.recorded != recorded:
             cause = "it names thresholds on which no file of a data set depends"
             raise UserError(f"{dict(recorded)}", cause, "Copy or build the data set again")
@@ -387,16 +385,13 @@ class Limits:
     @property
     def recorded(self) -> dict[str, int]:
         """The thresholds that are not the usual ones, and on which files may depend, by name."""
+        groups = [each.name for each in fields(self) if getattr(self, each.name).is_recorded]
         usual = LIMITS.values()
         return {
             name: value
             for name, value in self.values().items()
-            if name.partition(".")[0] in self._recorded_groups and value != usual[name]
+            if name.partition(".")[0] in groups and value != usual[name]
         }
-
-    @property
-    def _recorded_groups(self) -> list[str]:
-        return [each.name for each in fields(self) if getattr(self, each.name).is_recorded]
 
     def values(self) -> dict[str, int]:
         """Return {"group.name": value} for each threshold, in the order of their table."""

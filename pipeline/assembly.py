@@ -9,7 +9,6 @@ import numpy as np
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.limits import Limits
 from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
@@ -58,9 +57,9 @@ def assemble_job(
         filters=recipe.filters,
         passages=_write_passages(recipe, folder.path),
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, plan.tasks, folder.place.limits),
+        routes=choose_routes(recipe, plan.tasks),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder, header.provenance is not None),
+        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
         place=folder.place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
@@ -88,11 +87,11 @@ def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
         yield [part._replace(file_index=first + part.file_index) for part in task]
 
 
-def choose_routes(recipe: Recipe, tasks: int, limits: Limits) -> Routes:
+def choose_routes(recipe: Recipe, tasks: int) -> Routes:
     """Return how the documents of so many tasks reach their shards."""
     tokens = recipe.text_bytes * _TOKENS_PER_TEXT_BYTE
     return plan_routes(
-        limits.stages,
+        recipe.limits.stages,
         recipe.layout,
         recipe.dataset.validation_share,
         recipe.objective.repeats,
@@ -108,9 +107,9 @@ def _token_dtype(recipe: Recipe) -> np.dtype[Any]:
     return marked_dtype(tokenizer.vocab_size) if has_marks else tokenizer.token_dtype
 
 
-def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) -> Tokenizing:
+def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
     tokenizer = recipe.tokenizer
-    path = join_path(folder.path, TOKENIZER)
+    path = join_path(folder, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
         path=path,
@@ -123,7 +122,7 @@ def _write_tokenizer(recipe: Recipe, folder: RunFolder, has_provenance: bool) ->
         engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
-        limits=folder.place.limits,
+        limits=recipe.limits,
     )
 
 

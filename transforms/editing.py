@@ -243,7 +243,7 @@ class _Editor:
         self._provenance = loaded.provenance
         self._temp_folder, self._copied_bytes = place.temp_folder, place.limits.stages.copied_bytes
         # All that is written again takes its thresholds from here.
-        self._limits = place.limits.with_recorded(loaded.manifest.output.limits).files
+        self._limits = loaded.manifest.output.file_limits
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""

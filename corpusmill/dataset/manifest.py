@@ -38,6 +38,7 @@ from corpusmill.formats import shard_names
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, ShardFormat, part_names
 from corpusmill.layout.placement import SPLIT_NAMES
+from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
     SpecialTokens,
@@ -237,6 +238,15 @@ class OutputEntry:
     package: str | None = None
     order: Literal["corpus"] | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def file_limits(self) -> FileLimits:
+        """The thresholds of the files, which whatever is written again obeys, too.
+
+        Raises:
+            UserError: one of `limits` does not exist, or cannot have its value.
+        """
+        return LIMITS.with_recorded(self.limits).files
 
     @property
     def shard_format(self) -> ShardFormat:

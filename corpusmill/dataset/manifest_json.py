@@ -38,7 +38,6 @@ from corpusmill.dataset.manifest_entries import (
 )
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.plugins import MissingPackageError
 from corpusmill.tokenization.tokenizer_file import ROLES, TokenizerOptions
@@ -285,7 +284,7 @@ def _check_files(manifest: Manifest) -> None:
     output, entries = manifest.output, manifest.entries
     if output.format != output.options.output_format:
         raise ValueError(f"the format {output.format!r}")
-    LIMITS.with_recorded(output.limits)
+    _ = output.file_limits
     shard_format = output.shard_format
     if None in {output.options.padding, output.options.compression}:
         raise ValueError("the padding or the compression, which is not known")

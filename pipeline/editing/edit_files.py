@@ -17,10 +17,9 @@ from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsWriter, Ids
 from pipeline.editing.edits import Choice
 from pipeline.folders.run_folder import RunFolder
-from transforms.commit.contents import CommitWork
+from transforms.commit.contents import CommitWork, count_groups
 from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
 from transforms.elements import WrittenFile
-from transforms.recovery import Workplace
 from transforms.storage.checksums import StoredFile
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, write_file
@@ -55,9 +54,7 @@ class Edit:
         path = join_path(run.path, "edit.json")
         self.plan.write(path)
         files_a_unit = max(1, *(len(files) for files in self.plan.files))
-        files = self.units * files_a_unit
-        fan_in = run.place.limits.stages.fan_in
-        groups = -(-files // fan_in) if files > fan_in else 0
+        groups = count_groups(self.units * files_a_unit, run.place)
         work = CommitWork(run.place, self.units, files_a_unit, groups, self.units, is_awaited)
         return EditDecision(work, path)
 
@@ -92,19 +89,18 @@ class Part(NamedTuple):
     left_out: Ids
 
 
-def plan_choice(source: Source, place: Workplace, keeps: bool, stale: Sequence[str] = ()) -> Edit:
+def plan_choice(source: Source, folder: str, keeps: bool, stale: Sequence[str] = ()) -> Edit:
     """Return what removes the chosen documents from a data set, or makes one of them alone.
 
     Args:
         source: the data set.
-        place: where the run works.
+        folder: of the run.
         keeps: whether they are kept and all others left out; otherwise they are removed.
         stale: names of the files of an earlier data set, which is replaced.
     """
-    manifest, choice, folder = source.manifest, source.choice, place.temp_folder
+    manifest, choice = source.manifest, source.choice
     reason = f"NOT ({choice.reason})" if keeps else choice.reason
-    limits = place.limits.with_recorded(manifest.output.limits).files
-    listed = None if keeps else _store_list(choice.table, folder, limits)
+    listed = None if keeps else _store_list(choice.table, folder, manifest.output.file_limits)
     part = Part(source.folder, manifest, choice.ids)
     files = [unit.files for unit in list_units(manifest)]
     edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 5
 
 # Returns what is edited, from the folder of the run.
-Plan = Callable[["Workplace"], "Edit"]
+Plan = Callable[[str], "Edit"]
 
 
 @dataclass(frozen=True)
@@ -191,10 +191,10 @@ def run_subset(command: Subset, call: Call) -> bool:
 def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
     """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
 
-    def plan(place: "Workplace") -> "Edit":
+    def plan(folder: str) -> "Edit":
         from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
 
-        return plan_choice(Source(*chosen, target.value), place, keeps, target.stale)
+        return plan_choice(Source(*chosen, target.value), folder, keeps, target.stale)
 
     return plan
 
@@ -253,7 +253,7 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
 
             launch.engine.load()
         run.write_record(record_of(target.value))
-        edit = plan(run.place)
+        edit = plan(run.path)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
@@ -286,7 +286,6 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
 
 if TYPE_CHECKING:
     from pipeline.editing.edit_files import Edit
-    from transforms.recovery import Workplace
 
 
 def merge(command: Merge, call: Call) -> int:
@@ -313,14 +312,14 @@ def run_merge(command: Merge, call: Call) -> bool:
     if command.existing == "refuse":
         refuse_known(opened, known_documents)
 
-    def plan(place: "Workplace") -> "Edit":
+    def plan(folder: str) -> "Edit":
         from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
 
         parts = [
-            edit_files.Part(folder, manifest, left_out)
-            for (_, folder, manifest), left_out in zip(opened, known_documents, strict=True)
+            edit_files.Part(data_set, manifest, left_out)
+            for (_, data_set, manifest), left_out in zip(opened, known_documents, strict=True)
         ]
-        return edit_files.plan_merge(parts, place.temp_folder, target.stale)
+        return edit_files.plan_merge(parts, folder, target.stale)
 
     is_there = run_edit(launch, call, target, plan)
     if is_there:

@@ -59,8 +59,14 @@ from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
 from pipeline.job_options import MAX_SHARDS
 from pipeline.planning.plan_options import PlannedCorpus, PlanOptions
-from pipeline.planning.sample import Sample, add_work, measure_documents, read_sample
-from pipeline.planning.stage_sizes import Corpus, measure_manifest, measure_pool, size_stages
+from pipeline.planning.sample import (
+    Sample,
+    add_work,
+    measure_documents,
+    measure_pool,
+    read_sample,
+)
+from pipeline.planning.stage_sizes import Corpus, measure_manifest, size_stages
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, prepare
 from pipeline.runners.engine import Engine, Reach
@@ -368,13 +374,14 @@ def _list_stages(
         largest_task_bytes=counted.largest_share * _sum_bytes(recipe.files),
         documents=counts["measure.documents"],
         stored_bytes=measure_documents(counts, job),
+        pool_bytes=measure_pool(counts, job),
         output_bytes=build["splits"]["train"]["bytes"]["value"],
         built_bytes=build["splits"]["train"]["built_bytes"]["value"],
     )
     return {
         "stages": [stage.to_json() for stage in size_stages(job, corpus)],
         "manifest_bytes": measure_manifest(job, corpus.files),
-        "worker_bytes": round(len(recipe.tokenizer.json) + measure_pool(job, corpus)),
+        "worker_bytes": round(len(recipe.tokenizer.json) + corpus.pool_bytes),
     }
 
 
@@ -451,7 +458,7 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
         range_bytes=choose_range_bytes(recipe, engine),
         documents=recipe.documents,
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, counted.tasks, job.place.limits),
+        routes=choose_routes(recipe, counted.tasks),
         commit=replace(job.commit, tasks=counted.tasks),
     )
 

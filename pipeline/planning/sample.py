@@ -258,18 +258,27 @@ def measure_documents(counts: Mapping[str, int], job: Job) -> int:
     return documents * (8 + 4) + sentences * 4 + tokens * width
 
 
+def share_candidates(job: Job) -> float:
+    """Return the share of the documents that may enter the pool; 0 without one."""
+    tokens = job.objective.pool_tokens
+    return (candidate_limit(tokens, job.corpus_bytes) + 1) / 2**64 if tokens else 0.0
+
+
+def measure_pool(counts: Mapping[str, int], job: Job) -> float:
+    """Return the size of the pool; 0 without one; for `counts`, see `add_work`."""
+    documents, sentences, tokens = _count_documents(counts)
+    kept = min(1.0, job.objective.pool_tokens / max(1, tokens))
+    return kept * (measure_documents(counts, job) + documents * 4 + sentences * 4)
+
+
 def _estimate_temporary_bytes(
     build: Mapping[str, Any], counts: Mapping[str, int], job: Job, workers: int
 ) -> int:
     """Estimate the bytes of a build's temporary files, without those of its shards."""
-    documents, sentences, tokens = _count_documents(counts)
+    documents, _, _ = _count_documents(counts)
     document_bytes = measure_documents(counts, job)
-    pool_bytes = 0
-    if pool_tokens := job.objective.pool_tokens:
-        candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
-        kept = min(1.0, pool_tokens / max(1, tokens))
-        pool_bytes = round(candidates * (document_bytes + documents * BYTES_OF_SIZES))
-        pool_bytes += round(kept * (document_bytes + documents * 4 + sentences * 4))
+    pool_bytes = round(share_candidates(job) * (document_bytes + documents * BYTES_OF_SIZES))
+    pool_bytes += round(measure_pool(counts, job))
     shuffled: int = document_bytes * _count_levels(job)
     if job.filters.drop_duplicates:
         shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * _count_levels(job)

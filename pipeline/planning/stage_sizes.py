@@ -10,17 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from apache_beam import coders
 
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
+from corpusmill.objectives.random_documents import BYTES_OF_SIZES
 from pipeline.graph import Job, compare_documents
-from transforms.commit.contents import FileNames, add_results
-from transforms.elements import Candidates, LinesFile, PlannedRange, ReadRange, Segment, WrittenFile
-from transforms.shuffle.segments import Routes
+from pipeline.planning.sample import share_candidates
+from transforms.commit.contents import Decision, add_results
+from transforms.elements import (
+    DOCUMENTS,
+    SPANS,
+    Candidates,
+    LinesFile,
+    PlannedRange,
+    ReadRange,
+    Segment,
+    WrittenFile,
+)
+from transforms.shuffle.segments import Routes, count_segments
 
 # What a worker reads from a store, or writes, in a second; and the small files that it opens.
 _BYTES_A_SECOND, _FILES_A_SECOND = 50 * 10**6, 500
@@ -81,6 +90,7 @@ class Corpus(NamedTuple):
         largest_task_bytes: size of the largest task.
         documents: number of documents.
         stored_bytes: size of all documents as token ids.
+        pool_bytes: size of the pool, which each worker maps that builds shards; 0 without one.
         output_bytes: size of all shards.
         built_bytes: size of all rows while they are sorted.
     """
@@ -90,6 +100,7 @@ class Corpus(NamedTuple):
     largest_task_bytes: float
     documents: float
     stored_bytes: float
+    pool_bytes: float
     output_bytes: float
     built_bytes: float
 
@@ -128,7 +139,7 @@ def _merges_of(
 ) -> Iterator[StageSize]:
     """Yield the sizes of the merges of a shuffle, level by level."""
     limits = job.place.limits.stages
-    segments, below = _segments_of_a_task(job, tasks, stored_bytes), 1
+    segments, below = count_segments(limits, tasks, int(stored_bytes)), 1
     reference = _encoded(_SEGMENT)
     for level, (merged, calls) in enumerate(
         zip(routes.merges, routes.count_merges(tasks), strict=True)
@@ -151,15 +162,10 @@ def _merges_of(
         below, segments = merged, 1 + int(size) // limits.joined_bytes
 
 
-def _segments_of_a_task(job: Job, tasks: int, stored_bytes: float) -> int:
-    """Return how many segments of a bucket a task writes at most."""
-    return 1 + int(stored_bytes // tasks) // job.place.limits.stages.buffer_bytes
-
-
 def _segments_of_a_home(routes: Routes, job: Job, tasks: int, stored_bytes: float) -> int:
     """Return how many segments the rows of a home are in when they reach what reads them."""
     if not routes.merges:
-        return tasks * _segments_of_a_task(job, tasks, stored_bytes)
+        return tasks * count_segments(job.place.limits.stages, tasks, int(stored_bytes))
     merges = -(-tasks // routes.merges[-1])
     size = stored_bytes / (merges * routes.layout.shards)
     return merges * (1 + int(size) // job.place.limits.stages.joined_bytes)
@@ -170,7 +176,7 @@ def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     comparison, tasks = compare_documents(job), job.plan.tasks
     limits, routes = comparison.limits, comparison.hash_routes
     size = comparison.hash_bytes
-    spills = _segments_of_a_task(job, tasks, size)
+    spills = count_segments(limits, tasks, size)
     files = corpus.ranges / tasks + 2 * spills
     held = 3 * min(limits.buffer_bytes, size / tasks)
     yield StageSize("hash documents", tasks, corpus.largest_task_bytes, held, files)
@@ -191,7 +197,7 @@ def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     limits, tasks, stored = job.place.limits.stages, job.plan.tasks, corpus.stored_bytes
-    spills = _segments_of_a_task(job, tasks, stored)
+    spills = count_segments(limits, tasks, int(stored))
     # The journal has an entry for each task.
     files = corpus.ranges / tasks + spills + 1
     size, held = corpus.largest_task_bytes + stored / tasks, 3 * limits.buffer_bytes
@@ -202,8 +208,7 @@ def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, tokens = job.place.limits.stages, job.objective.pool_tokens
-    share = (candidate_limit(tokens, job.corpus_bytes) + 1) / 2**64
+    limits, share = job.place.limits.stages, share_candidates(job)
     documents = corpus.documents * share
     size = corpus.stored_bytes * share + documents * BYTES_OF_SIZES
     reference = _encoded(Candidates("9" * 20, 10**4, _PATH, 10**9, *[2**32 - 1] * 4))
@@ -217,18 +222,10 @@ def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
         yield StageSize("join candidates", calls, one, held, references, references, carried)
         units, batches = calls, 1 + size / calls // limits.joined_bytes
     references = units * batches
-    pool = measure_pool(job, corpus)
     carried, memory = references * reference, documents * BYTES_OF_SIZES * 2 + limits.joined_bytes
-    yield StageSize("draw pool", 1, 2 * size + pool, memory, references, references, carried)
-
-
-def measure_pool(job: Job, corpus: Corpus) -> float:
-    """Return the size of the pool, which each worker maps that builds shards; 0 without one."""
-    if not job.objective.pool_tokens:
-        return 0.0
-    wanted = job.objective.pool_tokens * np.dtype(job.tokenizing.token_dtype).itemsize
-    kept = min(1.0, wanted / max(1.0, corpus.stored_bytes))
-    return kept * (corpus.stored_bytes + 8 * corpus.documents)
+    yield StageSize(
+        "draw pool", 1, 2 * size + corpus.pool_bytes, memory, references, references, carried
+    )
 
 
 def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
@@ -240,7 +237,7 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     built, written = corpus.built_bytes / shards, corpus.output_bytes / shards
     sorted_bytes = 2 * built if built > limits.sort_bytes else 0
     held = min(limits.sort_bytes, max(built, limits.sort_file_bytes)) * 2
-    held += measure_pool(job, corpus)
+    held += corpus.pool_bytes
     spilled = sorted_bytes // limits.sort_file_bytes
     files = references + job.commit.files_a_shard + spilled + 1
     carried = shards * references * _encoded(_SEGMENT)
@@ -249,15 +246,14 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_commit(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, tasks, work = job.place.limits.stages, job.plan.tasks, job.commit
-    files = job.layout.shards * work.files_a_shard
-    groups = work.count_groups(job.layout)
+    limits, tasks = job.place.limits.stages, job.plan.tasks
+    work = Decision(job.commit, job.layout).work
+    files, groups = work.shards * work.files_a_shard, work.groups
     line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256, 0))
     reference = _encoded(LinesFile(10**4, _PATH, 10**4, 10**6, _SHA256))
     if groups:
-        a_list = max(1, limits.fan_in // work.files_a_shard)
-        lists = -(-job.layout.shards // a_list)
-        listed = min(files, a_list * work.files_a_shard)
+        lists = -(-work.shards // work.shards_a_list)
+        listed = min(files, work.shards_a_list * work.files_a_shard)
         yield StageSize("list shards", lists, listed * line, listed * line, 1, listed, files * line)
     else:
         lists = files
@@ -293,25 +289,23 @@ def measure_manifest(job: Job, files: int) -> int:
 
 
 def _encode_manifest(job: Job, shards: int, files: int) -> int:
-    work = job.commit
-    names = FileNames(
-        job.layout, work.suffixes, work.bins, work.joined, work.shard_name, work.sources,
-        work.generation,
-    )  # fmt: skip
+    work, names = job.commit, Decision(job.commit, job.layout).names
+    bins = range(max(1, len(work.bins)))
+    # A shard's files, and those of its provenance.
+    parts = [(number, part) for number in bins for part in range(len(work.suffixes))]
+    if work.generation:
+        parts += [*((number, SPANS) for number in bins), (0, DOCUMENTS)]
     entries: dict[str, list[Shard]] = {}
     others: list[FileEntry] = []
     # The last shards have the longest numbers.
     for shard in range(max(0, job.layout.shards - shards), job.layout.shards):
-        for number in range(max(1, len(work.bins))):
-            for part in range(len(work.suffixes)):
-                file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256, number)
-                entry = names.entry(file)
-                if isinstance(entry, Shard):
-                    entries.setdefault(names.split_of(file), []).append(entry)
-                else:
-                    others.append(entry)
-        of_provenance = work.files_a_shard - max(1, len(work.bins)) * len(work.suffixes)
-        others += [FileEntry(f"provenance/spans-{shard:099d}", 10**9, _SHA256)] * of_provenance
+        for number, part in parts:
+            file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256, number)
+            entry = names.entry(file)
+            if isinstance(entry, Shard):
+                entries.setdefault(names.split_of(file), []).append(entry)
+            else:
+                others.append(entry)
     input_files = tuple(SourceFile(_PATH, 10**12, "0" * 8) for _ in range(files))
     header: Manifest = job.header
     corpus = replace(header.corpus, files=input_files)

@@ -152,9 +152,9 @@ class CommitDataset(beam.PTransform):
         if tree.has_levels:
             rejects |= "JoinRejects" >> JoinInTree(tree)
         if work.groups:
-            shards_a_list = max(1, tree.fan_in // work.files_a_shard)
-            tree = replace(tree, units=-(-work.shards // shards_a_list), join=join_lines)
-            shards |= "ListShards" >> ListFiles(shards_a_list, work.place)
+            lists = -(-work.shards // work.shards_a_list)
+            tree = replace(tree, units=lists, join=join_lines)
+            shards |= "ListShards" >> ListFiles(work.shards_a_list, work.place)
             if tree.has_levels:
                 shards |= "JoinLists" >> JoinInTree(tree)
         counts = add_up(self._counts, self._sketches)

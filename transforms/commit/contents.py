@@ -187,6 +187,12 @@ def _describe_blend(manifest: Manifest) -> dict[str, bytes]:
     return FORMATS[manifest.output.format].blend_files(tokens)
 
 
+def count_groups(files: int, place: Workplace) -> int:
+    """Return the number of groups in which files are moved; 0 for few, which one task moves."""
+    fan_in = place.limits.stages.fan_in
+    return 0 if files <= fan_in else -(-files // fan_in)
+
+
 @dataclass(frozen=True)
 class CommitOptions:
     """How a data set is committed.
@@ -235,8 +241,7 @@ class CommitOptions:
     def count_groups(self, layout: Layout) -> int:
         """Return the number of groups of files that are moved; 0 if one task moves all."""
         files = layout.shards * self.files_a_shard
-        fan_in = self.place.limits.stages.fan_in
-        return 0 if self.joined or files <= fan_in else -(-files // fan_in)
+        return 0 if self.joined else count_groups(files, self.place)
 
 
 class Decided(NamedTuple):
@@ -291,6 +296,11 @@ class CommitWork:
     tasks: int = 1
     is_awaited: bool = False
 
+    @property
+    def shards_a_list(self) -> int:
+        """How many shards have their files in one list, where these are moved in groups."""
+        return max(1, self.place.limits.stages.fan_in // self.files_a_shard)
+
 
 class Decider(Protocol):
     """Decides what becomes a data set."""
@@ -316,6 +326,7 @@ class Decision:
 
     Attributes:
         work: how much there is to do.
+        names: how the files are named.
     """
 
     def __init__(self, options: CommitOptions, layout: Layout) -> None:
@@ -328,7 +339,7 @@ class Decision:
             options.tasks,
             options.is_awaited,
         )
-        self._names = FileNames(
+        self.names = FileNames(
             layout,
             options.suffixes,
             options.bins,
@@ -348,7 +359,7 @@ class Decision:
         """
         sums = limit_distinct(inputs.counts)
         sums |= {"write.rejects": sum(file.lines for file in inputs.rejects)}
-        record_path, names, place = self._options.record_path, self._names, self._options.place
+        record_path, names, place = self._options.record_path, self.names, self._options.place
         record = json.loads(unseal(read_file(record_path), record_path))
         header = manifest_json.from_json(record["header"])
         self._check_counts(inputs.written, sums, len(header.corpus.files))
@@ -410,7 +421,7 @@ class Decision:
             return
         yield from (file for file in written if file.part in {SPANS, DOCUMENTS})
         written = [file for file in written if file.part not in {SPANS, DOCUMENTS}]
-        names = self._names
+        names = self.names
 
         def kind(file: WrittenFile) -> tuple[str, str, int]:
             return names.split_of(file), names.source_of(file) or "", file.part

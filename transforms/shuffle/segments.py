@@ -143,6 +143,17 @@ def plan_routes(
     return Routes(layout, validation_share, repeats, groups, merges)
 
 
+def count_segments(limits: StageLimits, tasks: int, stored_bytes: int) -> int:
+    """Return how many segments of a bucket each of some tasks writes, about.
+
+    Args:
+        limits: the thresholds of the run.
+        tasks: number of tasks.
+        stored_bytes: an estimate of the size of all rows.
+    """
+    return 1 + stored_bytes // (tasks * limits.buffer_bytes)
+
+
 def plan_merges(
     limits: StageLimits, groups: int, shards: int, tasks: int, stored_bytes: int, repeats: int = 1
 ) -> tuple[int, ...]:
@@ -157,7 +168,7 @@ def plan_merges(
         repeats: how many shards get the rows of a home.
     """
     references = limits.most_references
-    segments = 1 + stored_bytes // (tasks * limits.buffer_bytes)
+    segments = count_segments(limits, tasks, stored_bytes)
     if groups == shards and tasks * segments * repeats <= references:
         return ()
     most = max(1, -(-tasks // max(1, -(-stored_bytes // (groups * limits.merge_bytes)))))
