@@ -147,7 +147,7 @@ class ReadingLimits(_Group):
     most_pieces: int = 512
     """The most pieces of a shard, as an order reads from several shards at a time."""
     memory_tokens: int = 2**12
-    """Shards of up to so many tokens stay in memory, and are not unpacked into files."""
+    """Shards with no more tokens stay in memory, and are not unpacked into files."""
     most_mapped: int = 4096
     """The pieces that are mapped at a time, of 65,530 mappings; each takes a dozen."""
     unpacked_rows: int = 2**10
@@ -187,7 +187,7 @@ class CorpusLimits(_Group):
     batch_rows: int = 8192
     """The records of a batch of documents, where a file holds records; more make more batches."""
     batch_rejects: int = 2**14
-    """A batch ends early at so many rejects, as a file of nothing else would fill the memory."""
+    """The rejects at which a batch ends early, as a file of nothing else would fill the memory."""
     block_lines: int = 2**16
     """The lines of a block of text; a block of more, which are short or blank, is divided."""
     parsed_bytes: int = 2**18
@@ -209,7 +209,7 @@ class RefusalLimits(_Group):
     is_recorded = True
 
     told_rejects: int = 100
-    """Of each file and reason, so many rejects have a line of their own, with details."""
+    """The first rejects of each file and reason have lines of their own, with details."""
     reject_window: int = 2**20
     """The bytes of a file, or rows of a table, whose other rejects share a line."""
     block_bytes: int = 2**30
@@ -219,16 +219,16 @@ class RefusalLimits(_Group):
     any_text_bytes: int = 2**26
     """The text that a block may hold, however few bytes are stored of it."""
     most_texts: int = 4
-    """A block of any format may hold so many texts of the largest size."""
+    """The texts of the largest size that a block of any format may hold."""
     most_times: int = 1000
-    """A block may hold so many times the bytes that are stored of it. Text of people gives 2 to 10
-    times, and nothing but one text that is repeated gives more."""
+    """How many times its stored bytes a block may hold. Text of people gives 2 to 10 times, and
+    nothing but one text that is repeated gives more."""
     nested_bytes: int = 2**25
     """The values of other types than text that are decoded at once; they become objects of Python,
     which take ten times their bytes."""
     dictionary_bytes: int = 2**28
     """The values of a larger dictionary are measured before each row gets a copy of one; the copies
-    may have so many bytes."""
+    may not have more bytes than this either."""
     page_bytes: int = 2**29
     """The most bytes of a page of Parquet, which is held up to three times while it becomes rows.
     Most writers end a page near a megabyte, but some only after a thousand rows of any length."""
@@ -244,9 +244,9 @@ class RefusalLimits(_Group):
     """The rows of a chunk of Parquet with a dictionary that are decoded at once, as each may hold a
     value as large as the whole dictionary."""
     repeated_bytes: int = 2**28
-    """They are fewer where so many copies of the dictionary would have more bytes than this."""
+    """They are fewer where as many copies of the dictionary would have more bytes than this."""
     few_repeated_bytes: int = 2**25
-    """They are more as long as so many copies have no more bytes than this: a small dictionary, or
+    """They are more while the copies together have no more bytes than this: a small dictionary, or
     one of nulls alone, may serve millions of rows."""
     avro_header_bytes: int = 2**23
     """The bytes in which the header of an Avro file is looked for, an eighth of them first."""
@@ -293,11 +293,11 @@ class TrainingLimits(_Group):
     """The thresholds of counting words and training with them. No tokenizer depends on them."""
 
     most_words: int = 2**20
-    """A task's counter with so many distinct words is written to files and emptied."""
+    """The distinct words at which a task's counter is written to files and emptied."""
     most_word_bytes: int = 32 * 2**20
     """Likewise by the bytes of its words; a full table of both takes 130 MB."""
     words_at_once: int = 2**14
-    """Words are added in steps of so many, while the processor's cache holds them."""
+    """The words that are added in one step, while the processor's cache holds them."""
     normalized_bytes: int = 2**18
     """The normalized text that a step of BERT's counter fills; a longer sentence makes it grow."""
     unknown_bytes: int = 2**16

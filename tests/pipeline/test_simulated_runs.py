@@ -53,8 +53,8 @@ def test_a_run_of_any_shape_keeps_all_promises(
     plain, drawn = tmp_path / "plain", tmp_path / "drawn"
     # Bytes may depend on those thresholds alone that the manifest records.
     usual = LIMITS.with_recorded(run.limits.recorded)
-    expected = run_all(run.build(any_tokenizer, plain, usual, "--workers", "1"))
-    outcome = run_all(run.build(any_tokenizer, drawn, run.limits, *run.way))
+    expected = run_all(run.commands(any_tokenizer, plain, usual, "--workers", "1"))
+    outcome = run_all(run.commands(any_tokenizer, drawn, run.limits, *run.way))
     assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
     if outcome.status:
         assert outcome.errors.replace(str(drawn), str(plain)) == expected.errors

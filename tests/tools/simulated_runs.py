@@ -63,8 +63,10 @@ class SimulatedRun:
     range_bytes: int
     workers: int
 
-    def build(self, tokenizer: Path, output: Path, limits: Limits, *flags: str) -> list[list[str]]:
-        """Return the commands that build it with some thresholds."""
+    def commands(
+        self, tokenizer: Path, output: Path, limits: Limits, *flags: str
+    ) -> list[list[str]]:
+        """Return the commands that build the data set with some thresholds."""
         usual, values = LIMITS.values(), limits.values()
         changed = [f"{name}={value}" for name, value in values.items() if value != usual[name]]
         own = ("--tokenizer", str(tokenizer), "--output", str(output), *self.flags, *flags)

@@ -5,11 +5,15 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.tools.loopback_hub import TOKEN, DataSet, Handler, Hub
+import huggingface_hub.constants
+import pytest
+
+from tests.tools.loopback_hub import TOKEN, DataSet, Handler, Hub, run_in_thread
 
 # Larger files are LFS objects; the hub itself decides by their names, too.
 _LARGE = 8192
@@ -140,3 +144,16 @@ def _oid(content: bytes, is_large: bool) -> str:
     if is_large:
         return hashlib.sha256(content).hexdigest()
     return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()  # noqa: S324
+
+
+@contextmanager
+def hub_in_use(monkeypatch: pytest.MonkeyPatch) -> Iterator[WritableHub]:
+    """Run a hub that this process takes for the one of Hugging Face."""
+    with run_in_thread(WritableHub()) as server:
+        template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.address)
+        monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True, raising=False)
+        monkeypatch.setenv("NO_PROXY", "*")
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server

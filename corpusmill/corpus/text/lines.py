@@ -187,7 +187,7 @@ class LineReader:
 
 
 def _split_block(block: LineBlock, most_lines: int) -> Iterator[LineBlock]:
-    """Yield blocks of at most so many lines: each may become a Python object, such as a reject."""
+    """Yield blocks with a bounded number of lines: each may become an object, such as a reject."""
     if len(block.kinds) <= most_lines:
         yield block
         return

@@ -25,10 +25,10 @@ from corpusmill.publishing import push
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.conftest import CHECKOUT
-from tests.tools.loopback_hub import COMMIT, TOKEN, run_in_thread
+from tests.tools.loopback_hub import COMMIT, TOKEN
 from tests.tools.loopback_hub import DataSet as HubDataSet
 from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
-from tests.tools.writable_hub import WritableHub
+from tests.tools.writable_hub import WritableHub, hub_in_use
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +40,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[WritableHub]:
-    with run_in_thread(WritableHub()) as server:
-        template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.address)
-        monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True, raising=False)
-        monkeypatch.setenv("NO_PROXY", "*")
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
+    with hub_in_use(monkeypatch) as server:
         yield server
 
 
