@@ -298,8 +298,15 @@ def test_a_column_that_a_header_names_twice_is_refused() -> None:
         check_start(io.BytesIO(b"text,url,url\n"), "f", options)
 
 
-def test_any_record_of_json_lines_may_lack_a_field() -> None:
-    check_start(io.BytesIO(b'{"text": "a"}\n'), "f", JSON)
+def test_any_record_of_json_lines_may_lack_a_field_but_not_all_of_them() -> None:
+    check_start(
+        io.BytesIO(b'{"text": "a"}\n{"text": "b", "n": 1}\n{"text": "c", "url": null}\n'), "f", JSON
+    )
+    with pytest.raises(UserError, match=r"its fields are text, meta, meta\.url, n") as refused:
+        check_start(
+            io.BytesIO(b'{"text": "a", "meta": {"url": 1}}\n{"text": "b", "n": 1}\n'), "f", JSON
+        )
+    assert "--keep-fields url" in str(refused.value)
 
 
 def facts_of(content: Content) -> Sequence[object]:
