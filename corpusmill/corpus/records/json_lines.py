@@ -36,7 +36,7 @@ from corpusmill.corpus.text.lines import (
 from corpusmill.errors import UserError, option
 
 # Enough for a first record; a longer one is judged by the run itself.
-_PROBE_BYTES = 2**20
+PROBE_BYTES = 2**20
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
@@ -227,7 +227,7 @@ def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> N
             records has a kept field; names the existing fields. Lines that are not records are left
             to the run.
     """
-    start = stream.read(_PROBE_BYTES)
+    start = stream.read(PROBE_BYTES)
     if b"\n" not in start:  # a whole table may be one object, on a line that is too long to train
         start += stream.read(options.max_line_bytes)
     records = [*_parse_records(start.removeprefix(BYTE_ORDER_MARK))]

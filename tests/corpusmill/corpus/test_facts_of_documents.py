@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import check_start, read_corpus, resolve_format
+from corpusmill.corpus.input_formats import check_start, judge_name, read_corpus, resolve_format
 from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
 from tests.tools.read_content import Content, read_ranges
@@ -279,8 +279,8 @@ def test_only_kept_fields_are_recorded() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.tar", "a.wet"])
 def test_formats_without_fields_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="have no fields"):
-        resolve_format(DocumentOptions(keep_fields=("url",)), [name])
-    resolve_format(DocumentOptions(keep_fields=("url",)), ["a.jsonl"])
+        resolve_format(DocumentOptions(keep_fields=("url",)), {name: judge_name(name)})
+    resolve_format(DocumentOptions(keep_fields=("url",)), {"a.jsonl": judge_name("a.jsonl")})
 
 
 def test_a_table_without_the_column_is_refused() -> None:
