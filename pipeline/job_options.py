@@ -99,7 +99,7 @@ class CorpusOptions:
     """What is read, and how its examples are spread over files."""
 
     input: tuple[str, ...] = ()
-    """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local, gs:// or s3://,
+    """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz, .lz4), local, gs:// or s3://,
     or a data set on the Hugging Face hub: hf://datasets/organization/name[@revision][/path or
     glob], wikitext-2 or wikitext-103."""
     source: tuple[str, ...] = ()

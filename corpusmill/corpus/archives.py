@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from io import BytesIO
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import BinaryIO, Protocol, cast
@@ -20,7 +21,13 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, FileRange, ReadCounts
-from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
+from corpusmill.corpus.content import judge, judge_bytes
+from corpusmill.corpus.decompression import (
+    HEAD_BYTES,
+    DamagedStreamError,
+    has_suffix,
+    is_compressed,
+)
 from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.record_documents import RecordCollector
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
@@ -115,6 +122,17 @@ class Member:
         self._left -= len(data)
         return data
 
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes, fewer before damage, and leave them unread."""
+        with suppress(DamagedStreamError):
+            while len(self._seen) < size and self._left:
+                seen, self._seen = self._seen, b""
+                try:
+                    seen += self.read(size - len(seen))
+                finally:
+                    self._seen = seen
+        return self._seen[:size]
+
     def read_text(self) -> str | None:
         """Return the whole text; None, with nothing read, if it is damaged or not UTF-8."""
         data = b""
@@ -207,8 +225,13 @@ def _read_members(
     try:
         for member in list_members(archive, collector):
             if member:
-                text = member.read_text() if member.size <= limit else None
-                if text is None:
+                content = judge_bytes(member.peek(HEAD_BYTES))
+                text = member.read_text() if member.size <= limit and not content else None
+                if content:
+                    what = content.what or f"of the format {content.format}"
+                    place = member.offset, member.size
+                    collector.refuse_member(*place, "not-plain-text", f"the member is {what}")
+                elif text is None:
                     if collector.rows or collector.num_rejects:
                         yield collector.take()
                     yield from _read_lines(member, collector)
@@ -278,6 +301,39 @@ def read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     return read_archive(_choose_members, stream, part)
 
 
+def check_tar(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    """Refuse an archive whose first members are no text, or text in a format of its own.
+
+    Args:
+        stream: the start of an archive, decompressed.
+        file: its path.
+        options: with suffixes; where someone has chosen members by them, any text is accepted.
+
+    Raises:
+        UserError: names the member, and the suffixes of the others.
+    """
+    start = ForwardStream(BytesIO(stream.read(_PROBE_BYTES)))
+    suffixes = set[str]()
+    refused: tuple[str, str] | None = None
+    with suppress(DamagedStreamError):
+        for member in _list_members(start):
+            name = PurePosixPath(member.name).name
+            if not member.isreg() or name.startswith(".") or not has_suffix(name, options.suffixes):
+                continue
+            head = Member(start, member.offset_data, member.size).peek(HEAD_BYTES)
+            content = judge(head, member.size < HEAD_BYTES)
+            what = content.what or (f"of the format {content.format}" if content.format else "")
+            if what and not (content.is_text and options.suffixes):
+                refused = refused or (member.name, what)
+            else:
+                suffixes.add(PurePosixPath(name).suffix or name)
+    if refused:
+        others = f", such as {option('suffixes', ' '.join(sorted(suffixes)))}" if suffixes else ""
+        cause = f"its member {refused[0]} is {refused[1]}, and each member is read as text"
+        cure = f"Name the members that are text{others}, or unpack the archive"
+        raise UserError(option("input", file), cause, cure)
+
+
 def _choose_members(stream: ForwardStream, collector: MemberCollector) -> Iterator[Member | None]:
     suffixes = collector.part.options.suffixes
     for member in _list_members(stream):
@@ -318,6 +374,8 @@ def _list_members(stream: ForwardStream) -> Iterator[tarfile.TarInfo]:
     raise DamagedStreamError("data after the last member is not a tar header")
 
 
+# Enough for the first members, which are of all kinds in the archives of data sets.
+_PROBE_BYTES = 2**20
 # Enough for the records that describe the file, and its first page.
 _PROBE_RECORDS = 3
 _TEXT, _DESCRIPTIONS = "conversion", ("warcinfo", "metadata")

@@ -162,9 +162,12 @@ def judge_bytes(head: bytes) -> Content | None:
     """
     if container := find_container(head):
         return container
-    if head.count(0) <= _FEW_NULS + len(head) // _FEWEST_TEXT_BYTES:
+    has_nuls = head.count(0) > _FEW_NULS + len(head) // _FEWEST_TEXT_BYTES
+    is_strange = not _is_utf_8(head) and bool(_CONTROL.search(head))
+    kind = _name_binary(head) if has_nuls or is_strange else ""
+    if not has_nuls and not kind:
         return None
-    what = f"binary data{_name_binary(head)}, not text"
+    what = f"binary data{kind}, not text"
     return Content(what=what, cure="Extract its text, or leave it out", is_text=False)
 
 
@@ -220,14 +223,18 @@ def _judge_pointer(text: str, _: bool) -> Content | None:
 
 def is_plain(head: bytes) -> bool:
     """Whether the beginning of a file is UTF-8 without the control characters of binary data."""
+    return _is_utf_8(head) and not _CONTROL.search(head)
+
+
+def _is_utf_8(head: bytes) -> bool:
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return False
-    return not _CONTROL.search(text)
+    return True
 
 
-_CONTROL = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _PAGE = re.compile(r"\s*<(!doctype|[a-z][a-z0-9]*|\?xml)\b", re.IGNORECASE)
 _DOC = re.compile(r"\s*<doc\b[^<>\n]*>", re.IGNORECASE)
 _XML = re.compile(

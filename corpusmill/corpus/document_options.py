@@ -25,11 +25,13 @@ class DocumentOptions:
 
     input_format: str = "auto"
     """What the files hold: "text" is documents of many lines, "lines" one document a line,
-    "json-lines" one JSON object a line; "parquet", "arrow" (files, streams, Feather, what Hugging
-    Face's save_to_disk writes), "avro", "csv" and "tsv" (below a header) one document a row, "tar"
-    one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
-    are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
-    are the formats of those names; all others are text. Installed packages may add formats."""
+    "json-lines" one JSON object a line, "json" objects in an array or one after the other;
+    "parquet", "arrow" (files, streams, Feather, what Hugging Face's save_to_disk writes), "avro",
+    "csv" and "tsv" (below a header) one document a row, "tar" one document a member, "wet" one a
+    web page. "auto" goes by the first bytes of each file, and where they are text without a sure
+    format by the names: .jsonl, .jl, .ndjson and .json are JSON lines; .arrow and .feather, .csv,
+    .tsv, .tar, .tgz and .wet are the formats of those names; all others are text. Installed
+    packages may add formats."""
     csv_separator: str | None = None
     """The character between the cells of CSV files; by default the one that the header shows, of
     comma, semicolon, tab and |."""

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.archives import read_tar
+from corpusmill.corpus.archives import check_tar, read_tar
 from corpusmill.corpus.batches import (
     DocumentBatch,
     FileRange,
@@ -128,7 +128,7 @@ CSV = CorpusFormat(
 TSV = CorpusFormat(
     read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
 )
-TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False)
+TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), check_tar, in_ranges=False)
 WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
 PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
 ARROW = _table(ArrowTable, (".arrow", ".feather"), compresses=False)

@@ -6,6 +6,7 @@ The parts of a corpus may have names: which files are theirs, and how their exam
 import glob
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ from transforms.storage.files import (
     locate_any,
     map_ahead,
 )
+from transforms.storage.objects import is_object_path
 from transforms.storage.store import ListedFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
@@ -199,14 +201,18 @@ def list_inputs(
     temp_folder: str,
     suffixes: Sequence[str] = (),
     limits: StageLimits = LIMITS.stages,
+    console: Console | None = None,
 ) -> list[InputFile]:
     """List all files of a corpus, each once, sorted by name, and look at their first bytes.
+
+    What programs leave beside their data is left out, unless it is named by itself.
 
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
         temp_folder: the folder into which WikiText is written as plain text.
         suffixes: the endings of the files that are taken from folders.
         limits: how many files are looked at.
+        console: where files that are left out, and those of the hub, are announced.
 
     Raises:
         UserError: there is no input, one names no file or cannot be read, or all files are empty.
@@ -217,6 +223,7 @@ def list_inputs(
         )
     fetched: dict[str, InputFile] = {}
     stored: dict[str, ListedFile] = {}
+    left_out: list[str] = []
     for path in inputs:
         if path in WIKITEXT and not Path(path).exists():
             fetched[path] = _fetch_wikitext(path, temp_folder)
@@ -229,17 +236,50 @@ def list_inputs(
             if not paths:
                 cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
                 raise _refusal(path, "no such file", cure)
-            stored |= choose_data_files(path, paths)
-    levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
-    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
-    named = [
-        InputFile(path, size, _name(path.split("/")[common:]), modified)
-        for path, size, modified in stored.values()
-    ]
-    files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
+            data, others = _leave_out(path, choose_data_files(path, paths))
+            stored |= data
+            left_out += others
+    files = sorted(
+        [*_name_files(stored), *fetched.values()], key=lambda file: (file.name, file.path)
+    )
     if not sum(file.bytes for file in files):
         raise UserError(option("input", inputs), "all files are empty", "Name files that hold text")
+    if console:
+        _print_files(files, left_out, console)
     return look_at_files(files, limits)
+
+
+def _name_files(stored: Mapping[str, ListedFile]) -> Iterator[InputFile]:
+    """Name files by their paths below the folder that holds all of them."""
+    levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
+    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    for path, size, modified in stored.values():
+        yield InputFile(path, size, _name(path.split("/")[common:]), modified)
+
+
+# Of Spark, Hadoop, Hive, Databricks and Delta Lake, which also keep checksums.
+_LEFT_BEHIND = re.compile(
+    r"_SUCCESS|_(common_)?metadata|_(committed|started)_.*|_temporary|_spark_metadata|_delta_log"
+    r"|.+\.crc"
+)
+
+
+def _leave_out(
+    path: str, files: Mapping[str, ListedFile]
+) -> tuple[dict[str, ListedFile], list[str]]:
+    """Return the files of an input that may hold data, and the paths of the others."""
+    others = {file: None for file in files if _is_left_behind(file, path)}
+    if len(others) == len(files):
+        cause = f"it has nothing but what programs leave beside data, such as {next(iter(others))}"
+        raise _refusal(path, cause, "Check the path")
+    return {file: entry for file, entry in files.items() if file not in others}, [*others]
+
+
+def _is_left_behind(file: str, path: str) -> bool:
+    """Whether a program has left a file beside its data, below a folder or glob that was named."""
+    fixed = "/".join(takewhile(lambda part: not glob.has_magic(part), path.split("/")))
+    below = file.removeprefix(locate(fixed or ("/" if path.startswith("/") else ".")).url)
+    return any(map(_LEFT_BEHIND.fullmatch, below.split("/")))
 
 
 def _name(parts: Sequence[str]) -> str:
@@ -259,6 +299,10 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
         return InputFile(copy, path.stat().st_size, name)
 
 
+# Of an object in a store, to look at it: compressed text of as much as is judged.
+_FETCHED_BYTES = 2**18
+
+
 def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[InputFile]:
     """Look at the first bytes of files, so that they are read as what they are.
 
@@ -275,7 +319,7 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
         for file in files
         if scheme_of(file.path) or file.path.lower().endswith((".bz2", ".tbz2"))
     ]
-    some = {*slow[:: max(1, len(slow) // limits.looked_at_files)]}
+    some = {*slow[:: max(1, -(-len(slow) // limits.looked_at_files))]}
     others = {*slow} - some
     chosen = [
         file.path
@@ -292,7 +336,9 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
 
 
 def _look_at(planned: PlannedRange) -> Content:
-    with open_listed(planned) as raw:
+    if is_object_path(planned.file) and planned.bytes:
+        planned = planned._replace(bytes=min(planned.bytes, _FETCHED_BYTES))
+    with open_listed(planned, _FETCHED_BYTES + 1) as raw:
         return look_at(raw, planned.file)
 
 
@@ -305,7 +351,7 @@ def choose_format(
         UserError: the files have several formats, one has none that is read, or the first file
             lacks the text field.
     """
-    resolved = resolve_format(options, {file.name: file.content for file in files if file.bytes})
+    resolved = resolve_format(options, {file.path: file.content for file in files if file.bytes})
     if resolved.input_format not in {options.input_format, "text"}:
         console.print(f"input format: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
@@ -314,12 +360,15 @@ def choose_format(
     return resolved
 
 
-def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
-    """Print which files of the hub a data set is built from."""
+def _print_files(files: Sequence[InputFile], left_out: Sequence[str], console: Console) -> None:
+    """Print which files of the hub a data set is built from, and which files are left out."""
     names = [file.name for file in files if is_hub_path(file.path)]
     lines = [f"input: {name}" for name in names[:_MOST_PRINTED]]
     if len(names) > _MOST_PRINTED:
         lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
+    if left_out:
+        shown = ", ".join(sorted({path.rsplit("/", 1)[-1] for path in left_out})[:3])
+        lines.append(f"input: {len(left_out):,} files hold no data and are left out ({shown})")
     for line in lines:
         console.print(line)
 
@@ -451,6 +500,7 @@ def list_sources(
     temp_folder: str,
     suffixes: Sequence[str],
     limits: StageLimits = LIMITS.stages,
+    console: Console | None = None,
 ) -> list[NamedSource]:
     """List the files of sources, numbered in the order of the sources.
 
@@ -460,7 +510,7 @@ def list_sources(
     listed: list[NamedSource] = []
     for source in sources:
         try:
-            found = list_inputs(source.paths, temp_folder, suffixes, limits)
+            found = list_inputs(source.paths, temp_folder, suffixes, limits, console)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)

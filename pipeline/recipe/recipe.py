@@ -59,7 +59,6 @@ from pipeline.recipe.inputs import (
     list_inputs,
     list_sources,
     parse_sources,
-    print_hub_files,
     read_bytes,
     spread_sources,
     sum_costs,
@@ -107,7 +106,7 @@ def read_evaluation(
 
 def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
     options = DocumentOptions(text_field=text_field, sentence_rule="document")
-    options = resolve_format(options, {file.name: file.content})
+    options = resolve_format(options, {file.path: file.content})
     if options.input_format == "text":
         options = replace(options, input_format="lines")
     with open_listed(file.planned) as raw:
@@ -278,7 +277,7 @@ def prepare(
     documents = build.objective.choose_documents(build.documents)
     limits = build.run.thresholds.stages
     parsed = parse_sources(build.dataset.source)
-    sources = list_sources(parsed, temp_folder, documents.suffixes, limits)
+    sources = list_sources(parsed, temp_folder, documents.suffixes, limits, console)
     find = partial(_find_in_sources, sources) if sources else find_documents
     files, documents = find(build.dataset.input, documents, temp_folder, console, records, limits)
     memoize, document_bytes = _prove_tokenizer(build, tokenizer, files, documents, console)
@@ -334,7 +333,6 @@ def _find_in_sources(
 ) -> tuple[Sequence[InputFile], DocumentOptions]:
     """Gather the files of sources, and find their format, as `find_documents`."""
     files = [file for source in sources for file in source.files]
-    print_hub_files(files, console)
     return files, choose_format(files, documents, console)
 
 
@@ -375,8 +373,7 @@ def find_documents(
     if not inputs:
         cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
         raise UserError(option("input"), "it is missing", cure)
-    files = list_inputs(inputs, temp_folder, documents.suffixes, limits)
-    print_hub_files(files, console)
+    files = list_inputs(inputs, temp_folder, documents.suffixes, limits, console)
     return files, choose_format(files, documents, console)
 
 

@@ -76,7 +76,7 @@ def test_a_data_set_of_each_is_that_of_the_json_lines(
 ) -> None:
     folder = write(kind, documents, tmp_path / "corpus")
     outcome = build([folder], tokenizer_path, tmp_path / "out")
-    assert f"input format: {guess_format(f'a.{kind}')}, by the files' names" in outcome.output
+    assert f"input format: {guess_format(f'a.{kind}')}, by what the files are" in outcome.output
     assert not verify(tmp_path / "out")
     counts = read_manifest_json(tmp_path / "out")["counts"]
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):

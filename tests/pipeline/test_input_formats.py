@@ -28,7 +28,7 @@ def test_json_lines_hold_what_the_text_holds_however_they_are_read(
 ) -> None:
     flags = ("--text-field", "body", "--validation-share", "0.2")
     outcome = build([json_lines], tokenizer_path, tmp_path / "out", *flags)
-    assert "input format: json-lines, by the files' names" in outcome.output
+    assert "input format: json-lines, by what the files are" in outcome.output
     assert not verify(tmp_path / "out")
     build([sample], tokenizer_path, tmp_path / "text")
     counts, of_text = (read_manifest_json(tmp_path / entry)["counts"] for entry in ("out", "text"))

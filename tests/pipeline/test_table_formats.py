@@ -1,5 +1,6 @@
 """Whole jobs on tables: the same records as JSON lines give the same data set."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_what_cannot_be_read_is_refused_before_any_work(
 ) -> None:
     parquet = write_parquet(records, tmp_path)
     packed = tmp_path / "corpus.parquet.gz"
-    packed.write_bytes(b"")
+    packed.write_bytes(gzip.compress(parquet.read_bytes()))
     text = tmp_path / "text.parquet"
     text.write_text("words\n")
     feather_1 = tmp_path / "old.feather"
@@ -115,8 +116,8 @@ def test_what_cannot_be_read_is_refused_before_any_work(
     for inputs, parts in (
         ((parquet,), ("--text-field text", "its fields are id, body")),
         ((parquet, "--text-field", "id"), ("--text-field id", "int64", "holds text: body")),
-        ((parquet, packed), (f"--input {packed.name}", "Decompress it")),
-        ((text,), (f"--input {text}", "cannot be read as parquet")),
+        ((parquet, packed), (f"--input {packed}", "Decompress it")),
+        ((text,), (f"--input {text}", "it is text, not parquet")),
         ((feather_1,), (f"--input {feather_1}", "Feather version 1")),
     ):
         build(map(str, inputs), tokenizer_path, tmp_path / "out", refused=parts)

@@ -90,6 +90,7 @@ TINY = Limits(
         added_bytes=2_000,
         small_batch_bytes=1,
         small_file_bytes=100,
+        looked_at_files=2,
         most_fetched_bytes=100,
         shared_filter_bits=1024,
         shared_digests=50,

@@ -109,13 +109,17 @@ def as_listed(planned: PlannedRange, raw: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_listed(planned: PlannedRange) -> Iterator[BinaryIO]:
+def open_listed(planned: PlannedRange, small_bytes: int = 0) -> Iterator[BinaryIO]:
     """Open the file of a range as it was when it was listed.
+
+    Args:
+        planned: the range.
+        small_bytes: an object in a store below this size is fetched whole, with one request.
 
     Raises:
         UserError: it is gone, or has been cut or written anew since.
     """
-    with as_listed(planned, _open(planned)) as stream:
+    with as_listed(planned, _open(planned, small_bytes)) as stream:
         yield stream
 
 

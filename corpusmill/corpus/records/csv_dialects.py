@@ -124,13 +124,27 @@ def find_dialect(
     separator = separator or find_separator(header.rstrip("\r\n"), text_field)
     if quotes:
         return Dialect(separator, quotes)
-    candidates = [Dialect(separator, each) for each in get_args(Quotes)]
+    double, backslash, none = (Dialect(separator, each) for each in get_args(Quotes))
+    candidates = (double, backslash, none) if _has_escapes(text, separator) else (double, none)
     rows = {dialect: measure_rows(lines, dialect, is_whole) for dialect in candidates}
     good = [dialect for dialect in candidates if rows[dialect].are_right]
     # Rows that are right line by line have no cells of several lines, and so no quotes.
-    if good and rows[good[0]].has_long and candidates[-1] in good:
-        return candidates[-1]
-    return good[0] if good else candidates[0]
+    if none in good and rows[good[0]].has_long:
+        return none
+    if backslash in good and not _has_bare_quotes(text, separator):
+        return backslash
+    return good[0] if good else double
+
+
+def _has_escapes(text: str, separator: str) -> bool:
+    """Whether a backslash stands before a quote or a separator."""
+    return '\\"' in text or f"\\{separator}" in text
+
+
+def _has_bare_quotes(text: str, separator: str) -> bool:
+    """Whether a quote within a cell has no backslash before it."""
+    ends = rf"[{re.escape(separator)}\r\n]"
+    return bool(re.search(rf'(?<![\\\r\n])(?<!{re.escape(separator)})"(?!{ends}|\Z)', text[1:]))
 
 
 def judge_separators(text: str, is_whole: bool) -> Iterator[tuple[Dialect, list[str], int]]:

@@ -144,7 +144,8 @@ class _ValueReader:
         state = np.array([0, 0, 0, 0, -1])
         rest, lost = b"", 0
         # Reading as much again as is left over keeps the work linear where records are long.
-        while block := self._stream.read(max(self._block_bytes, len(rest))):
+        least = max(self._block_bytes, len(BYTE_ORDER_MARK))
+        while block := self._stream.read(max(least, len(rest))):
             data, self.position = rest + block, self.position + len(block)
             base = self.position - len(data)
             mark = BYTE_ORDER_MARK if not base and data.startswith(BYTE_ORDER_MARK) else b""

@@ -121,9 +121,9 @@ def test_the_format_is_what_the_file_is(data: str | bytes, expected: str) -> Non
 def test_what_is_no_text_is_refused_by_its_name(data: str | bytes, words: str, cure: str) -> None:
     encoding = words if words.startswith("UTF-") else "utf-8"
     marked = data if isinstance(data, bytes) else data.encode(encoding)
-    for content in (marked, gzip.compress(marked)):
+    for stored in (marked, gzip.compress(marked)):
         with pytest.raises(UserError, match=r"--input a\.txt: it is ") as caught:
-            resolve_format(DocumentOptions(), {"a.txt": look(content)})
+            resolve_format(DocumentOptions(), {"a.txt": look(stored)})
         assert words in str(caught.value)
         assert cure in str(caught.value)
     # Text may be read as it stands, and nothing else.

@@ -1,6 +1,8 @@
 """Which format a file has, and which reader reads it."""
 
+import gzip
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +14,7 @@ from corpusmill.corpus.input_formats import (
     guess_format,
     judge_name,
     read_corpus,
+    read_file,
     resolve_format,
 )
 from corpusmill.errors import UserError
@@ -80,3 +83,43 @@ def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
         io.BytesIO(start), "f", DocumentOptions(input_format="json-lines", text_field="body")
     )
     check_start(io.BytesIO(b'{"x": 1}'), "f", DocumentOptions(input_format="lines"))
+
+
+@pytest.mark.parametrize("input_format", ["text", "lines", "json-lines", "json", "csv"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_that_nobody_looked_at_is_a_reject_if_it_is_no_text(
+    input_format: str, pack: Callable[[bytes], bytes]
+) -> None:
+    data = ("\u4e2d\u6587 a b c d e f\n" * 20).encode("utf-16")
+    options = DocumentOptions(input_format=input_format, keep_fields=("id",))
+    [batch] = read_file(io.BytesIO(pack(data)), FileRange("f", 0, options))
+    assert batch.documents.num_rows == 0
+    [reject] = batch.rejects
+    assert (reject.offset, reject.length, reject.reason) == (0, len(data), "other-format")
+    assert "UTF-16LE" in reject.detail
+    assert batch.counts.bytes == batch.counts.rejected_bytes == len(data)
+    assert batch.counts.unfinished_files == 1
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("input_format", "text"),
+    [
+        ("text", "one\rtwo\r\r= A =\rthree"),
+        ("lines", "one\rtwo\r"),
+        ("csv", 'id,text\r1,"one\rtwo"\r2,three\r'),
+        ("json-lines", '{"text": "one"}\r{"text": "two"}\r'),
+    ],
+)
+def test_carriage_returns_alone_end_lines(
+    input_format: str, text: str, pack: Callable[[bytes], bytes]
+) -> None:
+    options = DocumentOptions(input_format=input_format)
+    results = []
+    for data in (text, text.replace("\r", "\n")):
+        part = FileRange("f", 0, options, 0, None if pack is not bytes else len(data))
+        [batch] = read_file(io.BytesIO(pack(data.encode())), part)
+        results.append((batch.documents.to_pydict(), batch.counts, batch.rejects))
+        check_start(io.BytesIO(data.encode()), "f", options)
+    assert results[0] == results[1]
+    assert results[0][1].documents > 1

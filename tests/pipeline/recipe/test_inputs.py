@@ -1,10 +1,13 @@
+import bz2
 import gzip
 import os
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from corpusmill.errors import UserError
+from corpusmill.limits import StageLimits
 from corpusmill.tokenization.sources.read import read_tokenizer
 from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
 from tests.tools.jobs import run_here
@@ -195,3 +198,53 @@ def test_pipes_in_the_places_of_outputs_are_refused(tmp_path: Path) -> None:
     run_here(*arguments, pipe, refused=[f"--output {pipe}", "it is not a regular file"])
     more = ("--save-model", pipe)
     run_here(*arguments, tmp_path / "t.json", *more, refused=[f"--save-model {pipe}"])
+
+
+LEFT_BEHIND = (
+    "_SUCCESS", "_metadata", "_common_metadata", "part-0.txt.crc", "_committed_12", "_started_12",
+    "_delta_log/0.json", "_temporary/0/part-1", "deep/_SUCCESS",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [".", "out", "out/*", "out/**/*"])
+def test_what_programs_leave_beside_data_is_left_out_and_counted(
+    tmp_path: Path, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("part-0.txt", "deep/_intro.txt", *LEFT_BEHIND):
+        path = tmp_path / "out" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    console = Console(record=True, width=200)
+    files = list_inputs([given], "/nowhere", console=console)
+    own = ["part-0.txt"] if given == "out/*" else ["deep/_intro.txt", "part-0.txt"]
+    assert [file.name.removeprefix("out/") for file in files] == own
+    number = 6 if given == "out/*" else len(LEFT_BEHIND)
+    assert f"input: {number} files hold no data and are left out" in console.export_text()
+    assert names("out/_SUCCESS", "out/_metadata") == ["_SUCCESS", "_metadata"]
+
+
+def test_a_folder_of_nothing_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_text("")
+    with pytest.raises(UserError, match="nothing but what programs leave beside data"):
+        list_inputs([str(tmp_path)], "/nowhere")
+
+
+def test_of_files_that_take_long_to_look_at_some_are_looked_at(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(b"text" * (1 + 999 * (number == 8))))
+    (tmp_path / "a.txt").write_bytes(gzip.compress(b"text"))
+    limits = StageLimits(looked_at_files=3, looked_at_bytes=(tmp_path / "8.bz2").stat().st_size)
+    files = {file.name: file for file in list_inputs([str(tmp_path)], "/nowhere", limits=limits)}
+    known = [name for name, file in files.items() if file.content.is_known]
+    assert known == ["0.bz2", "3.bz2", "6.bz2", "8.bz2", "a.txt"]
+    assert {file.content.compression for file in files.values()} == {".bz2", ".gz"}
+    assert not any(file.splittable for file in files.values())
+
+
+def test_text_with_carriage_returns_alone_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\rtwo\r")
+    (tmp_path / "b.txt").write_bytes(b"one\r\ntwo\r\n")
+    files = list_inputs([str(tmp_path)], "/nowhere")
+    assert [file.splittable for file in files] == [False, True]
+    assert [file.cost for file in files] == [8, 10]

@@ -16,7 +16,7 @@ from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits
+from corpusmill.limits import LIMITS, CorpusLimits, Limits
 from tests.tools.read_content import Content
 from tests.tools.small_limits import corpus_limits
 
@@ -276,3 +276,40 @@ def test_the_first_three_records_tell_whether_a_file_holds_text(before: int) -> 
         return
     with pytest.raises(UserError, match="extract the text first"):
         check_start(io.BytesIO(data), "f.warc", WET)
+
+
+@pytest.mark.parametrize("size", [1, 2**20])
+def test_a_member_that_is_no_text_is_a_reject(size: int) -> None:
+    image = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9
+    wide = ("\u4e2d\u6587 a b c d e f g h\n" * 9).encode("utf-16")
+    data = tar_of({"a.txt": b"a", "b.png": image, "c.txt": wide, "d.txt": b"d\0d", "e": b"PAR1"})
+    limits = replace(LIMITS, corpus=CorpusLimits(small_member_bytes=size))
+    content = read(data, TAR, limits)
+    assert content.texts == [["a"], ["d\0d"]]
+    assert content.reasons == ["not-plain-text"] * 3
+    assert "image/png" in content.rejects[0].detail
+    assert "UTF-16LE" in content.rejects[1].detail
+    assert "parquet" in content.rejects[2].detail
+    assert content.counts.rejected_bytes == len(image) + len(wide) + 4
+
+
+def test_members_of_web_dataset_are_told_apart_before_any_work() -> None:
+    samples = {f"{n:04}.{suffix}": text for n in range(5) for suffix, text in (
+        ("json", b'{"url": "a"}'), ("txt", b"A caption."))}  # fmt: skip
+    data = io.BytesIO(tar_of(samples))
+    with pytest.raises(UserError, match=r"0000\.json is of the format json-.*--suffixes \.txt"):
+        check_start(data, "f.tar", TAR)
+    data.seek(0)
+    check_start(data, "f.tar", replace(TAR, suffixes=(".txt",)))
+    data.seek(0)
+    check_start(data, "f.tar", replace(TAR, suffixes=(".json",)))  # somebody wants them
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"<!DOCTYPE html><html>", "HTML"), (bytes(99), "binary"), (b"id,text\n1,a\n2,b\n", "csv")],
+)
+def test_archives_of_other_files_are_refused(content: bytes, what: str) -> None:
+    archive = io.BytesIO(tar_of({"a": content, "more/b": content}))
+    with pytest.raises(UserError, match=rf"--input f\.tar: its member a is .*{what}.*unpack"):
+        check_start(archive, "f.tar", TAR)
