@@ -1,0 +1,144 @@
+"""Files as other programs write them, under the names that they get, without a word of options."""
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import lz4.frame
+import pandas as pd
+import polars as pl
+import pytest
+import zstandard
+from rich.console import Console
+
+from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import read_file
+from corpusmill.errors import UserError
+from pipeline.recipe.inputs import cut_files
+from pipeline.recipe.recipe import find_documents
+
+TEXTS = [f'Boat {n}, the "Ida", came\nup the river; it rained.\n\tA line.' for n in range(40)]
+RECORDS = [{"id": n, "text": text, "score": float("nan")} for n, text in enumerate(TEXTS)]
+FRAME = pd.DataFrame(RECORDS)
+LAZY = pl.DataFrame(RECORDS)
+Write = Callable[[Path], object]
+
+
+def read_as_given(folder: Path, options: DocumentOptions, range_bytes: int = 10**9) -> list[str]:
+    """Return the texts of a folder's files, read in ranges as a build reads them."""
+    console = Console(record=True)
+    files, options = find_documents([str(folder)], options, str(folder.parent / "t"), console)
+    texts = list[str]()
+    for path, name, index, start, end, *_ in cut_files(files, options, range_bytes):
+        with open(path, "rb") as raw:  # noqa: PTH123  the path is text
+            for batch in read_file(raw, FileRange(name, index, options, start, end)):
+                assert not batch.rejects
+                texts += batch.documents.column("sentences").flatten().to_pylist()
+    return texts
+
+
+LINES = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
+WRITERS: dict[str, Write] = {
+    "pandas.csv": FRAME.to_csv,
+    "pandas-semicolon.csv": lambda path: FRAME.to_csv(path, sep=";", index=False),
+    "pandas.tsv": lambda path: FRAME.to_csv(path, sep="\t", index=False),
+    "pandas-quoted.tsv": lambda path: FRAME.to_csv(path, sep="\t", quoting=1),
+    "pandas-escaped.csv": lambda path: FRAME.to_csv(
+        path, quoting=1, doublequote=False, escapechar="\\"
+    ),
+    "pandas-lines.json": lambda path: FRAME.to_json(path, orient="records", lines=True),
+    "pandas-records.json": lambda path: FRAME.to_json(path, orient="records"),
+    "pandas-pretty.json": lambda path: FRAME.to_json(path, orient="records", indent=4),
+    "pandas.parquet": FRAME.to_parquet,
+    "pandas.feather": FRAME.to_feather,
+    "pandas.jsonl": lambda path: FRAME.to_json(
+        path, orient="records", lines=True, compression="gzip"
+    ),
+    "polars.csv": LAZY.write_csv,
+    "polars.txt": lambda path: LAZY.write_csv(path, separator="\t"),
+    "polars.ndjson": LAZY.write_ndjson,
+    "polars.json": LAZY.write_json,
+    "polars.parquet": LAZY.write_parquet,
+    "polars.arrow": LAZY.write_ipc,
+    "polars.arrows": LAZY.write_ipc_stream,
+    "polars.avro": LAZY.write_avro,
+    "part-00000": lambda path: path.write_bytes(LINES),
+    "lines.txt": lambda path: path.write_bytes(LINES),
+    "lines.jl": lambda path: path.write_bytes(LINES),
+    "lines.jsonlines": lambda path: path.write_bytes(LINES),
+    "lines.json": lambda path: path.write_bytes(LINES),
+    "array.txt": lambda path: path.write_text(json.dumps(RECORDS)),
+    "lines-in-array.json": lambda path: path.write_text(
+        "[\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n"
+    ),
+    "objects.json": lambda path: path.write_text(
+        "\n".join(json.dumps(record, indent=2) for record in RECORDS)
+    ),
+    "part-r-00000.lz4": lambda path: path.write_bytes(lz4.frame.compress(LINES)),
+    "dump": lambda path: path.write_bytes(zstandard.compress(LINES)),
+    "dump.bin": lambda path: path.write_bytes(bz2.compress(LINES)),
+    "dump.txt": lambda path: path.write_bytes(lzma.compress(LINES)),
+    "dump.gz": lambda path: path.write_bytes(LINES),
+    "twice.bz2": lambda path: path.write_bytes(gzip.compress(LINES) + gzip.compress(b"")),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_records_are_read_whatever_their_file_is_called(name: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    WRITERS[name](tmp_path / "in" / name)
+    options = DocumentOptions(sentence_rule="document")
+    if name == "polars.arrows":  # streams begin with no mark, so that a name must tell them
+        options = DocumentOptions(input_format="arrow", sentence_rule="document")
+    assert read_as_given(tmp_path / "in", options) == TEXTS
+    assert read_as_given(tmp_path / "in", options, 700) == TEXTS
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("range_bytes", [10**6, 50])
+def test_lines_of_text_end_as_any_system_ends_them(
+    ending: str, mark: str, range_bytes: int, tmp_path: Path
+) -> None:
+    lines = [f"Line {n} of a letter." for n in range(30)]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes((mark + ending.join([*lines, ""])).encode())
+    options = DocumentOptions(document_rule="blank-lines")
+    assert read_as_given(tmp_path / "in", options, range_bytes) == lines
+
+
+def test_a_folder_of_spark_is_read(tmp_path: Path) -> None:
+    """With what it leaves beside the data."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for number in range(2):
+        FRAME.to_parquet(folder / f"part-{number:05}-c000.snappy.parquet")
+        (folder / f".part-{number:05}-c000.snappy.parquet.crc").write_bytes(b"crc\0")
+    (folder / "_SUCCESS").write_text("")
+    (folder / "_common_metadata").write_bytes(b"PAR1" + bytes(9))
+    assert read_as_given(folder, DocumentOptions(sentence_rule="document")) == TEXTS * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"PK\x03\x04" + bytes(99)),
+        ("b.jsonl", json.dumps(RECORDS[0]).encode("utf-16")),
+        ("b.csv", "id,text\n1,a\n".encode("utf-16")),
+        ("c.parquet", LINES),
+        ("d.md", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"),
+    ],
+)
+def test_one_file_that_is_no_text_among_many_is_refused_by_its_name(
+    name: str, data: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(20):
+        (tmp_path / "in" / f"a{number}.txt").write_text("A line.\n")
+    (tmp_path / "in" / name).write_bytes(data)
+    with pytest.raises(UserError, match=rf"{name}"):
+        read_as_given(tmp_path / "in", DocumentOptions())
