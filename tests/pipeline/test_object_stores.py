@@ -12,6 +12,7 @@ import pytest
 
 import transforms.commit.groups
 import transforms.shuffle.trees
+from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
 from tests.tools.small_limits import limit_flags
@@ -252,6 +253,18 @@ def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
     # A hundred are looked at before the run, and some are read to try the tokenizer.
     assert len(requests) <= 150 + 100 + 20
     assert not [request for request in requests if request.method == "HEAD"]
+
+
+def test_little_of_an_object_is_fetched_to_look_at_it(filled: Bucket) -> None:
+    for number, size in enumerate((10, 2**18, 2**18 + 1)):
+        write_file(
+            f"{filled.url}/looked/{number}.txt", b"A line of\n" * (size // 10) + b"a" * (size % 10)
+        )
+    filled.proxy.clear()
+    files = list_inputs([f"{filled.url}/looked"], "/nowhere")
+    assert all(file.content.is_known for file in files)
+    ranges = sorted(r.range for r in filled.proxy.requests if r.path.endswith(".txt"))
+    assert ranges == ["bytes=0-262143", "bytes=0-262143", "bytes=0-9"]
 
 
 def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(

@@ -13,8 +13,6 @@ from typing import Any, Literal, NamedTuple, get_args
 # "double" writes a quote within quotes twice, "backslash" after a backslash.
 Quotes = Literal["double", "backslash", "none"]
 _SEPARATORS = (",", ";", "\t", "|")
-# No separators are looked for in longer headers.
-_LONGEST_CELL = 2**16
 
 
 class Dialect(NamedTuple):
@@ -120,7 +118,7 @@ def find_dialect(
         doubled if there is none or several.
     """
     lines = list_lines(text, is_whole)
-    header = next((line for line in lines if line.strip()), "")[:_LONGEST_CELL]
+    header = next((line for line in lines if line.strip()), "")
     separator = separator or find_separator(header.rstrip("\r\n"), text_field)
     if quotes:
         return Dialect(separator, quotes)

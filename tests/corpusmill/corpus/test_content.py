@@ -16,7 +16,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.content import Content, find_compression, judge, measure_window
+from corpusmill.corpus.content import (
+    Content,
+    find_compression,
+    judge,
+    judge_bytes,
+    measure_window,
+)
 from corpusmill.corpus.decompression import HEAD_BYTES
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, resolve_format
@@ -222,3 +228,33 @@ def test_a_name_is_not_enough(name: str) -> None:
 def test_json_of_both_kinds_is_read_together() -> None:
     files = {"a.json": look(json.dumps(RECORDS).encode()), "b.json": look(LINES.encode())}
     assert resolve_format(DocumentOptions(), files).input_format == "json"
+
+
+@pytest.mark.parametrize(
+    ("nuls", "size", "is_text"), [(7, 8, True), (8, 9, False), (8, 500, True), (9, 999, False)]
+)
+def test_text_may_have_a_nul_now_and_then(nuls: int, size: int, is_text: bool) -> None:
+    data = b"\0" * nuls + b"x" * (size - nuls)
+    assert (judge_bytes(data) is None) == is_text
+
+
+@pytest.mark.parametrize(("tags", "what"), [(2, ""), (3, "HTML")])
+def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None:
+    assert look(b"<p>a" + b"</p>\n" * tags).what == what
+
+
+@pytest.mark.parametrize(("good", "expected"), [(1, "json"), (2, "json"), (3, "json-lines")])
+def test_the_first_three_lines_tell_json_lines(good: int, expected: str) -> None:
+    assert look(b'{"text": 1}\n' * good + b"{{no}}\n").format == expected
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(4, ""), (5, "csv")])
+def test_a_table_without_usual_names_has_five_rows(rows: int, expected: str) -> None:
+    assert look(b"first,second\n" + b"a,b\n" * (rows - 1)).format == expected
+    assert look(b"title,second\na,b\n").format == "csv"
+
+
+@pytest.mark.parametrize(("strange", "what"), [(2, "text in UTF-16LE"), (3, "binary data")])
+def test_wide_text_may_have_few_strange_characters(strange: int, what: str) -> None:
+    text = "a word, " * 16 + "\ue0e0" * strange  # for private use
+    assert look(text.encode("utf-16-le")).what.startswith(what)

@@ -132,7 +132,9 @@ def test_data_that_was_never_compressed_is_damage(suffix: str, data: bytes) -> N
 
 
 @ALL
-@pytest.mark.parametrize("data", [b"plain text under a compressed file's name\n", b"PAR1\0\0"])
+@pytest.mark.parametrize(
+    "data", [b"plain text under a compressed file's name\n", b"PAR1\0\0", bytes(257) + b"ustar"]
+)
 def test_a_file_is_not_compressed_because_its_name_says_so(suffix: str, data: bytes) -> None:
     assert open_decompressed(io.BytesIO(data), f"a{suffix}").read() == data
 

@@ -313,3 +313,13 @@ def test_archives_of_other_files_are_refused(content: bytes, what: str) -> None:
     archive = io.BytesIO(tar_of({"a": content, "more/b": content}))
     with pytest.raises(UserError, match=rf"--input f\.tar: its member a is .*{what}.*unpack"):
         check_start(archive, "f.tar", TAR)
+
+
+@pytest.mark.parametrize(("size", "is_seen"), [(2**20 - 2**11, True), (2**20, False)])
+def test_members_beyond_the_first_megabyte_are_left_to_the_run(size: int, is_seen: bool) -> None:
+    archive = io.BytesIO(tar_of({"a.txt": b"x" * size, "b.html": b"<!DOCTYPE html>"}))
+    if is_seen:
+        with pytest.raises(UserError, match=r"b\.html is HTML"):
+            check_start(archive, "f.tar", TAR)
+    else:
+        check_start(archive, "f.tar", TAR)
