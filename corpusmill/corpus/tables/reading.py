@@ -324,7 +324,8 @@ def check_table(
         cure = "Repair it or leave it out"
         if error.reason == "doubled-field":
             cause = f"{error.detail}, and which of them is meant is not certain"
-            cure = f"Rename all but one, or name other fields ({option('keep_fields')})"
+            flags = f"{option('text_field')} or {option('keep_fields')}"
+            cure = f"Rename all but one, or name another field with {flags}"
         raise UserError(option("input", file), cause, cure) from None
     fields = table.fields
     if not fields.text:
