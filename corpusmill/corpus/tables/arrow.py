@@ -22,7 +22,7 @@ _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"
 _FOOTER_TAIL = struct.Struct("<i6s")
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # types of messages
 _BLOCK = struct.Struct("<qi4xq")  # where a message lies, in the footer
-_MARK = 0xFFFFFFFF  # stands before the length of a message
+_MARK = b"\xff\xff\xff\xff"  # stands before the length of a message
 
 
 class _Message(NamedTuple):
@@ -164,7 +164,7 @@ class ArrowTable:
             if not 0 < size <= self._limits.arrow_header_bytes:
                 raise
             header = self._stream.read_at(begin, size)
-            content = struct.pack("<Ii", _MARK, size) + header
+            content = _MARK + struct.pack("<i", size) + header
             kind = _FlatTable(header).number(1, "<B")
             schema = _Message(kind, begin + size - len(content), header, len(content), 0, 0)
         if schema.kind != _SCHEMA:
@@ -190,7 +190,7 @@ class ArrowTable:
         """Read the message at an offset."""
         start = self._stream.read_at(offset, 8)
         # Since Arrow 0.15 there is a mark before the length.
-        skip = 4 if start.startswith(b"\xff\xff\xff\xff") else 0
+        skip = 4 if start.startswith(_MARK) else 0
         if len(start) < skip + 4:
             raise EOFError("the file ends in a message")
         header_bytes = struct.unpack_from("<i", start, skip)[0]
