@@ -72,9 +72,10 @@ def narrow_schema(
         records: the types that have names, by their full names.
 
     Returns:
-        A record of these fields alone; None if no other value can be large but texts, or if a field
-        that is kept is nested. A row in which the text field holds neither text nor another single
-        value is damaged where it is a record.
+        A record of these fields alone; None if no other value can be large but texts, if a value
+        that is kept is nested, or if a field lies in a type that has been used before.
+        A row in which the text field holds neither text nor another single value is damaged where
+        it is a record.
     """
     if not isinstance(schema, dict) or "fields" not in schema or not _holds_many(schema):
         return None
@@ -94,7 +95,8 @@ def _narrow(
             return None
         further = [(path, whole) for path, whole in inner if path]
         if further and (outer := _record_in(kinds, records)):
-            narrowed = _narrow(outer, further, records)
+            # A type that stands there by its name is described elsewhere, and cannot be narrowed.
+            narrowed = _narrow(outer, further, records) if outer in kinds else None
             if narrowed is None:
                 return None
             types.append(narrowed)

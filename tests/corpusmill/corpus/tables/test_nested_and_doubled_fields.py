@@ -134,6 +134,44 @@ def test_only_the_nested_column_of_parquet_is_read() -> None:
     assert stream.bytes_read < len(sink.getvalue()) / 10
 
 
+META = {"type": "record", "name": "Meta", "fields": [
+    {"name": "x", "type": "string"}, {"name": "y", "type": {"type": "array", "items": "int"}},
+]}  # fmt: skip
+NULL_OR = ["null", {**META, "name": "Other"}]
+
+
+@pytest.mark.parametrize(
+    ("text_field", "keep_fields", "fields"),
+    [
+        ("a.x", ("b.x",), {"b.x": "bx"}), ("b.x", ("a.x",), {"a.x": "ax"}), ("b.x", (), {}),
+        ("a.x", (), {}), ("c.x", ("b.y", "a"), {"b.y": "[2]", "a": '{"x":"ax","y":[1]}'}),
+        ("c.x", ("d.x",), {"d.x": None}), ("c.x", ("m.x",), {"m.x": None}),
+    ],
+)  # fmt: skip
+def test_records_of_avro_may_share_a_type(
+    text_field: str, keep_fields: tuple[str, ...], fields: dict[str, str | None]
+) -> None:
+    kinds = {"a": META, "b": "Meta", "c": NULL_OR, "d": ["null", "Meta", "Other"],
+             "m": {"type": "map", "values": "string"}}  # fmt: skip
+    listed = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    row = {name: {"x": f"{name}x", "y": [number]} for number, name in enumerate("abc", 1)}
+    sink = io.BytesIO()
+    schema = {"type": "record", "name": "Row", "fields": listed}
+    fastavro.writer(sink, schema, [{**row, "d": None, "m": {"x": "mx"}}])
+    options = DocumentOptions("avro", text_field=text_field, keep_fields=keep_fields)
+    content = read_ranges(sink.getvalue(), options)
+    assert (content.texts, content.fields) == ([[text_field.replace(".", "")]], [fields])
+
+
+def test_twins_of_avro_are_refused() -> None:
+    fields = [{"name": "text", "type": "string"}, {"name": "texu", "type": "string"}]
+    sink = io.BytesIO()
+    fastavro.writer(sink, {"type": "record", "name": "Row", "fields": fields}, [])
+    data = sink.getvalue().replace(b"texu", b"text")
+    with pytest.raises(UserError, match="2 fields named text"):
+        check_start(io.BytesIO(data), "f", DocumentOptions("avro"))
+
+
 TWINS = {
     "columns": pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["u"])],
                                     ["text", "text", "url"]),
