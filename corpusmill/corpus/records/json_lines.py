@@ -272,12 +272,11 @@ def check_records(records: Sequence[dict[str, Any]], file: str, options: Documen
         UserError: as of `check_json_field`.
     """
     name = options.text_field
-    values = [find_value(record, name) for record in records]
-    if values[0] is MISSING:
+    held = find_value(records[0], name)
+    if held is MISSING:
         raise no_such_field(file, name, _names_of(records[:1]))
-    held = next((value for value in values if value is not MISSING and value is not None), "")
-    if type(held) is not str:
-        cause = f"in {file} this field holds {_KINDS[type(held)]}"
+    if held is not None and type(held) is not str:  # a text may be null now and then
+        cause = f"in the first record of {file} this field holds {_KINDS[type(held)]}"
         cure = "Name a field that holds text, and give each record as an object of its own"
         raise UserError(option("text_field", name), cause, cure)
     for name in options.keep_fields:
