@@ -40,10 +40,12 @@ class DocumentOptions:
     ("double") or stands after a backslash ("backslash"), or they are letters as any other ("none").
     By default what fits the first rows of a file."""
     text_field: str = "text"
-    """Name of the field that holds a record's text, in formats that have fields."""
+    """Name of the field that holds a record's text, in formats that have fields; data.text is the
+    field text inside data."""
     keep_fields: tuple[str, ...] = ()
-    """Names of fields of a record that are kept beside its text (url,id,date), in formats that have
-    fields. They do not change the examples; provenance lists them for each document, as text."""
+    """Names of fields of a record that are kept beside its text (url,id,meta.date), in formats that
+    have fields. They do not change the examples; provenance lists them for each document, as
+    text."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by

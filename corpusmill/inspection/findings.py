@@ -80,6 +80,9 @@ USUAL = {
     "rejects": Range(
         0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
     ),
+    "kept values": Range(
+        1, _ANY, "1 and more", "a field that no record has is misspelt, or another input was meant"
+    ),
     "cut documents": Range(
         0, 0.01, "up to 1 %", "16 MB are the text of ten thick books; hardly a document has more"
     ),
@@ -479,6 +482,17 @@ def _check_validation(facts: Facts) -> Iterator[Finding]:
         yield Finding("validation rows", what, rows, usual.shown, cause, cure)
 
 
+def _check_kept_fields(facts: Facts) -> Iterator[Finding]:
+    fields, usual = facts.rules.get("keep_fields", ()), USUAL["kept values"]
+    values = [facts.manifest.counts.get(f"read.kept_values.{n}", 1) for n in range(len(fields))]
+    empty = [name for name, number in zip(fields, values, strict=True) if number < usual.low]
+    if empty and facts.count("tokenize.documents"):
+        what = f"No document has a value in {option('keep_fields', empty)}"
+        cause = "No record has a field of that name, or it is null in all of them"
+        cure = "Name fields that the records have, or leave these out"
+        yield Finding("kept fields", what, 0, usual.shown, cause, cure)
+
+
 _CHECKS = (
     check_rejects,
     check_cut_documents,
@@ -492,4 +506,5 @@ _CHECKS = (
     _check_copies,
     _check_sizes,
     _check_validation,
+    _check_kept_fields,
 )

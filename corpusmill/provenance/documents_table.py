@@ -221,6 +221,8 @@ class DocumentsTable:
     def _read(self, group: int, columns: Sequence[str] | None) -> pa.Table:
         names = None if columns is None else list(columns)
         table = self._file.read_row_group(group, names, use_threads=False)
+        if names is not None:  # with `meta`, Arrow reads a column `meta.url` as well
+            table = table.select(names)
         own = [name for name in table.column_names if name in DOCUMENT_COLUMNS]
         if any(table.column(name).null_count for name in own):
             raise ValueError("a document lacks an entry")

@@ -1,9 +1,13 @@
 """Documents found by a condition of SQL, which DuckDB evaluates over the tables of documents."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line, option
@@ -19,7 +23,8 @@ def search_documents(folder: Location, manifest: Manifest, where: str) -> list[D
         folder: of the data set.
         manifest: of the data set, which has provenance.
         where: the condition, as DuckDB understands it, over document, file, source, split, place,
-            length, tokens, digest and the kept fields.
+            length, tokens, digest and the kept fields. A field inside another is `"meta.url"`, or
+            `meta.url` unless a column is called `meta`.
 
     Raises:
         UserError: if the data set was built without provenance, DuckDB is not installed or refuses
@@ -53,21 +58,55 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
         connection.register("files", pa.table({"number": numbers, "path": paths}))
         for split in store.manifest.splits:
             for documents in store.tables(split):
-                connection.register("documents", documents)
-                names, told = documents.column_names, _told(store, split, documents.column_names)
-                columns = ", ".join(f'documents."{name}"' for name in names)
-                further = "".join(f", {value} AS {name}" for name, value in told.items())
+                names = _distinct(documents.column_names)
+                connection.register("documents", documents.select(names))
+                told = _told(store, split, names)
+                columns = "".join(f", {value} AS {_quote(name)}" for name, value in told.items())
+                columns += _nest(names, told)
                 described = (
-                    f"SELECT documents.*{further} FROM documents "  # noqa: S608  the user's own
+                    f"SELECT documents.*{columns} FROM documents "  # noqa: S608  the user's own
                     f"JOIN files ON number = document >> {OFFSET_BITS}"
                 )
-                query = f"SELECT {columns} FROM ({described}) AS documents WHERE ({where})"  # noqa: S608
+                query = f"SELECT document FROM ({described}) AS documents WHERE ({where})"  # noqa: S608
                 try:
-                    yield connection.sql(query).to_arrow_table()
+                    found = connection.sql(query).to_arrow_table().column("document")
                 except duckdb.Error as error:
                     cause = f"DuckDB refuses the condition ({first_line(error)})"
                     cure = f"Its columns are {', '.join([*names, *told])}"
                     raise UserError(option("where", where), cause, cure) from None
+                is_found = np.isin(documents.column("document").to_numpy(), found.to_numpy())
+                yield documents.filter(pa.array(is_found))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return the columns that DuckDB tells apart: it reads `url` and `URL` as one name."""
+    counts = Counter(name.lower() for name in names)
+    return [name for name in names if name in DOCUMENT_COLUMNS or counts[name.lower()] == 1]
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _nest(names: Sequence[str], told: Iterable[str]) -> str:
+    """Return the columns of SQL through which `meta.url` is the column "meta.url" as well."""
+    taken = {name.lower() for name in (*names, *told)}
+    tree: dict[str, Any] = {}
+    for name in sorted(names, key=lambda name: name.count(".")):
+        *outer, last = name.lower().split(".")
+        inner: Any = tree
+        for part in outer:
+            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else None
+        if outer and outer[0] not in taken and isinstance(inner, dict):
+            inner[last] = f"documents.{_quote(name)}"
+    return "".join(f", {_pack(inner)} AS {_quote(name)}" for name, inner in tree.items() if inner)
+
+
+def _pack(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    members = (f"{_quote(name)} := {_pack(inner)}" for name, inner in value.items() if inner)
+    return f"struct_pack({', '.join(members)})"
 
 
 def _told(store: OriginStore, split: str, names: Sequence[str]) -> Mapping[str, str]:
@@ -76,4 +115,5 @@ def _told(store: OriginStore, split: str, names: Sequence[str]) -> Mapping[str, 
     told = {"file": "path", "place": f"({place})::BIGINT", "split": f"'{split}'"}
     if store.manifest.corpus.sources:
         told["source"] = "split_part(path, '/', 1)"
-    return {name: value for name, value in told.items() if name not in names}
+    taken = {name.lower() for name in names}
+    return {name: value for name, value in told.items() if name not in taken}

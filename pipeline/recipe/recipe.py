@@ -366,7 +366,7 @@ def find_documents(
             value = option("input_format", documents.input_format)
             raise UserError(value, cause, "Leave the option out")
         documents = replace(documents, input_format="json-lines")
-        file = records.write(temp_folder, documents.text_field)
+        file = records.write(temp_folder, documents.text_field, documents.keep_fields)
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
         return [file], documents

@@ -1,23 +1,28 @@
 """Texts and tables of a Python program as an input: written once, as JSON lines, for the workers.
 
 Each record is what `json.dumps` makes of it, on a line of its own: a text is {"text": ...}, a dict
-stands as it is, and of a table only the field of the text is taken. So the documents have the ids,
-and the data set the bytes, of the JSON-lines file that a program would write with `json.dumps`.
+stands as it is, and of a table only the field of the text and the kept fields are taken. So the
+documents have the ids, and the data set the bytes, of the JSON-lines file that a program would
+write with `json.dumps`.
 What such a file cannot hold, such as bytes, becomes a record that is rejected and counted.
 """
 
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from corpusmill.corpus.records.record_documents import no_such_field
+from corpusmill.corpus.records.nested_fields import MISSING, divide_name, find_value
+from corpusmill.corpus.records.record_documents import (
+    no_such_field,
+    no_such_kept_field,
+    to_text,
+)
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.errors import UserError, first_line, option
 from pipeline.recipe.inputs import InputFile
@@ -42,25 +47,27 @@ class Records:
 
     given: Any
 
-    def write(self, folder: str, text_field: str) -> InputFile:
+    def write(self, folder: str, text_field: str, keep_fields: Sequence[str] = ()) -> InputFile:
         """Write the records to a file that workers can open.
 
         Args:
             folder: where the file is made.
-            text_field: the field of the text.
+            text_field: the field of the text; nested fields are named with dots.
+            keep_fields: the fields that are kept.
 
         Returns:
             The file. Its name in the manifest holds the digest of its content, and no path.
 
         Raises:
-            UserError: there are no records, or they do not have the field.
+            UserError: there are no records, or they do not have these fields.
         """
         path = join_path(folder, "records.jsonl")
         with create_file(path) as stream:
             sink = HashingWriter(stream)
             lines = bytearray()
-            for record in _read_records(self.given, text_field):
-                lines += _encode(record, text_field)
+            names = (text_field, *keep_fields)
+            for record in _read_records(self.given, names):
+                lines += _encode(record, names)
                 if len(lines) >= _BYTES_AT_ONCE:
                     sink.write(bytes(lines))
                     lines.clear()
@@ -70,34 +77,90 @@ class Records:
         return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
 
 
-def _read_records(given: Any, text_field: str) -> Iterator[Any]:
-    """Yield the records: texts and dicts, or whatever stands in their place."""
+def _read_records(given: Any, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the records: texts and dicts, or whatever stands in their place.
+
+    Args:
+        given: an iterable or a table.
+        names: of the text field and of the kept fields, which alone are taken of a table.
+    """
     if isinstance(given, str | bytes | Mapping) or not _is_iterable(given):
         splits = [str(name) for name in given] if isinstance(given, Mapping) else []
         cause = f"it is of type {type(given).__name__}"
         cause += f", with {', '.join(splits[:5])}" * bool(splits)
         raise UserError(option("input"), cause, _KINDS)
-    if _is_of("pandas", "DataFrame", given):
-        yield from _read_pandas(_column(given, text_field))
-    elif _is_of("pandas", "Series", given):
+    if _is_of("pandas", "Series", given):
         yield from _read_pandas(given)
-    elif _is_of("polars", "LazyFrame", given):
-        _check_field(given.collect_schema().names(), text_field)
-        yield from given.select(text_field).collect().get_column(text_field)
-    elif _is_of("polars", "DataFrame", given):
-        yield from _column(given, text_field)
-    elif _is_of("polars", "Series", given):
-        yield from given
-    elif _is_of("datasets", "Dataset", given):
-        _check_field(given.column_names, text_field)
-        tables = given.select_columns([text_field]).with_format("arrow").iter(_ROWS_AT_ONCE)
-        yield from chain.from_iterable(table[text_field].to_pylist() for table in tables)
     elif isinstance(given, pa.Array | pa.ChunkedArray):
         yield from _read_array(given)
-    elif isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__"):
-        yield from _read_arrow(given, text_field)
-    else:
+    elif _is_of("polars", "Series", given) or not (opened := _open_table(given)):
         yield from given
+    else:
+        existing, read = opened
+        places = _find_columns([str(name) for name in existing], names)
+        columns = list(dict.fromkeys(column for column, _ in places.values()))
+        for values in read(columns):
+            row = dict(zip(columns, values, strict=True))
+            yield {
+                name: value
+                for name, (column, inner) in places.items()
+                if (value := _look_into(row[column], inner)) is not MISSING
+            }
+
+
+_Read = Callable[[list[str]], Iterator[tuple[Any, ...]]]
+
+
+def _open_table(given: Any) -> tuple[Iterable[Any], _Read] | None:
+    """Return the names of a table's columns and what reads some of them; None if it is no table."""
+    if _is_of("pandas", "DataFrame", given):
+        return given.columns, lambda some: _zip(_read_pandas(given[name]) for name in some)
+    if _is_of("polars", "LazyFrame", given):
+        return given.collect_schema().names(), lambda some: given.select(some).collect().iter_rows()
+    if _is_of("polars", "DataFrame", given):
+        return given.columns, lambda some: given.select(some).iter_rows()
+    if _is_of("datasets", "Dataset", given):
+        return given.column_names, lambda some: _read_batches(
+            some, given.select_columns(some).with_format("arrow").iter(_ROWS_AT_ONCE)
+        )
+    if isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__"):
+        reader = _open_reader(given)
+        return reader.schema.names, lambda some: _read_batches(some, reader)
+    return None
+
+
+def _zip(columns: Iterable[Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
+    return zip(*columns, strict=True)
+
+
+def _read_batches(names: list[str], batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from _zip(_read_array(batch.column(name)) for name in names)
+
+
+def _find_columns(
+    existing: Sequence[str], names: Sequence[str]
+) -> dict[str, tuple[str, str | None]]:
+    """Return, for each field, its column and the name inside it, as `find_value` finds fields."""
+    places: dict[str, tuple[str, str | None]] = {}
+    for name in names:
+        ways = [(name, None), *divide_name(name)]
+        place = next((way for way in ways if way[0] in existing), None)
+        if place is None and name == names[0]:
+            raise no_such_field("the input", name, existing)
+        if place is None:
+            raise no_such_kept_field("the input", name, existing)
+        if existing.count(place[0]) > 1:
+            cause = f"several columns of the input are called {place[0]}"
+            raise UserError(option("input"), cause, "Rename all but one")
+        places[name] = place
+    return places
+
+
+def _look_into(value: Any, name: str | None) -> Any:
+    if name is None or value is None:
+        return value
+    return find_value(value, name) if isinstance(value, dict) else MISSING
 
 
 def _is_iterable(given: Any) -> bool:
@@ -111,20 +174,6 @@ def _is_of(package: str, kind: str, given: Any) -> bool:
     return isinstance(known, type) and isinstance(given, known)
 
 
-def _check_field(fields: Iterable[Any], text_field: str) -> None:
-    names = [str(field) for field in fields]
-    if text_field not in names:
-        raise no_such_field("the input", text_field, names)
-    if names.count(text_field) > 1:
-        cause = "several columns of the input have this name"
-        raise UserError(option("text_field", text_field), cause, "Rename all but one")
-
-
-def _column(frame: Any, text_field: str) -> Any:
-    _check_field(frame.columns, text_field)
-    return frame[text_field]
-
-
 def _read_pandas(series: Any) -> Iterator[Any]:
     """Yield the values of a series; those that are missing, however pandas marks them, are None."""
     for start in range(0, len(series), _ROWS_AT_ONCE):
@@ -132,19 +181,16 @@ def _read_pandas(series: Any) -> Iterator[Any]:
         yield from part.where(part.notna(), None).tolist()
 
 
-def _read_arrow(given: Any, text_field: str) -> Iterator[Any]:
+def _open_reader(given: Any) -> pa.RecordBatchReader:
     if isinstance(given, pa.RecordBatch):
         given = pa.Table.from_batches([given])
-    reader = given
-    if not isinstance(given, pa.RecordBatchReader):
-        try:
-            reader = pa.RecordBatchReader.from_stream(given)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            cause = f"it is not a table ({first_line(error)})"
-            raise UserError(option("input"), cause, _KINDS) from None
-    _check_field(reader.schema.names, text_field)
-    for batch in reader:
-        yield from _read_array(batch.column(text_field))
+    if isinstance(given, pa.RecordBatchReader):
+        return given
+    try:
+        return pa.RecordBatchReader.from_stream(given)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        cause = f"it is not a table ({first_line(error)})"
+        raise UserError(option("input"), cause, _KINDS) from None
 
 
 def _read_array(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
@@ -168,20 +214,32 @@ def _decode(value: bytes | None) -> str | bytes | None:
     return value
 
 
-def _encode(record: Any, text_field: str) -> bytes:
+def _encode(record: Any, names: Sequence[str]) -> bytes:
     """Return the line of a record, as `json.dumps` writes it."""
-    row = record if isinstance(record, Mapping) else {text_field: record}
+    row = dict(record) if isinstance(record, Mapping) else {names[0]: record}
+    values = {name: find_value(row, name) for name in names}
+    if _is_missing(values[names[0]]):
+        row[names[0]] = None
+    for name in names[1:]:
+        if not isinstance(values[name], _OF_JSON) and values[name] is not MISSING:
+            row[name] = to_text(values[name])
+    with suppress(ValueError, TypeError, RecursionError):  # such as a dict that holds itself
+        return f"{_ENCODER.encode(row)}\n".encode()
+    simple = {name: _simplify(value) for name, value in values.items() if value is not MISSING}
+    return f"{_ENCODER.encode(simple)}\n".encode()
+
+
+def _simplify(value: Any) -> Any:
+    """Return a value, or an object in place of what JSON cannot hold."""
     try:
-        return f"{_ENCODER.encode(dict(row))}\n".encode()
-    except (ValueError, TypeError, RecursionError):  # such as NaN, or a dict that holds itself
-        text = row.get(text_field)
-        if text_field in row and not isinstance(text, str):
-            text = None if _is_missing(text) else _describe_value(text)
-        return f"{_ENCODER.encode({text_field: text} if text_field in row else {})}\n".encode()
+        _ENCODER.encode(value)
+    except (ValueError, TypeError, RecursionError):
+        return _describe_value(value)
+    return value
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _describe_value(value: Any) -> dict[str, str]:
@@ -189,4 +247,5 @@ def _describe_value(value: Any) -> dict[str, str]:
     return {"type": type(value).__name__}
 
 
-_ENCODER = json.JSONEncoder(allow_nan=False, default=_describe_value)
+_ENCODER = json.JSONEncoder(default=_describe_value)
+_OF_JSON = (str, int, float, list, tuple, dict, type(None))

@@ -79,6 +79,19 @@ def test_the_documents_of_a_file_carry_its_place_in_the_list(tmp_path: Path) -> 
     assert [row["document"] for row in result] == [0, 7, 1 << 40, (1 << 40) + 7]
 
 
+def test_values_of_kept_fields_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    rows = [{"text": "a", "n": 0, "m": None}, {"text": "b", "n": None}, {"text": 3, "o": 1}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = DocumentOptions("json-lines", keep_fields=("n", "m", "o"))
+    tally = Tally()
+    reader = TaskReader(options, Workplace(str(tmp_path)), tally)
+    ranges = cut_ranges([(str(file), file.name, file.stat().st_size, True, 0.0)], 10**9)
+    list(reader.read(ranges))
+    values = {name: number for name, number in tally.counts() if "kept" in name}
+    assert values == {f"read.kept_values.{n}": number for n, number in enumerate((1, 0, 0))}
+
+
 def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"Fine .\nNot \xff fine .\nFine again .\n")

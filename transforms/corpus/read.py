@@ -6,6 +6,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
+from corpusmill.arrays.text_hashes import field_column
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import Step, drop_documents
@@ -79,6 +80,7 @@ class TaskReader:
                     if rejects and self._keeps_rejects:
                         self._write(batch, files)
                     documents = self._drop(batch.documents, planned.name)
+                    self._count_kept(documents)
                     if self._sources:
                         counts = {
                             "read.documents": batch.counts.documents,
@@ -118,6 +120,12 @@ class TaskReader:
         for reason, number in reasons.items():
             self._tally.add(f"filter.dropped.{reason}", number)
         return kept
+
+    def _count_kept(self, documents: pa.RecordBatch) -> None:
+        """Count the documents that have a value in each kept field."""
+        for number, name in enumerate(self._options.keep_fields):
+            values = documents.column(field_column(name).name)
+            self._tally.add(f"read.kept_values.{number}", len(values) - values.null_count)
 
     def _write(self, batch: DocumentBatch, files: ExitStack) -> None:
         if not self._writer:

@@ -74,7 +74,7 @@ def _parse_integer(digits: str) -> int | float:
 
 
 def take_fields(
-    record: Any, text_field: str, keep_fields: Sequence[str] = ()
+    record: Any, text_field: str, keep_fields: Sequence[str] = (), checks_text: bool = True
 ) -> tuple[str, list[str | None]]:
     """Return the text of a record, and the values that are kept beside it, as text.
 
@@ -82,31 +82,35 @@ def take_fields(
         record: a value of JSON, from `parse_json`.
         text_field: name of its field that holds the text; nested fields are named with dots.
         keep_fields: names of the fields that are kept. One that the record lacks is None.
+        checks_text: whether halves of surrogate pairs are looked for in the text.
 
     Raises:
-        UnreadableError: the record is not an object, has no text in that field, or is kept with a
-            value that is nested too deep.
+        UnreadableError: the record is not an object, has no text in that field, or half of a
+            surrogate pair in it, or is kept with a value that is nested too deep.
     """
     if type(record) is not dict:
         raise UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
-    text = find_value(record, text_field)
+    text = record[text_field] if text_field in record else find_value(record, text_field)
     if type(text) is not str:
         raise _refusal(record, text_field, text)
-    if not text.isascii():
+    if checks_text and not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise UnreadableError("invalid-surrogate", str(error)) from None
-    try:
-        return text, [_keep(find_value(record, name)) for name in keep_fields]
-    except RecursionError:
-        raise UnreadableError("invalid-json", "a kept field is nested too deep") from None
+    values: list[str | None] = []
+    for name in keep_fields:
+        value = record[name] if name in record else find_value(record, name)
+        # The surrogates of a string are replaced when all values of the field are joined.
+        values.append(value if type(value) is str else _keep(value))
+    return text, values
 
 
 def _keep(value: Any) -> str | None:
-    if type(value) is str:
-        return value  # its surrogates, if any, are replaced when all texts of the field are joined
-    return None if value is MISSING else to_text(value)
+    try:
+        return None if value is MISSING else to_text(value)
+    except RecursionError:
+        raise UnreadableError("invalid-json", "a kept field is nested too deep") from None
 
 
 def _refusal(record: dict[str, Any], text_field: str, value: Any) -> UnreadableError:
@@ -126,27 +130,40 @@ def _parse_lines(
     """Return texts, in one or several arrays, and kept fields of lines that are JSON objects."""
     arrays: list[pa.Array] = []
     # Made here, as imports of this module must not wait for pandas, which Arrow looks for.
-    options = part.options
-    fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in options.keep_fields]
-    text_field, refused = options.text_field, _Refused()
+    fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in part.options.keep_fields]
+    refused = _Refused()
     cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.corpus.parsed_bytes)) + 1
     for some in np.split(lines, cuts):
-        texts, kept = list[str](), list[list[str | None]]()
-        # Plain integers: those of NumPy take longer to make than a short record to parse.
-        places = (some.tolist(), block.begins[some].tolist(), block.ends[some].tolist())
-        for line, begin, end in zip(*places, strict=True):
-            try:
-                record = parse_json(block.data[begin:end])
-                text, values = take_fields(record, text_field, options.keep_fields)
-            except UnreadableError as error:
-                refused.append((line, error.reason, error.detail))
-                continue
-            texts.append(text)
-            kept.append(values)
-        arrays.append(pa.array(texts, pa.large_string()))
+        try:
+            texts, kept, bad = _parse_some(block, some, part.options, checks_text=False)
+            array = pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:  # rare enough that a check of each text would cost more
+            texts, kept, bad = _parse_some(block, some, part.options, checks_text=True)
+            array = pa.array(texts, pa.large_string())
+        arrays.append(array)
+        refused += bad
         for number, field in enumerate(fields):
             field.append(to_array([values[number] for values in kept]))
     return arrays, [pa.concat_arrays(field) for field in fields], refused
+
+
+def _parse_some(
+    block: LineBlock, lines: npt.NDArray[np.int64], options: DocumentOptions, checks_text: bool
+) -> tuple[list[str], list[list[str | None]], _Refused]:
+    texts, kept, refused = list[str](), list[list[str | None]](), _Refused()
+    text_field, keep_fields = options.text_field, options.keep_fields
+    # Plain integers: those of NumPy take longer to make than a short record to parse.
+    places = (lines.tolist(), block.begins[lines].tolist(), block.ends[lines].tolist())
+    for line, begin, end in zip(*places, strict=True):
+        try:
+            record = parse_json(block.data[begin:end])
+            text, values = take_fields(record, text_field, keep_fields, checks_text)
+        except UnreadableError as error:
+            refused.append((line, error.reason, error.detail))
+            continue
+        texts.append(text)
+        kept.append(values)
+    return texts, kept, refused
 
 
 def _join_pieces(
@@ -255,12 +272,11 @@ def check_records(records: Sequence[dict[str, Any]], file: str, options: Documen
         UserError: as of `check_json_field`.
     """
     name = options.text_field
-    values = [find_value(record, name) for record in records]
-    if values[0] is MISSING:
+    held = find_value(records[0], name)
+    if held is MISSING:
         raise no_such_field(file, name, _names_of(records[:1]))
-    held = next((value for value in values if value is not MISSING and value is not None), "")
-    if type(held) is not str:
-        cause = f"in {file} this field holds {_KINDS[type(held)]}"
+    if held is not None and type(held) is not str:  # a text may be null now and then
+        cause = f"in the first record of {file} this field holds {_KINDS[type(held)]}"
         cure = "Name a field that holds text, and give each record as an object of its own"
         raise UserError(option("text_field", name), cause, cure)
     for name in options.keep_fields:

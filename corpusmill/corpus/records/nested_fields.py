@@ -24,7 +24,7 @@ def find_value(record: dict[str, Any], name: str) -> Any:
     """
     if name in record:
         return record[name]
-    for head, rest in _divide(name):
+    for head, rest in divide_name(name):
         inner = record.get(head, MISSING)
         found = find_value(inner, rest) if type(inner) is dict else MISSING
         if inner is None or found is not MISSING:
@@ -32,7 +32,7 @@ def find_value(record: dict[str, Any], name: str) -> Any:
     return MISSING
 
 
-def _divide(name: str) -> Iterator[tuple[str, str]]:
+def divide_name(name: str) -> Iterator[tuple[str, str]]:
     """Yield what stands before and after each dot."""
     for place, char in enumerate(name):
         if char == ".":
@@ -63,7 +63,7 @@ def find_field(whole: Any, name: str, members: Members) -> Found | None:
         UnreadableError: several fields have that name, so that none of them is meant for certain.
     """
     inside = [*members(whole)]
-    for head, rest in ((name, None), *_divide(name)):
+    for head, rest in ((name, None), *divide_name(name)):
         kinds = [kind for other, kind in inside if other == head]
         if len(kinds) > 1:
             raise UnreadableError("doubled-field", f"it has {len(kinds)} fields named {head}")

@@ -21,6 +21,8 @@ from corpusmill.limits import RefusalLimits
 _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"
 _FOOTER_TAIL = struct.Struct("<i6s")
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # types of messages
+_BLOCK = struct.Struct("<qi4xq")  # where a message lies, in the footer
+_MARK = b"\xff\xff\xff\xff"  # stands before the length of a message
 
 
 class _Message(NamedTuple):
@@ -126,19 +128,11 @@ class ArrowTable:
         self._prefix = (-1, b"")
         with stream.damage_is("damaged-file"):
             self._is_file, begin, self._end, self._fault = self._find_messages()
-            self._schema = self._read_message(begin)
-            if self._schema.kind != _SCHEMA:
-                raise UnreadableError("damaged-file", "it does not begin with a schema")
-            content = stream.read_at(begin, self._schema.length)
-            schema = pa.ipc.read_schema(pa.py_buffer(content))
-            self.fields = {field.name: str(field.type) for field in schema}
-        self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
-        self._text_field, self._kept = options.text_field, options.keep_fields
+            self._schema, self._schema_bytes = self._read_schema(begin)
+            schema = pa.ipc.read_schema(pa.py_buffer(self._schema_bytes))
+            self.fields = table.fields_of_schema(schema, options)
         self._max_line_bytes = options.max_line_bytes
-        names = {self._text_field, *self._kept}
-        columns = sorted(
-            {index for name in names for index in schema.get_all_field_indices(name)[:1]}
-        )
+        columns = sorted({schema.get_field_index(path[0]) for path in self.fields.paths})
         self._options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
 
     def _find_messages(self) -> tuple[bool, int, int, UnreadableError | None]:
@@ -156,11 +150,47 @@ class ArrowTable:
                 return True, 8, end, None
         return True, 8, self._size, UnreadableError("damaged-file", "it ends without a footer")
 
+    def _read_schema(self, begin: int) -> tuple[_Message, bytes]:
+        """Return the first message of the file, and its bytes as a stream has them."""
+        try:
+            schema = self._read_message(begin)
+            content = self._stream.read_at(begin, schema.length)
+        except (struct.error, ValueError, EOFError):
+            if not self._is_file or self._fault:
+                raise
+            # Polars 2 writes no mark and no length, but the flatbuffer alone. It reaches to the
+            # first block that the footer lists.
+            size = self._first_block() - begin
+            if not 0 < size <= self._limits.arrow_header_bytes:
+                raise
+            header = self._stream.read_at(begin, size)
+            content = _MARK + struct.pack("<i", size) + header
+            kind = _FlatTable(header).number(1, "<B")
+            schema = _Message(kind, begin + size - len(content), header, len(content), 0, 0)
+        if schema.kind != _SCHEMA:
+            raise UnreadableError("damaged-file", "it does not begin with a schema")
+        return schema, content
+
+    def _first_block(self) -> int:
+        """Return the first byte of what the footer lists, or the end of the messages."""
+        size = self._size - self._end - _FOOTER_TAIL.size
+        if size > self._limits.arrow_header_bytes:
+            raise ValueError(f"a footer of {size} bytes")
+        data = self._stream.read_at(self._end, size)
+        footer, first = _FlatTable(data), self._end
+        for field in (2, 3):  # dictionaries and record batches
+            if footer.place(field):
+                vector = footer.reference(field)
+                (count,) = struct.unpack_from("<I", data, vector)
+                for offset, *_ in _BLOCK.iter_unpack(data[vector + 4 :][: _BLOCK.size * count]):
+                    first = min(first, offset)
+        return first
+
     def _read_message(self, offset: int) -> _Message:
         """Read the message at an offset."""
         start = self._stream.read_at(offset, 8)
         # Since Arrow 0.15 there is a mark before the length.
-        skip = 4 if start.startswith(b"\xff\xff\xff\xff") else 0
+        skip = 4 if start.startswith(_MARK) else 0
         if len(start) < skip + 4:
             raise EOFError("the file ends in a message")
         header_bytes = struct.unpack_from("<i", start, skip)[0]
@@ -238,16 +268,13 @@ class ArrowTable:
             self._check_decoded(data, [*dictionaries, message])
             with pa.ipc.open_stream(pa.py_buffer(data), options=self._options) as reader:
                 batch = reader.read_next_batch()
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            kept = map(columns.get, self._kept)
-            yield from table.slice_texts(columns[self._text_field], list(kept), self._limits)
+            yield from table.slice_batch(batch, self.fields, self._limits)
 
     def _read_prefix(self, dictionaries: list[_Message]) -> bytes:
         """Return the schema and the dictionaries as a stream has them before a batch."""
         if self._prefix[0] != len(dictionaries):
-            messages = (self._schema, *dictionaries)
-            parts = [self._stream.read_at(some.offset, some.length) for some in messages]
-            self._prefix = (len(dictionaries), b"".join(parts))
+            parts = [self._stream.read_at(some.offset, some.length) for some in dictionaries]
+            self._prefix = (len(dictionaries), b"".join([self._schema_bytes, *parts]))
         return self._prefix[1]
 
     def _check_decoded(self, data: bytearray, messages: list[_Message]) -> None:

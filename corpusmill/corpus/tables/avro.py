@@ -13,8 +13,10 @@ import bz2
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any, cast
 
 import fastavro
@@ -50,8 +52,14 @@ def check_schema(schema: Any) -> None:
         raise ValueError("a row of its schema may hold many values in no bytes")
 
 
+Path = tuple[str, ...]
+
+
 def narrow_schema(
-    schema: Any, text_field: str, keep_fields: Sequence[str] = ()
+    schema: Any,
+    text: Path,
+    kept: Sequence[Path] = (),
+    records: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Return the schema by which one field and those that are kept are read, the others skipped.
 
@@ -59,26 +67,50 @@ def narrow_schema(
 
     Args:
         schema: that the file was written with, checked.
-        text_field: name of the field.
-        keep_fields: names of the fields that are kept.
+        text: the names that lead to the field.
+        kept: those that lead to each field that is kept.
+        records: the types that have names, by their full names.
 
     Returns:
-        A record of these fields alone; None if no other value can be large but texts, or if a field
-        that is kept is nested. A row in which the text field holds neither text nor another single
-        value is damaged where it is a record.
+        A record of these fields alone; None if no other value can be large but texts, if a value
+        that is kept is nested, or if a field lies in a type that has been used before.
+        A row in which the text field holds neither text nor another single value is damaged where
+        it is a record.
     """
     if not isinstance(schema, dict) or "fields" not in schema or not _holds_many(schema):
         return None
-    fields = []
-    for field in schema["fields"]:
+    return _narrow(schema, [(text, False), *((path, True) for path in kept)], records)
+
+
+def _narrow(
+    record: dict[str, Any], wanted: Sequence[tuple[Path, bool]], records: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Narrow a record to the fields that paths lead to, each with whether all of it is kept."""
+    fields: list[dict[str, Any]] = []
+    for field in record["fields"]:
+        inner = [(path[1:], whole) for path, whole in wanted if path[:1] == (field["name"],)]
         kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
-        plain = [kind for kind in kinds if _is_plain(kind)]
-        if field["name"] in keep_fields and len(plain) < len(kinds):
+        types = [kind for kind in kinds if _is_plain(kind)]
+        if ((), True) in inner and len(types) < len(kinds):
             return None
-        if plain and field["name"] in (text_field, *keep_fields):
-            fields.append({"name": field["name"], "type": plain})
-    names = {key: schema[key] for key in ("name", "namespace") if key in schema}
-    return {"type": "record", **names, "fields": fields}
+        further = [(path, whole) for path, whole in inner if path]
+        if further and (outer := _record_in(kinds, records)):
+            # A type that stands there by its name is described elsewhere, and cannot be narrowed.
+            narrowed = _narrow(outer, further, records) if outer in kinds else None
+            if narrowed is None:
+                return None
+            types.append(narrowed)
+        if inner and types:
+            fields.append({"name": field["name"], "type": types})
+    return {"type": "record", "name": record["name"], "fields": fields}
+
+
+def _record_in(kind: Any, records: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the record that a type is, or the only one among the types of a union."""
+    kinds = kind if isinstance(kind, list) else [kind]
+    known = [records.get(each, each) if isinstance(each, str) else each for each in kinds]
+    found = [each for each in known if isinstance(each, dict) and "fields" in each]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_plain(kind: Any) -> bool:
@@ -231,6 +263,23 @@ def _in_words(kind: Any) -> str:
     return str(kind)
 
 
+def _members_of(records: Mapping[str, Any], kind: Any) -> Iterator[tuple[str, Any]]:
+    if record := _record_in(kind, records):
+        yield from ((field["name"], field["type"]) for field in record["fields"])
+
+
+def _is_text(kind: Any) -> bool:
+    return not {"string", "bytes"}.isdisjoint(_in_words(kind).split(" or "))
+
+
+def _find(record: dict[str, Any], path: Path) -> Any:
+    """Return the value that a path leads to, or None; the empty path leads nowhere."""
+    value: Any = record if path else None
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 class AvroTable:
     """An Avro object container file, as a `corpusmill.corpus.tables.table.Table`.
 
@@ -256,7 +305,6 @@ class AvroTable:
         limits: RefusalLimits,
     ) -> None:
         self._stream, self._size, self._limits = stream, size, limits
-        self._text_field, self._kept = options.text_field, options.keep_fields
         # The most bytes of a block, compressed or not; it may have to hold a few long texts.
         most_bytes = max(limits.avro_block_bytes, limits.most_texts * options.max_line_bytes)
         self._most_bytes = min(most_bytes, limits.block_bytes)
@@ -270,6 +318,13 @@ class AvroTable:
                 raise UnreadableError("damaged-file", detail)
             self.schema = schema = json.loads(meta["avro.schema"])
             check_schema(schema)
+            records: dict[str, Any] = {}
+            parsed = fastavro.parse_schema(schema, records)
+            self.fields = table.Fields(
+                parsed, options, partial(_members_of, records), _is_text, _in_words
+            )
+            self._text = self.fields.text.path if self.fields.text else ()
+            self._kept = [found.path if found else () for found in self.fields.kept]
             self._feed = BytesIO()
             plain = header | {"meta": meta | {"avro.codec": b"null"}}
             fastavro.schemaless_writer(self._feed, HEADER, plain)
@@ -278,16 +333,9 @@ class AvroTable:
             # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
                 self._feed,
-                narrow_schema(schema, self._text_field, self._kept),
+                narrow_schema(parsed, self._text, self._kept, records),
                 handle_unicode_errors="surrogateescape",
             )
-            listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
-            self.fields = {field["name"]: _in_words(field["type"]) for field in listed}
-        self.text_fields = tuple(
-            name
-            for name, kind in self.fields.items()
-            if {"string", "bytes"} & {*kind.split(" or ")}
-        )
 
     def _read_header(self) -> tuple[dict[str, Any], int]:
         # The first step is enough for nearly any schema.
@@ -374,12 +422,12 @@ class AvroTable:
         kept: list[list[str | None]] = [[] for _ in self._kept]
         size = 0
         for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
-            value = record[self._text_field]
+            value = _find(record, self._text)
             values.append(value)
             size += len(value) if isinstance(value, str | bytes) else 0
-            for name, field in zip(self._kept, kept, strict=True):
+            for path, field in zip(self._kept, kept, strict=True):
                 # At once, as a nested value takes much more memory than its text.
-                field.append(to_text(record.get(name)))
+                field.append(to_text(_find(record, path)))
                 size += len(field[-1] or "")
             if size >= self._limits.decoded_bytes or len(values) >= self._limits.decoded_rows:
                 yield _to_rows(values, kept)

@@ -148,7 +148,7 @@ class ParquetTable:
         options: DocumentOptions,
         limits: RefusalLimits,
     ) -> None:
-        self._stream, self._size, self._text_field = stream, size, options.text_field
+        self._stream, self._size = stream, size
         self._max_line_bytes, self._limits = options.max_line_bytes, limits
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
@@ -159,21 +159,21 @@ class ParquetTable:
                 buffer_size=limits.decoded_bytes,
                 page_checksum_verification=True,
             )
-            schema = self._file.schema_arrow
-            self.fields = {field.name: str(field.type) for field in schema}
+            self.fields = table.fields_of_schema(self._file.schema_arrow, options)
             columns = self._file.schema
             leaves = [columns.column(number).path for number in range(len(columns))]
-        self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
         # The other columns are not touched: Arrow ends the process if the footer's description of
         # a column is damaged, and a table may have thousands of columns.
-        self._column = leaves.index(self._text_field) if self._text_field in self.text_fields else 0
-        self._kept = options.keep_fields
-        # A nested column is several columns of the file.
-        self._kept_leaves = [
+        self._names = [".".join(path) for path in self.fields.paths]
+        # A nested column is several columns of the file. Arrow takes all whose paths begin so.
+        self._leaves = [
             number
             for number, path in enumerate(leaves)
-            if any(path == name or path.startswith(f"{name}.") for name in self._kept)
+            if any(f"{path}.".startswith(f"{name}.") for name in self._names)
         ]
+        # Where the rows of a group are said to lie.
+        has_text = self.fields.text and not self.fields.held
+        self._column = leaves.index(self._names[0]) if has_text else 0
 
     def blocks(self) -> Iterator[table.Block]:
         """Yield the row groups; each lies where its text does."""
@@ -202,7 +202,7 @@ class ParquetTable:
 
     def _chunks(self, group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
         """Return what is read of a row group."""
-        return [group.column(number) for number in (self._column, *self._kept_leaves)]
+        return [group.column(number) for number in self._leaves]
 
     def texts(self, block: table.Block) -> Iterator[table.TextRows]:
         """Yield the rows of a row group, about a megabyte at a time."""
@@ -211,14 +211,11 @@ class ParquetTable:
             size = sum(chunk.total_uncompressed_size for chunk in chunks)
             rows = max(1, self._limits.decoded_bytes * block.rows // max(1, size))
             limit = min(map(self._limit_rows, chunks))
-            names = {self._text_field, *self._kept} & {*self.fields}
             batches = self._file.iter_batches(
-                min(rows, limit), [block.index], sorted(names), use_threads=False
+                min(rows, limit), [block.index], self._names, use_threads=False
             )
             for batch in batches:
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                kept = map(columns.get, self._kept)
-                yield from table.slice_texts(columns[self._text_field], list(kept), self._limits)
+                yield from table.slice_batch(batch, self.fields, self._limits)
 
     def _limit_rows(self, chunk: pq.ColumnChunkMetaData) -> int:
         """Return how many rows may be decoded at once, whatever the dictionary of a chunk holds.

@@ -21,11 +21,12 @@ from corpusmill.corpus.batches import (
     UnreadableError,
 )
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.records.record_documents import (
     RecordCollector,
-    check_columns,
     join_arrays,
     no_such_field,
+    no_such_kept_field,
 )
 from corpusmill.corpus.tables.table import (
     Block,
@@ -229,12 +230,11 @@ class _TableReader(RecordCollector):
             yield self.take()
 
     def _check_field(self, table: Table) -> None:
-        name = self.part.options.text_field
-        if name not in table.fields:
-            detail = f"its fields are {', '.join(table.fields) or 'none'}"
+        if not table.fields.text:
+            detail = f"its fields are {list_names(table.fields.names())}"
             raise UnreadableError("missing-field", detail)
-        if name not in table.text_fields:
-            raise UnreadableError("not-text", f"{name} holds {table.fields[name]}")
+        if held := table.fields.held:
+            raise UnreadableError("not-text", f"{self.part.options.text_field} holds {held}")
 
     def take(self) -> DocumentBatch:
         self.check()
@@ -304,7 +304,7 @@ class _TableReader(RecordCollector):
 def check_table(
     open_table: OpenTable, stream: BinaryIO, file: str, options: DocumentOptions
 ) -> None:
-    """Refuse a file that is not such a table, or that lacks the field of text or a kept field.
+    """Refuse a file that is not such a table, or whose fields of text or kept fields are not one.
 
     Args:
         open_table: opens tables of the format.
@@ -321,14 +321,22 @@ def check_table(
         table = open_table(source, source.seek(0, 2), options, LIMITS.refusals)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
-        raise UserError(option("input", file), cause, "Repair it or leave it out") from None
-    if name not in table.fields:
-        raise no_such_field(file, name, list(table.fields))
-    if name not in table.text_fields:
-        cause = f"in {file} this field holds {table.fields[name]}"
-        texts = ", ".join(table.text_fields) or "none here"
+        cure = "Repair it or leave it out"
+        if error.reason == "doubled-field":
+            cause = f"{error.detail}, and which of them is meant is not certain"
+            flags = f"{option('text_field')} or {option('keep_fields')}"
+            cure = f"Rename all but one, or name another field with {flags}"
+        raise UserError(option("input", file), cause, cure) from None
+    fields = table.fields
+    if not fields.text:
+        raise no_such_field(file, name, fields.names())
+    if fields.held:
+        cause = f"in {file} this field holds {fields.held}"
+        texts = list_names(fields.names(with_text=True))
         raise UserError(option("text_field", name), cause, f"Name a field that holds text: {texts}")
-    check_columns(file, options.keep_fields, list(table.fields))
+    for name, found in zip(options.keep_fields, fields.kept, strict=True):
+        if not found:
+            raise no_such_kept_field(file, name, fields.names())
 
 
 def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

@@ -3,12 +3,12 @@
 The headers of Avro and Parquet share one encoding of integers, which is here, too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_SET, BytesIO
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.nested_fields import Members, find_field, name_fields
 from corpusmill.corpus.records.record_documents import to_array
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.limits import RefusalLimits
@@ -149,16 +151,94 @@ class TextRows(NamedTuple):
     fields: tuple[pa.Array, ...] = ()
 
 
+class Fields:
+    """The fields of a table, and which ones of them are read.
+
+    Args:
+        row: the type of a row.
+        options: with the names of the text field and of the kept fields.
+        members: returns the fields inside a type.
+        is_text: whether a type may hold text.
+        in_words: returns a type as it stands in messages.
+
+    Attributes:
+        text: the field of the text; None if there is none of that name.
+        kept: the kept fields; None for each that there is not.
+
+    Raises:
+        UnreadableError: one of these names is that of several fields.
+    """
+
+    def __init__(
+        self,
+        row: Any,
+        options: DocumentOptions,
+        members: Members,
+        is_text: Callable[[Any], bool],
+        in_words: Callable[[Any], str] = str,
+    ) -> None:
+        self._row, self._members, self._is_text, self._in_words = row, members, is_text, in_words
+        self.text = find_field(row, options.text_field, members)
+        self.kept = [find_field(row, name, members) for name in options.keep_fields]
+
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """The names that lead to each field that is read, first to that of the text, if any."""
+        return [found.path for found in (self.text, *self.kept) if found]
+
+    @property
+    def held(self) -> str:
+        """What the field of the text holds, in words; "" if that may be text."""
+        if self.text is None or self._is_text(self.text.kind):
+            return ""
+        return self._in_words(self.text.kind)
+
+    def names(self, with_text: bool = False) -> Iterator[str]:
+        """Yield the names of all fields, or of those that hold text."""
+        for name, kind in name_fields(self._row, self._members):
+            if not with_text or self._is_text(kind):
+                yield name
+
+
+def _members_of(kind: pa.DataType | pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    if isinstance(kind, pa.Schema) or pa.types.is_struct(kind):
+        yield from ((field.name, field.type) for field in kind)
+
+
+def fields_of_schema(schema: pa.Schema, options: DocumentOptions) -> Fields:
+    """Return the fields of a table that Arrow reads."""
+    return Fields(schema, options, _members_of, is_text_type)
+
+
+def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) -> Iterator[TextRows]:
+    """Cut the columns of a batch that are read into pieces, as `slice_texts`.
+
+    Args:
+        batch: with these columns at least, straight from a file.
+        fields: with a field of text.
+        limits: how much a piece holds, and which values are too large.
+    """
+    texts, *kept = (
+        found and _take_column(batch, found.path) for found in (fields.text, *fields.kept)
+    )
+    yield from slice_texts(texts, kept, limits)
+
+
+def _take_column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    column = batch.column(path[0])
+    for name in path[1:]:
+        column.validate()  # what is inside may be shorter than it says
+        # Unlike `field`, this gives null where what is around it is null.
+        column = column.flatten()[column.type.get_field_index(name)]
+    return column
+
+
 class Table(Protocol):
     """An open file."""
 
     @property
-    def fields(self) -> Mapping[str, str]:
-        """The type of each field in words, by its name."""
-
-    @property
-    def text_fields(self) -> tuple[str, ...]:
-        """The names of the fields that hold text."""
+    def fields(self) -> "Fields":
+        """Its fields."""
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks in the order of the file, without reading their rows."""

@@ -77,7 +77,7 @@ def test_a_missing_field_is_refused_with_the_names_of_the_existing_ones() -> Non
         check_start(io.BytesIO(b'\n{"id": 1, "text": "a"}\n'), "f", options)
 
 
-@pytest.mark.parametrize("start", [b'{"body": 1}', b"{", b"", b"[3]", b"\xff"])
+@pytest.mark.parametrize("start", [b'{"body": null}', b"{", b"", b"[3]", b"\xff"])
 def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
     check_start(
         io.BytesIO(start), "f", DocumentOptions(input_format="json-lines", text_field="body")

@@ -263,6 +263,19 @@ def test_rows_in_bins_are_padded_to_their_bin() -> None:
     assert names_of(manifest_of(splits=splits)) == []
 
 
+def test_a_kept_field_that_no_document_has() -> None:
+    corpus = replace(manifest_of().corpus, options={"keep_fields": ["url", "meta.id", "day"]})
+
+    def found(*values: int) -> list[Finding]:
+        counts = {f"read.kept_values.{n}": number for n, number in enumerate(values)}
+        return list(find(manifest_of(counts, corpus=corpus)))
+
+    assert found(1, 100, 7) == []
+    assert found() == []  # as of an estimate, which counts none
+    [finding] = found(0, 3, 0)
+    assert finding.what == "No document has a value in --keep-fields url day"
+
+
 def test_every_threshold_has_its_reason() -> None:
     assert all(usual.shown and usual.reason and usual.low < usual.high for usual in USUAL.values())
 

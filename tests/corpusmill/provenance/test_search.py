@@ -1,5 +1,6 @@
 """Documents that a condition of SQL chooses."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.provenance.search import search_documents
+from corpusmill.verification.check_data_set import verify
+from tests.tools import jobs
 from tests.tools.origins import list_documents, open_store
 
 
@@ -37,6 +40,73 @@ def test_columns_and_kept_fields_can_be_asked_for(data: Path) -> None:
     both = search(data, "split = 'train'"), search(data, "split = 'validation'")
     assert sorted([*both[0], *both[1]]) == sorted(names)
     assert all(both)
+
+
+NAMES = (
+    "meta.url",
+    "meta.a.b",
+    "exact.name",
+    "plain",
+    "plain.url",
+    "file.path",
+    "URL",
+    "url",
+    'q"',
+)
+
+
+@pytest.fixture(scope="session")
+def nested(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set whose documents have kept fields inside others, and of unusual names."""
+    folder = tmp_path_factory.mktemp("nested")
+    rows = [
+        {"data": {"text": f"Text {n} .\nMore of {n} ."}, "meta": {"url": f"u{n}", "a": {"b": n}},
+         "exact.name": f"e{n}", "exact": {"name": "other"}, "plain": {"url": f"p{n}"},
+         "file": {"path": f"f{n}"}, "URL": f"U{n}", "url": f"l{n}", 'q"': f"q{n}"}
+        for n in range(20)
+    ]  # fmt: skip
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fields = ("--text-field", "data.text", "--keep-fields", ",".join(NAMES))
+    built = (
+        "--input",
+        folder / "a.jsonl",
+        "--tokenizer",
+        tokenizer_path,
+        "--output",
+        folder / "out",
+    )
+    jobs.run_here("bert", *built, *fields, *jobs.PAIRS, "--num-shards", "2")
+    return folder / "out"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "\"meta.url\" = 'u7'", "meta.url LIKE 'u7%'", "meta.a.b = '7'", "documents.meta.url = 'u7'",
+        "META.URL = 'u7'", "exact.name = 'e7'", "\"plain.url\" = 'p7'", "plain LIKE '%p7%'",
+        "\"file.path\" = 'f7' AND file LIKE '%.jsonl'", "\"q\"\"\" = 'q7'",
+    ],
+)  # fmt: skip
+def test_fields_inside_others_can_be_asked_for(where: str, nested: Path) -> None:
+    store = open_store(nested)
+    [record] = search_documents(locate(str(nested)), store.manifest, where)
+    expected = ("u7", "7", "e7", '{"url":"p7"}', "p7", "f7", "U7", "l7", "q7")
+    assert record.fields == dict(zip(NAMES, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["url", "URL", '"url"', '"URL"'])
+def test_names_that_duckdb_takes_for_one_cannot_be_asked_for(name: str, nested: Path) -> None:
+    with pytest.raises(UserError, match="DuckDB refuses the condition"):
+        search_documents(locate(str(nested)), open_store(nested).manifest, f"{name} = 'l7'")
+
+
+def test_the_fields_of_a_document_are_found_by_its_id(nested: Path) -> None:
+    records = list_documents(nested)
+    assert [record.fields["plain"] for record in records] == [
+        f'{{"url":"p{n}"}}' for n in range(20)
+    ]
+    assert [record.fields["URL"] for record in records] == [f"U{n}" for n in range(20)]
+    verify(nested)
 
 
 @pytest.mark.parametrize(

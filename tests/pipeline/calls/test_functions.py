@@ -79,7 +79,7 @@ def test_bad_records_are_counted_and_a_stopped_build_is_resumed(
     assert "the command with resume=True continues" in raised.value.__notes__[0]
     (left,) = (path for path in output.iterdir() if path.is_dir())
     with pytest.raises(UserError, match=r"the input records-\w+\.jsonl is new"):
-        corpusmill.build("bert", records[1:], tokenizer_path, output, resume=True, **SMALL)
+        corpusmill.build("bert", records[:-1], tokenizer_path, output, resume=True, **SMALL)
     built = corpusmill.build("bert", iter(records), tokenizer_path, output, resume=True, **SMALL)
     assert built.report(0).rejects == {
         "not-text": 3, "invalid-surrogate": 1, "missing-field": 1,

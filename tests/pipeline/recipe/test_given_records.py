@@ -1,7 +1,9 @@
 """Texts and tables of a program become the file that `json.dumps` would write, line by line."""
 
+import datetime as dt
+import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError
 from pipeline.recipe.records import Records
+from tests.tools.read_content import read_ranges
 
 TEXTS = ["The lamp burns.\nIt is dark.", 'A "quoted" – naïve 文本 \U0001f600.', "", " \t<b>"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
@@ -48,8 +53,10 @@ GIVEN: dict[str, Callable[[], Any]] = {
 }
 
 
-def write(given: Any, folder: Path, text_field: str = "text") -> str:
-    file = Records(given).write(str(folder), text_field)
+def write(
+    given: Any, folder: Path, text_field: str = "text", keep_fields: Sequence[str] = ()
+) -> str:
+    file = Records(given).write(str(folder), text_field, keep_fields)
     return Path(file.path).read_text()
 
 
@@ -68,17 +75,61 @@ def test_dicts_stand_as_they_are_and_other_fields_are_found(tmp_path: Path) -> N
 def test_what_json_cannot_hold_is_neither_lost_nor_taken_for_text(tmp_path: Path) -> None:
     circular: dict[str, Any] = {"text": "kept"}
     circular["self"] = circular
-    broken = {"text": "a", "score": np.nan}
-    given = [None, 7, b"b", float("nan"), "\ud800", {"title": "t"}, circular, broken]
+    given = [None, 7, b"b", float("nan"), "\ud800", {"title": "t"}, circular, {"text": circular}]
     lines = [json.loads(line) for line in write(given, tmp_path).splitlines()]
     assert lines == [
         {"text": None}, {"text": 7}, {"text": {"type": "bytes"}}, {"text": None},
-        {"text": "\ud800"}, {"title": "t"}, {"text": "kept"}, {"text": "a"},
+        {"text": "\ud800"}, {"title": "t"}, {"text": "kept"}, {"text": {"type": "dict"}},
     ]  # fmt: skip
     missing = pd.DataFrame({"text": ["a", None, np.nan, pd.NA, b"b"]}, dtype=object)
     assert [json.loads(line)["text"] for line in write(missing, tmp_path).splitlines()] == [
         "a", None, None, None, {"type": "bytes"},
     ]  # fmt: skip
+
+
+def test_a_number_that_json_lacks_stands_as_json_dumps_writes_it(tmp_path: Path) -> None:
+    given = [{"text": "a", "score": np.nan, "day": dt.date(2020, 1, 2)}]
+    line = write(given, tmp_path, keep_fields=("score", "day"))
+    assert line == '{"text": "a", "score": NaN, "day": "2020-01-02"}\n'
+
+
+ROWS = [
+    {"id": 1, "data": {"text": "a", "n": 1}, "meta": {"day": dt.date(2020, 1, 2)}},
+    {"id": 2, "data": {"text": "b", "n": None}, "meta": None},
+]
+KINDS: dict[str, Callable[[], Any]] = {
+    "dicts": lambda: ROWS,
+    "pandas": lambda: pd.DataFrame(ROWS),
+    "polars": lambda: pl.DataFrame(ROWS),
+    "polars lazy": lambda: pl.DataFrame(ROWS).lazy(),
+    "Arrow": lambda: pa.Table.from_pylist(ROWS),
+    "datasets": lambda: datasets.Dataset(pa.Table.from_pylist(ROWS)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kept_and_nested_fields_are_taken(kind: str, tmp_path: Path) -> None:
+    fields = ("id", "data.n", "meta.day")
+    options = DocumentOptions("json-lines", text_field="data.text", keep_fields=fields)
+    data = write(KINDS[kind](), tmp_path, "data.text", fields).encode()
+    check_start(io.BytesIO(data), "the input", options)
+    content = read_ranges(data, options)
+    assert content.texts == [["a"], ["b"]]
+    rows = [tuple(row.values()) for row in content.fields]
+    assert rows[0] == ("1", "1", "2020-01-02")
+    assert rows[1] in {("2", None, None), ("2", "NaN", None)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kept_field_that_does_not_exist_is_refused(kind: str, tmp_path: Path) -> None:
+    options = DocumentOptions("json-lines", text_field="data.text", keep_fields=("url",))
+
+    def check() -> None:
+        data = write(KINDS[kind](), tmp_path, "data.text", options.keep_fields)
+        check_start(io.BytesIO(data.encode()), "the input", options)
+
+    with pytest.raises(UserError, match=r"--keep-fields url: .* its fields are .*data"):
+        check()
 
 
 def test_the_name_of_the_file_is_a_digest_of_what_it_holds(tmp_path: Path) -> None:

@@ -191,3 +191,71 @@ def test_a_message_with_a_header_that_claims_to_be_large_is_damage(size: int, de
     [reject] = read(content, OPTIONS, limits=refusal_limits(arrow_header_bytes=500)).rejects
     assert reject.reason == "damaged-file"
     assert detail in reject.detail
+
+
+POLARS_TEXTS = ["some text that is long enough not to be inlined", "b", None, "", "a\nb", "é"] * 3
+POLARS_WRITERS = ["write_ipc", "write_ipc_stream", "write_parquet"]
+
+
+@pytest.mark.parametrize("write", POLARS_WRITERS)
+@pytest.mark.parametrize("codec", ["uncompressed", "lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["String", "Categorical", "Enum", "Struct"])
+def test_what_polars_writes(write: str, codec: str, kind: str) -> None:
+    pl = pytest.importorskip("polars", reason="files of polars are written by polars itself")
+    text = pl.Series("text", POLARS_TEXTS, dtype=pl.String)
+    if kind == "Struct":
+        text = pl.DataFrame([text, text.alias("other")]).to_struct("data")
+    elif kind != "String":
+        text = text.cast(pl.Enum(text.drop_nulls().unique()) if kind == "Enum" else pl.Categorical)
+    frame = pl.DataFrame([pl.Series("id", range(len(text))), text])
+    sink = io.BytesIO()
+    # Several record batches, where polars lets one choose.
+    size = {"write_ipc": {"record_batch_size": 4}, "write_parquet": {"row_group_size": 4}}
+    getattr(frame, write)(sink, compression=codec, **size.get(write, {}))
+    data = sink.getvalue()
+    name = "data.text" if kind == "Struct" else "text"
+    options = DocumentOptions(
+        "parquet" if write == "write_parquet" else "arrow", text_field=name, keep_fields=("id",)
+    )
+    check_start(io.BytesIO(data), "f", options)
+    expected = [(text.split("\n"), str(row)) for row, text in enumerate(POLARS_TEXTS) if text]
+    for cuts in ([], [len(data) // 3, len(data) // 2], list(range(0, len(data), 100))):
+        content = read(data, options, cuts)
+        fields = [row["id"] for row in content.fields]
+        assert list(zip(content.texts, fields, strict=True)) == expected
+        assert content.reasons == ["not-text"] * 3
+
+
+def test_what_polars_writes_of_no_rows() -> None:
+    pl = pytest.importorskip("polars", reason="files of polars are written by polars itself")
+    for write in POLARS_WRITERS[:2]:
+        sink = io.BytesIO()
+        getattr(pl.DataFrame({"text": pl.Series([], dtype=pl.String)}), write)(sink)
+        check_start(sink, "f", OPTIONS)
+        content = read(sink.getvalue(), OPTIONS)
+        assert (content.texts, content.reasons) == ([], [])
+
+
+def test_a_cut_file_of_polars_is_refused_and_costs_its_bytes() -> None:
+    pl = pytest.importorskip("polars", reason="files of polars are written by polars itself")
+    sink = io.BytesIO()
+    pl.DataFrame({"text": POLARS_TEXTS}).write_ipc(sink)
+    for end in (20, 300, len(sink.getvalue()) - 1):
+        data = sink.getvalue()[:end]
+        with pytest.raises(UserError, match="cannot be read as arrow"):
+            check_start(io.BytesIO(data), "f", OPTIONS)
+        content = read(data, OPTIONS)
+        assert content.reasons == ["damaged-file"]
+        assert content.counts.rejected_bytes == len(data)
+
+
+@pytest.mark.parametrize("write", ["to_parquet", "to_feather"])
+def test_what_pandas_writes(write: str, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="files of pandas are written by pandas itself")
+    frame = pd.DataFrame({"text": ["a", None, "b\nc"], "url": pd.Categorical(["u", "v", "u"])})
+    getattr(frame, write)(tmp_path / "f")
+    data = (tmp_path / "f").read_bytes()
+    kind = "parquet" if write == "to_parquet" else "arrow"
+    content = read(data, DocumentOptions(kind, keep_fields=("url",)), [len(data) // 2])
+    assert (content.texts, content.reasons) == ([["a"], ["b", "c"]], ["not-text"])
+    assert content.fields == [{"url": "u"}, {"url": "u"}]
