@@ -115,6 +115,11 @@ def _check_options(manifest: Manifest) -> None:
     for kind, options in groups:
         msgspec.convert(dict(options), kind)
         check_known(options, kind)
+    for source in corpus.sources:
+        check_known(source.options or {}, DocumentOptions)
+    fields = {name for each in corpus.source_documents.values() for name in each.keep_fields}
+    if corpus.sources and not fields <= {*corpus.documents.keep_fields}:
+        raise ValueError("the fields that a source keeps, which are not those of the corpus")
 
 
 def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
@@ -356,7 +361,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     if manifest.provenance:
         own = entries["provenance"]
         own["generations"] = _leave_out_unknown(own["generations"])
-    entries["corpus"]["files"] = _leave_out_unknown(entries["corpus"]["files"])
+    for name in {"files", "sources"} & entries["corpus"].keys():
+        entries["corpus"][name] = _leave_out_unknown(entries["corpus"][name])
     for split in entries["splits"].values():
         split["shards"] = _leave_out_unknown(split["shards"])
         split["distributions"] = {

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
     check_start,
@@ -38,7 +38,7 @@ from corpusmill.layout.placement import (
     divide_files,
 )
 from corpusmill.location import scheme_of
-from pipeline.job_options import parse_source
+from pipeline.job_options import about_source, parse_source
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
@@ -151,7 +151,10 @@ def sum_costs(files: Sequence[InputFile]) -> int:
 
 
 def cut_files(
-    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
+    files: Sequence[InputFile],
+    documents: CorpusReading,
+    range_bytes: int,
+    first_file: int = 0,
 ) -> Iterator[PlannedRange]:
     """Cut files into ranges, as far as they can be read in ranges.
 
@@ -159,11 +162,17 @@ def cut_files(
         files: the input.
         documents: the rules of documents, with a format.
         range_bytes: the longest range.
+        first_file: the number of the first file, by which `documents` knows it; ranges have 0.
     """
-    in_ranges = reads_in_ranges(documents)
     parts = (
-        (file.path, file.name, file.bytes, file.splittable and in_ranges, file.modified)
-        for file in files
+        (
+            file.path,
+            file.name,
+            file.bytes,
+            file.splittable and reads_in_ranges(documents.of_file(number)),
+            file.modified,
+        )
+        for number, file in enumerate(files, first_file)
     )
     return cut_ranges(parts, range_bytes)
 
@@ -354,6 +363,8 @@ class NamedSource:
         repeat: how often each of its documents is taken.
         files: its files, whose names begin with its own.
         first_file: number of the files of all sources before it.
+        options: how it is read where the user says so for this source, by the names of options.
+        documents: how it is read; once its files are listed, with a format.
     """
 
     name: str
@@ -361,6 +372,8 @@ class NamedSource:
     repeat: float
     files: tuple[InputFile, ...] = ()
     first_file: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 def _mention_path(source: str, path: str) -> str:
@@ -374,37 +387,89 @@ def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
         texts: values of --source; those of one name are one source.
 
     Raises:
-        UserError: one is not valid, or a source is to be taken twice as often as itself.
+        UserError: one is not valid, or a source is to be taken twice as often as itself, or read in
+            two ways.
     """
     paths: dict[str, list[str]] = {}
-    repeats: dict[str, float] = {}
+    given: dict[str, dict[str, Any]] = {}
     for text in texts:
-        name, path, repeat = parse_source(text)
+        name, path, repeat, options = parse_source(text)
         paths.setdefault(name, []).append(path)
-        if repeat is not None and repeats.setdefault(name, repeat) != repeat:
-            cause = f"the same source is taken {repeats[name]:g} times elsewhere"
+        known = given.setdefault(name, {})
+        if repeat is not None and known.setdefault("repeat", repeat) != repeat:
+            cause = f"the same source is taken {known['repeat']:g} times elsewhere"
             raise UserError(option("source", text), cause, "Give one number, or another name")
-    return [NamedSource(name, tuple(paths[name]), repeats.get(name, 1.0)) for name in sorted(paths)]
+        for option_name, value in options.items():
+            if known.setdefault(option_name, value) != value:
+                cause = f"the same source has another {option_name.replace('_', '-')} elsewhere"
+                raise UserError(option("source", text), cause, "Give one, or another name")
+    return [
+        NamedSource(name, tuple(paths[name]), given[name].pop("repeat", 1.0), options=given[name])
+        for name in sorted(paths)
+    ]
 
 
 def list_sources(
-    sources: Sequence[NamedSource], temp_folder: str, suffixes: Sequence[str]
+    sources: Sequence[NamedSource],
+    choose: Callable[[Mapping[str, Any]], DocumentOptions],
+    temp_folder: str,
+    console: Console,
 ) -> list[NamedSource]:
-    """List the files of sources, numbered in the order of the sources.
+    """List the files of sources, numbered in the order of the sources, and find their formats.
+
+    Args:
+        sources: as `parse_sources` returns them.
+        choose: returns how a source with some options of its own is read.
+        temp_folder: as of `list_inputs`.
+        console: where formats and files of the hub are announced.
 
     Raises:
-        UserError: a source has no files, or they cannot be read.
+        UserError: a source has no files, they cannot be read, or not in this way.
     """
     listed: list[NamedSource] = []
     for source in sources:
         try:
-            found = list_inputs(source.paths, temp_folder, suffixes)
+            documents = choose(source.options)
+        except UserError as error:
+            raise about_source(source.name, error) from None
+        try:
+            found = list_inputs(source.paths, temp_folder, documents.suffixes)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
-        listed.append(replace(source, files=files, first_file=first))
-    return listed
+        listed.append(replace(source, documents=documents, files=files, first_file=first))
+    print_hub_files([file for source in listed for file in source.files], console)
+    return [_find_format(source, console) for source in listed]
+
+
+def _find_format(source: NamedSource, console: Console) -> NamedSource:
+    try:
+        documents = choose_format(source.files, source.documents, console)
+    except UserError as error:
+        raise about_source(source.name, error) from None
+    return replace(source, documents=documents)
+
+
+def share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -> DocumentOptions:
+    """Return what sources have in common, of which the options of each may differ.
+
+    Args:
+        documents: how sources without options of their own are read.
+        sources: with their formats.
+
+    Returns:
+        The options with a format, and with all fields that are kept of any source.
+    """
+    fields = dict.fromkeys(name for each in sources for name in each.documents.keep_fields)
+    first, known = sources[0].documents, documents.input_format
+    return replace(
+        documents,
+        input_format=first.input_format if known == "auto" else known,
+        # What one source keeps may be the text of others.
+        text_field=first.text_field if documents.text_field in fields else documents.text_field,
+        keep_fields=tuple(fields),
+    )
 
 
 def spread_sources(
