@@ -25,15 +25,15 @@ ORDERED = ("--order", "corpus", "--mode", "stream", "--max-seq-length", "32", "-
 MANY_WORKERS = ("--workers", "3", "--min-bytes-per-worker", "0", "--range-bytes", "999")
 OWN = {
     "books": ["document_rule=blank-lines"],
-    "forum": [],
+    "forum": ["sentence_rule=line"],
     "web": ["text_field=body", "keep_fields=url"],
     "wiki": ["keep_fields=date,url"],
 }
 FILES = {"books": "books", "forum": "forum.csv", "web": "web", "wiki": "wiki.parquet"}
 
 
-def write_texts(folder: Path, texts: list[str]) -> dict[str, list[str]]:
-    """Write a quarter of some texts in each of four formats, and return them by source."""
+def write_texts(folder: Path, texts: list[str]) -> None:
+    """Write a quarter of some texts in each of four formats."""
     quarter = len(texts) // 4
     parts = {
         name: texts[begin * quarter : (begin + 1) * quarter] for begin, name in enumerate(FILES)
@@ -45,12 +45,12 @@ def write_texts(folder: Path, texts: list[str]) -> dict[str, list[str]]:
     lines = "".join(f"{json.dumps(record)}\n" for record in records)
     (folder / "web" / "a.jsonl").write_text(lines)
     with (folder / "forum.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["id", "text"], *enumerate(parts["forum"])])
+        posts = (text.replace(" . ", " .\n") for text in parts["forum"])
+        csv.writer(file).writerows([["id", "text"], *enumerate(posts)])
     wiki = parts["wiki"]
     urls = [f"wiki-{number}" for number in range(len(wiki))]
     table = pa.table({"text": wiki, "url": urls, "date": ["2024"] * len(wiki)})
     pq.write_table(table, folder / "wiki.parquet")
-    return parts
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_a_file_and_a_program_have_a_table_for_each_source(
 ) -> None:
     tables: dict[str, Any] = {
         "books": {"path": [str(corpus / "books")], "document_rule": "blank-lines"},
-        "forum": str(corpus / "forum.csv"),
+        "forum": {"path": str(corpus / "forum.csv"), "sentence_rule": "line"},
         "web": {"path": str(corpus / "web"), "text_field": "body", "keep-fields": ["url"]},
         "wiki": {"path": f"{corpus / 'wiki.parquet'}", "repeat": 1, "keep_fields": ["date", "url"]},
     }
@@ -232,7 +232,7 @@ def test_a_file_and_a_program_have_a_table_for_each_source(
     corpusmill.build(
         "gpt",
         input=None,
-        source={**tables, "forum": {"path": corpus / "forum.csv"}},
+        source={**tables, "books": f"{corpus / 'books'};document-rule=blank-lines"},
         tokenizer=str(gpt_tokenizer),
         output=str(tmp_path / "program"),
         order="corpus",
