@@ -207,4 +207,8 @@ def read_by_source(
     """
     if all(options == common for _, options in parts):
         return common
-    return OptionsBySource(tuple(parts), common.keep_fields)
+    # A job of thousands of sources holds them many times: equal options are one object.
+    shared = {options: options for _, options in parts}
+    return OptionsBySource(
+        tuple((first, shared[options]) for first, options in parts), common.keep_fields
+    )
