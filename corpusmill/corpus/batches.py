@@ -19,7 +19,7 @@ from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, Limits
 
 # A longer detail of a reject is cut: it may quote names of any length.
-_MAX_DETAIL = 1000
+MAX_DETAIL = 1000
 
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
@@ -195,8 +195,8 @@ class FileRange:
         self, offset: int, length: int, reason: str, detail: str, row: int | None = None
     ) -> Reject:
         """Make a reject of this file; see `Reject` for the values."""
-        if len(detail) > _MAX_DETAIL:
-            detail = f"{detail[:_MAX_DETAIL]}..."
+        if len(detail) > MAX_DETAIL:
+            detail = f"{detail[:MAX_DETAIL]}..."
         return Reject(self.file, offset, length, reason, detail, row)
 
 

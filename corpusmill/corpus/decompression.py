@@ -1,4 +1,8 @@
-"""Compressed input files as byte streams; damage is kept apart from a failing disk or network."""
+"""Compressed input files as byte streams; damage is kept apart from a failing disk or network.
+
+A file is decompressed if it begins as compressed files do. Its name counts where its beginning is
+neither that nor text: it is damaged then.
+"""
 
 import bz2
 import io
@@ -6,11 +10,11 @@ import lzma
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
+from corpusmill.corpus.content import find_compression, find_container, is_plain
 from corpusmill.limits import LIMITS, RefusalLimits
 
 
@@ -118,11 +122,11 @@ class _Members:
 
 
 class _Frames:
-    """Reads the frames of a Zstandard file with Arrow's decoder."""
+    """Reads the frames of a Zstandard or LZ4 file with Arrow's decoder."""
 
-    def __init__(self, source: SourceStream, limits: RefusalLimits) -> None:
+    def __init__(self, codec: str, source: SourceStream, limits: RefusalLimits) -> None:
         self._source, self._step = source, limits.arrow_step
-        self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
+        self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec)
 
     def read(self) -> bytes:
         """Read some text; none at the end of the last frame."""
@@ -156,6 +160,12 @@ class _DecompressedStream(io.RawIOBase):
             raise self._damage
         return text[:limit]
 
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes that have not been read, and leave them unread."""
+        while len(self._text) < size and (part := self._decode()):
+            self._text += part
+        return self._text[:size]
+
     def _decode(self) -> bytes:
         """Read some more text; none at the end, or at damage, which is then kept."""
         if self._damage:
@@ -175,14 +185,21 @@ class _DecompressedStream(io.RawIOBase):
 
 
 _new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
-# By the suffixes of compressed files, and of compressed tar archives.
-_DECODERS: dict[tuple[str, str], Callable[[SourceStream, RefusalLimits], _Members | _Frames]] = {
-    (".gz", ".tgz"): partial(_Members, _GzipDecompressor),
-    (".bz2", ".tbz2"): partial(_Members, bz2.BZ2Decompressor),
-    (".xz", ".txz"): partial(_Members, _new_xz),
-    (".zst", ".tzst"): _Frames,
+_NewDecoder = Callable[[SourceStream, RefusalLimits], _Members | _Frames]
+_DECODERS: dict[str, _NewDecoder] = {
+    ".gz": partial(_Members, _GzipDecompressor),
+    ".bz2": partial(_Members, bz2.BZ2Decompressor),
+    ".xz": partial(_Members, _new_xz),
+    ".zst": partial(_Frames, "zstd"),
+    ".lz4": partial(_Frames, "lz4"),
 }
-COMPRESSED_SUFFIXES = tuple(chain(*_DECODERS))
+# The suffixes of compressed tar archives.
+_TAR_SUFFIXES = {".tgz": ".gz", ".tbz2": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+COMPRESSED_SUFFIXES = (*_DECODERS, *_TAR_SUFFIXES)
+# Enough for the marks of compressed files and of tar archives.
+_MARK_BYTES = 512
+# What is judged of a file's text. A longer first line is told by its beginning.
+HEAD_BYTES = 2**16
 
 
 def is_compressed(path: str) -> bool:
@@ -202,16 +219,35 @@ def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
     return not wanted or name.endswith(wanted) or bare.endswith(wanted)
 
 
+def compression_of(head: bytes, path: str) -> str:
+    r"""Return the suffix of a file's compression, or nothing if it has none.
+
+    Args:
+        head: its first bytes, 512 or all.
+        path: its path, whose suffix counts if the bytes are neither compressed nor text.
+
+    Example:
+        b"a line" is not compressed, whatever its name is; b"\x1f\x8b" at the beginning of "a.gz"
+        is damaged gzip.
+    """
+    if (suffix := find_compression(head)) or not is_compressed(path):
+        return suffix
+    if head and (find_container(head) or is_plain(head)):
+        return ""
+    suffix = path[path.rindex(".") :].lower()
+    return _TAR_SUFFIXES.get(suffix, suffix)
+
+
 def open_decompressed(
     raw: BinaryIO, path: str, limits: RefusalLimits = LIMITS.refusals
 ) -> BinaryIO:
-    """Open the text of a file that is compressed if its suffix says so.
+    """Open the text of a file that is compressed if its first bytes say so.
 
-    Members (gz, bz2, xz) or frames (zst) that follow each other are read to the last one, with a
-    bounded amount in memory. A file without compression is returned as it is.
+    Members (gz, bz2, xz) or frames (zst, lz4) that follow each other are read to the last one, with
+    a bounded amount in memory. A file without compression is returned as it is.
 
     Args:
-        raw: the file's bytes, read forward only; closed with the returned stream.
+        raw: the file, seekable, at its beginning; closed with the returned stream.
         path: its path, for the suffix.
         limits: how much is read and decompressed at a time.
 
@@ -219,8 +255,60 @@ def open_decompressed(
         A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
         after it returned the text before that place. Errors of raw itself pass through unchanged.
     """
-    for suffixes, new_decoder in _DECODERS.items():
-        if path.lower().endswith(suffixes):
-            source = SourceStream(raw)
-            return cast(BinaryIO, _DecompressedStream(source, new_decoder(source, limits)))
+    head = read_fully(raw, _MARK_BYTES)
+    raw.seek(0)
+    if suffix := compression_of(head, path):
+        source = SourceStream(raw)
+        return cast(BinaryIO, _DecompressedStream(source, _DECODERS[suffix](source, limits)))
     return raw
+
+
+class ReturnReader(io.RawIOBase):
+    """A text whose lines end with carriage returns alone, with newlines in their places.
+
+    Args:
+        stream: the text, decompressed.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    @classmethod
+    def open(cls, stream: BinaryIO) -> BinaryIO:
+        """Return a text with newlines."""
+        return cast(BinaryIO, cls(stream))
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does."""
+        return self._stream.read(-1 if size is None else size).replace(b"\r", b"\n")
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Change the position as any file does."""
+        return self._stream.seek(offset, whence)
+
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes, and leave them unread."""
+        return peek(self._stream, size).replace(b"\r", b"\n")
+
+
+def peek(stream: BinaryIO, size: int) -> bytes:
+    """Return the first bytes of a stream of `open_decompressed`, which stays at its beginning."""
+    if isinstance(stream, _DecompressedStream | ReturnReader):
+        return stream.peek(size)
+    head = read_fully(stream, size)
+    stream.seek(0)
+    return head
+
+
+def read_fully(stream: BinaryIO, size: int) -> bytes:
+    """Read the next bytes of a stream whose single reads may be short."""
+    parts = []
+    while size > 0 and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

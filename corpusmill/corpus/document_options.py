@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
+from corpusmill.corpus.records.csv_dialects import Quotes
 from corpusmill.errors import UserError, check_option, option
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
@@ -31,6 +32,13 @@ class DocumentOptions:
     one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
     are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
     are the formats of those names; all others are text. Installed packages may add formats."""
+    csv_separator: str | None = None
+    """The character between the cells of CSV files; by default the one that the header shows, of
+    comma, semicolon, tab and |."""
+    csv_quotes: Quotes | None = None
+    """What quotes mean in CSV and TSV files: they enclose cells, in which a quote is doubled
+    ("double") or stands after a backslash ("backslash"), or they are letters as any other ("none").
+    By default what fits the first rows of a file."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
     keep_fields: tuple[str, ...] = ()
@@ -74,6 +82,13 @@ class DocumentOptions:
                 option("language", self.language), cause, f"Add {option('sentence_rule', 'split')}"
             )
         self._check_fields()
+        self._check_rule("csv_quotes", get_args(Quotes))
+        separator = self.csv_separator
+        if separator is not None and (len(separator) != 1 or separator in '"\r\n\\'):
+            cause = "a separator is one character, and neither a quote nor a backslash"
+            raise UserError(
+                option("csv_separator", separator), cause, "Give one such as ; or a tab"
+            )
         if not all(self.suffixes):
             raise UserError(
                 option("suffixes"), "one of them is empty", "Give ends of names such as .txt"
@@ -116,13 +131,14 @@ class DocumentOptions:
         )
 
     def recorded(self) -> dict[str, Any]:
-        """Return the options as a manifest has them: without `keep_fields` where no field is kept.
+        """Return the options as a manifest has them: without those of some formats if not given.
 
-        Data sets without kept fields are then as they were before there were any.
+        Data sets of other formats are then as they were before there were any.
         """
         options = asdict(self)
-        if not self.keep_fields:
-            del options["keep_fields"]
+        for name in ("keep_fields", "csv_separator", "csv_quotes"):
+            if not options[name]:
+                del options[name]
         return options
 
     def differences(self, common: Self) -> dict[str, Any]:

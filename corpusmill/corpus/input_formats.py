@@ -1,17 +1,44 @@
 """The input formats: which ones there are, which one a file has, and what reads it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
+import numpy as np
+import pyarrow as pa
+
 from corpusmill.corpus.archives import read_tar
-from corpusmill.corpus.batches import DocumentBatch, FileRange
-from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
+from corpusmill.corpus.batches import (
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    add_facts,
+    text_batch,
+)
+from corpusmill.corpus.content import (
+    Content,
+    check_compression,
+    has_returns,
+    judge,
+    judge_bytes,
+)
+from corpusmill.corpus.decompression import (
+    COMPRESSED_SUFFIXES,
+    HEAD_BYTES,
+    DamagedStreamError,
+    ReturnReader,
+    compression_of,
+    has_suffix,
+    open_decompressed,
+    peek,
+)
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
+from corpusmill.corpus.records.json_values import check_json, read_json
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
@@ -35,6 +62,7 @@ class CorpusFormat:
         in_compressed: whether a file may be compressed as a whole.
         compresses: whether the format usually compresses the text itself.
         has_fields: whether a record has fields beside its text, which `keep_fields` may name.
+        is_text: whether files are text in UTF-8, whose lines may end with carriage returns alone.
         piece_bits: how many of the last bits of a document's place number the pieces of its record;
             the other ones number the record in its file. 0 where a place is a byte.
     """
@@ -46,6 +74,7 @@ class CorpusFormat:
     in_compressed: bool = True
     compresses: bool = False
     has_fields: bool = False
+    is_text: bool = False
     piece_bits: int = 0
 
 
@@ -83,13 +112,22 @@ def _check_wet(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
 
 
 # `corpusmill.corpus.registry.FORMATS` has them by name.
-TEXT = CorpusFormat(read_text)
+TEXT = CorpusFormat(read_text, is_text=True)
 JSON_LINES = CorpusFormat(
-    read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field, has_fields=True
+    read_line_records,
+    (".jsonl", ".jsonlines", ".jl", ".ndjson", ".json"),
+    check_json_field,
+    has_fields=True,
+    is_text=True,
 )
-LINES = CorpusFormat(read_line_records)
-CSV = CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False, has_fields=True)
-TSV = CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True)
+JSON = CorpusFormat(read_json, (), check_json, in_ranges=False, has_fields=True, is_text=True)
+LINES = CorpusFormat(read_line_records, is_text=True)
+CSV = CorpusFormat(
+    read_csv, (".csv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
+)
+TSV = CorpusFormat(
+    read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
+)
 TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False)
 WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
 PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
@@ -147,24 +185,93 @@ def piece_bits(options: DocumentOptions) -> int:
     return FORMATS[options.input_format].piece_bits
 
 
-def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:
-    """Return the options with a format: if there is none yet, that of the files' names.
+def look_at(raw: BinaryIO, name: str) -> Content:
+    """Judge a file by its first bytes.
+
+    Args:
+        raw: the file, seekable, at its beginning.
+        name: its name, whose suffix counts if the bytes are neither compressed nor text.
+    """
+    head = peek(raw, HEAD_BYTES)
+    compression = compression_of(head, name)
+    if problem := check_compression(head, compression):
+        return problem
+    if compression:
+        head = peek(open_decompressed(raw, name), HEAD_BYTES)
+    return judge(head, len(head) < HEAD_BYTES)._replace(compression=compression)
+
+
+def judge_name(name: str) -> Content:
+    """Return what the name of a file tells, where nothing else is known."""
+    return Content(compression=compression_of(b"", name), is_known=False)
+
+
+def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> DocumentOptions:
+    """Return the options with a format: if there is none yet, that of the files.
+
+    Args:
+        options: of the corpus.
+        files: what the files are, by their names.
 
     Raises:
-        UserError: the names tell several formats, a file is compressed whose format cannot be read
-            from a compressed file, or fields are kept of a format that has none.
+        UserError: the files have several formats, one is of no format that is read or of another
+            one than the options have, one is compressed whose format cannot be read from a
+            compressed file, or fields are kept of a format that has none.
     """
+    for name, content in files.items():
+        guessed = options.input_format
+        guessed = _format_of(name, content) if guessed == "auto" else guessed
+        if conflict := find_conflict(content, guessed, is_chosen=options.input_format != "auto"):
+            raise UserError(option("input", name), *conflict)
     if options.input_format == "auto":
-        options = _guess_one_format(options, names)
+        options = _guess_one_format(options, files)
     if options.keep_fields and not FORMATS[options.input_format].has_fields:
         named = option("keep_fields", options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"
         raise UserError(named, cause, f"Leave it out, or give {_list_with_fields()}")
-    compressed = [name for name in names if is_compressed(name)]
+    compressed = [name for name, content in files.items() if content.compression]
     if compressed and not FORMATS[options.input_format].in_compressed:
         cause = f"{options.input_format} files cannot be read from a compressed file"
         raise UserError(option("input", compressed[0]), cause, "Decompress it")
     return options
+
+
+def find_conflict(
+    content: Content, input_format: str, is_chosen: bool = True
+) -> tuple[str, str] | None:
+    """Return why a file is not read in a format, and what cures it; None if nothing speaks against.
+
+    Args:
+        content: what the file is.
+        input_format: the format.
+        is_chosen: whether someone has chosen it, and not the file's name.
+    """
+    reader = FORMATS[input_format]
+    if content.what and reader.is_text and not (is_chosen and content.is_text):
+        as_text = f", or give {option('input_format', 'text')} to train on it as it stands"
+        return f"it is {content.what}", content.cure + as_text * content.is_text
+    is_other = content.format not in {"", input_format}
+    is_ours = FORMATS.package_of(input_format) is None
+    lacks_lines = (content.format, input_format) == ("json", "json-lines")
+    if is_other and is_ours and (not content.is_text or lacks_lines or input_format in _MARKED):
+        cure = f"Give {option('input_format', content.format)}, or leave the option out"
+        return f"it is of the format {content.format}, not {input_format}", cure
+    if not content.format and content.is_known and input_format in _MARKED and not content.what:
+        return f"it is text, not {input_format}", "Rename it, or give its format"
+    return None
+
+
+# Formats whose files always begin with a mark.
+_MARKED = {"parquet", "avro"}
+
+
+def _format_of(name: str, content: Content) -> str:
+    """Return the format of a file: what it certainly is, or else what its name tells."""
+    guessed = guess_format(name)
+    if not content.format or FORMATS.package_of(guessed) is not None:
+        return guessed
+    # What separates cells is found anew by whoever reads them.
+    return guessed if {guessed, content.format} == {"csv", "tsv"} else content.format
 
 
 def _list_with_fields() -> str:
@@ -172,15 +279,30 @@ def _list_with_fields() -> str:
     return f"files of {', '.join(names[:-1])} or {names[-1]}"
 
 
-def _guess_one_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:
-    formats = {guess_format(name): name for name in names}
+def _guess_one_format(options: DocumentOptions, files: Mapping[str, Content]) -> DocumentOptions:
+    formats = {_format_of(name, content): name for name, content in files.items()}
+    if {*formats} == {"json", "json-lines"}:  # JSON lines are objects one after the other
+        del formats["json-lines"]
     if len(formats) > 1:
         examples = ", ".join(f"{name} ({known})" for known, name in sorted(formats.items()))
-        cause = f"the names of the input files tell several formats: {examples}"
+        cause = f"the input files have several formats: {examples}"
         cure = f"Build from each format as a source of its own ({option('source', 'NAME=PATH')}), "
         cure += "or give one format for all files"
         raise UserError(option("input_format", "auto"), cause, cure)
     return replace(options, input_format=next(iter(formats)))
+
+
+def read_file(raw: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
+    """Read the documents of a range of a file, which may be compressed; as `read_corpus`.
+
+    Args:
+        raw: the file, seekable, at its beginning.
+        part: the range; a compressed file is read whole.
+    """
+    stream = open_decompressed(raw, part.file, part.limits.refusals)
+    if stream is not raw:
+        part = replace(part, start=0, end=None)
+    return read_corpus(stream, part)
 
 
 def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -188,21 +310,45 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the file's bytes, decompressed.
-        part: the range; without a format in its options, the file's name tells it.
+        part: the range; without a format in its options, the file itself tells it.
 
     Yields:
-        At least one batch.
+        At least one batch. A file that is not text, where text is read, is a reject.
 
     Raises:
         UserError: a place in the file does not fit a document id.
     """
     options = part.options
     if options.input_format == "auto":
-        options = _guess_one_format(options, [part.file])
-    batches = FORMATS[options.input_format].read(stream, replace(part, options=options))
+        head = peek(stream, HEAD_BYTES)
+        content = {part.file: judge(head, len(head) < HEAD_BYTES)}
+        options = _guess_one_format(options, content)
+    reader, part = FORMATS[options.input_format], replace(part, options=options)
+    if reader.is_text and not part.start:
+        head = peek(stream, HEAD_BYTES)
+        found = judge_bytes(head)
+        if found and (conflict := find_conflict(found, options.input_format)):
+            return iter([_refuse_file(stream, part, conflict[0])])
+        stream = ReturnReader.open(stream) if has_returns(head) else stream
+    batches = reader.read(stream, part)
     if options.language is None:
         return batches
     return (split_sentences(batch, options.language) for batch in batches)
+
+
+def _refuse_file(stream: BinaryIO, part: FileRange, detail: str) -> DocumentBatch:
+    """Count a whole file as one reject."""
+    size = 0
+    with suppress(DamagedStreamError):
+        while block := stream.read(part.limits.corpus.batch_bytes):
+            size += len(block)
+    reject = part.reject(0, size, "other-format", detail)
+    counts = ReadCounts(bytes=size, rejected_bytes=size, unfinished_files=1)
+    nothing = np.empty(0, np.int64)
+    documents = text_batch(nothing.astype(np.uint64), nothing, nothing, nothing.astype(np.uint8))
+    facts = [pa.nulls(0, pa.string())] * len(part.options.keep_fields)
+    documents = add_facts(documents, nothing.astype(np.uint64), facts, part.options.keep_fields)
+    return DocumentBatch(documents, (reject,), counts)
 
 
 def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
@@ -219,6 +365,8 @@ def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     """
     if options.language is not None:
         load_splitter(options.language)
-    check = FORMATS[options.input_format].check
-    if check:
-        check(stream, file, options)
+    reader = FORMATS[options.input_format]
+    if reader.is_text and has_returns(peek(stream, HEAD_BYTES)):
+        stream = ReturnReader.open(stream)
+    if reader.check:
+        reader.check(stream, file, options)

@@ -23,6 +23,7 @@ FORMATS: "Plugins[CorpusFormat]" = Plugins(
     {
         "text": f"{_OURS}:TEXT",
         "json-lines": f"{_OURS}:JSON_LINES",
+        "json": f"{_OURS}:JSON",
         "lines": f"{_OURS}:LINES",
         "csv": f"{_OURS}:CSV",
         "tsv": f"{_OURS}:TSV",

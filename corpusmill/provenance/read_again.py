@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
-from corpusmill.corpus.decompression import is_compressed, open_decompressed
-from corpusmill.corpus.input_formats import piece_bits, read_corpus, reads_in_ranges
+from corpusmill.corpus.decompression import is_compressed
+from corpusmill.corpus.input_formats import piece_bits, read_file, reads_in_ranges
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
@@ -161,7 +161,7 @@ def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.Rec
     ids = wanted.column("document").to_numpy()
     digests = wanted.column("digest").to_numpy()
     with open_file() as stream:
-        for batch in read_corpus(open_decompressed(stream, part.file), part):
+        for batch in read_file(stream, part):
             read = batch.documents.select(TEXT_SCHEMA.names)
             places = np.searchsorted(ids, read.column("document").to_numpy())
             known = ids[np.minimum(places, len(ids) - 1)] == read.column("document").to_numpy()

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import read_corpus
+from corpusmill.corpus.input_formats import read_file
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.errors import UserError, option
 from corpusmill.limits import Limits
@@ -143,11 +142,10 @@ def count_here(
     counter, counts = options.make_counter(limits.training), Counter[str]()
     ranges, share = corpus.draw()
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
-        path, name, index, start, end, *_ = planned
+        _, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
-            stream = open_decompressed(raw, path, limits.refusals)
             part = FileRange(name, index, corpus.documents, start, end, limits)
-            for batch in read_corpus(stream, part):
+            for batch in read_file(raw, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents
                 if share < 1:

@@ -20,11 +20,14 @@ from typing import Any
 from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
-from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.corpus.content import Content
+from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
     check_start,
+    judge_name,
+    look_at,
     reads_in_ranges,
     resolve_format,
     take_suffixes,
@@ -37,12 +40,19 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
+from corpusmill.limits import LIMITS, StageLimits
 from corpusmill.location import scheme_of
 from pipeline.job_options import about_source, parse_source
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import create_file, find_files, locate, locate_any
+from transforms.storage.files import (
+    create_file,
+    find_files,
+    locate,
+    locate_any,
+    map_ahead,
+)
 from transforms.storage.store import ListedFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
@@ -121,17 +131,24 @@ class InputFile:
             data set depends neither on the way they were named nor on where they are.
         modified: when it was last written, in seconds since 1970; 0 if its name identifies its
             content, as on the hub.
+        looked_at: what its first bytes show, or its name alone; None for the name.
     """
 
     path: str
     bytes: int
     name: str
     modified: float = field(default=0.0, compare=False)
+    looked_at: Content | None = field(default=None, compare=False)
+
+    @property
+    def content(self) -> Content:
+        """What it is, as far as is known."""
+        return self.looked_at or judge_name(self.path)._replace(is_known=True)
 
     @property
     def splittable(self) -> bool:
         """Whether it can be read in ranges."""
-        return not is_compressed(self.path)
+        return self.content.is_in_ranges
 
     @property
     def planned(self) -> PlannedRange:
@@ -142,7 +159,7 @@ class InputFile:
     @property
     def cost(self) -> int:
         """Bytes that will be counted as read; an estimate if the file is compressed."""
-        return self.bytes if self.splittable else self.bytes * EXPANSION
+        return self.bytes * EXPANSION if self.content.compression else self.bytes
 
 
 def sum_costs(files: Sequence[InputFile]) -> int:
@@ -187,14 +204,18 @@ def read_bytes(path: str) -> bytes | None:
 
 
 def list_inputs(
-    inputs: Sequence[str], temp_folder: str, suffixes: Sequence[str] = ()
+    inputs: Sequence[str],
+    temp_folder: str,
+    suffixes: Sequence[str] = (),
+    limits: StageLimits = LIMITS.stages,
 ) -> list[InputFile]:
-    """List all files of a corpus, each once, sorted by name.
+    """List all files of a corpus, each once, sorted by name, and look at their first bytes.
 
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
         temp_folder: the folder into which WikiText is written as plain text.
         suffixes: the endings of the files that are taken from folders.
+        limits: how many files are looked at.
 
     Raises:
         UserError: there is no input, one names no file or cannot be read, or all files are empty.
@@ -227,7 +248,7 @@ def list_inputs(
     files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
     if not sum(file.bytes for file in files):
         raise UserError(option("input", inputs), "all files are empty", "Name files that hold text")
-    return files
+    return look_at_files(files, limits)
 
 
 def _name(parts: Sequence[str]) -> str:
@@ -247,17 +268,55 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
         return InputFile(copy, path.stat().st_size, name)
 
 
+def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[InputFile]:
+    """Look at the first bytes of files, so that they are read as what they are.
+
+    All files on this machine are looked at, and all large ones. Of files that take longer, in
+    stores or compressed by bzip2, some at even distances are; the others are judged where they are
+    read, each as a whole.
+
+    Args:
+        files: the input.
+        limits: how many files that take long are looked at, and which ones are large.
+    """
+    slow = [
+        file.path
+        for file in files
+        if scheme_of(file.path) or file.path.lower().endswith((".bz2", ".tbz2"))
+    ]
+    some = {*slow[:: max(1, len(slow) // limits.looked_at_files)]}
+    others = {*slow} - some
+    chosen = [
+        file.path
+        for file in files
+        if file.bytes and (file.path not in others or file.bytes >= limits.looked_at_bytes)
+    ]
+    planned = {file.path: file.planned for file in files}
+    ranges = map(planned.__getitem__, chosen)
+    contents = map_ahead(_look_at, ranges) if slow else map(_look_at, ranges)
+    known = dict(zip(chosen, contents, strict=True))
+    return [
+        replace(file, looked_at=known.get(file.path) or judge_name(file.path)) for file in files
+    ]
+
+
+def _look_at(planned: PlannedRange) -> Content:
+    with open_listed(planned) as raw:
+        return look_at(raw, planned.file)
+
+
 def choose_format(
     files: Sequence[InputFile], options: DocumentOptions, console: Console
 ) -> DocumentOptions:
     """Return the options with the format of the files, which is printed if it is inferred.
 
     Raises:
-        UserError: the names imply several formats, or the first file lacks the text field.
+        UserError: the files have several formats, one has none that is read, or the first file
+            lacks the text field.
     """
-    resolved = resolve_format(options, [file.name for file in files])
+    resolved = resolve_format(options, {file.name: file.content for file in files if file.bytes})
     if resolved.input_format not in {options.input_format, "text"}:
-        console.print(f"input format: {resolved.input_format}, by the files' names")
+        console.print(f"input format: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
     with open_listed(first.planned) as raw, suppress(DamagedStreamError):
         check_start(open_decompressed(raw, first.path), first.path, resolved)
@@ -414,6 +473,7 @@ def list_sources(
     choose: Callable[[Mapping[str, Any]], DocumentOptions],
     temp_folder: str,
     console: Console,
+    limits: StageLimits = LIMITS.stages,
 ) -> list[NamedSource]:
     """List the files of sources, numbered in the order of the sources, and find their formats.
 
@@ -422,6 +482,7 @@ def list_sources(
         choose: returns how a source with some options of its own is read.
         temp_folder: as of `list_inputs`.
         console: where formats and files of the hub are announced.
+        limits: as of `list_inputs`.
 
     Raises:
         UserError: a source has no files, they cannot be read, or not in this way.
@@ -433,7 +494,7 @@ def list_sources(
         except UserError as error:
             raise about_source(source.name, error) from None
         try:
-            found = list_inputs(source.paths, temp_folder, documents.suffixes)
+            found = list_inputs(source.paths, temp_folder, documents.suffixes, limits)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)

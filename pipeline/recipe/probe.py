@@ -106,8 +106,9 @@ def read_probe(files: Sequence[InputFile], reading: CorpusReading) -> Probe:
 
 def _read_batches(file: InputFile, start: int, options: DocumentOptions) -> Iterator[DocumentBatch]:
     with open_listed(file.planned) as raw, suppress(DamagedStreamError):
-        raw.seek(start)
-        stream: BinaryIO = open_decompressed(raw, file.path)
+        stream = open_decompressed(raw, file.path)
+        if start:
+            stream.seek(start)
         if options.input_format in _OF_LINES:
             stream = io.BytesIO(_read_lines(stream, start > 0))
         yield from read_corpus(stream, FileRange(file.path, 0, options))

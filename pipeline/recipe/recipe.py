@@ -14,7 +14,6 @@ from rich.console import Console
 from corpusmill.arrays.columns import Role, column_of, tokens_of
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import (
     CorpusReading,
     DocumentOptions,
@@ -22,7 +21,7 @@ from corpusmill.corpus.document_options import (
 )
 from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, load_filters
 from corpusmill.corpus.filters.overlaps import Passages
-from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
+from corpusmill.corpus.input_formats import check_start, read_file, resolve_format
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.sentence_splitting import splitter_of
@@ -46,7 +45,7 @@ from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
-from corpusmill.limits import LIMITS, Limits
+from corpusmill.limits import LIMITS, Limits, StageLimits
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -112,15 +111,12 @@ def read_evaluation(
 
 
 def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
-    guessed = guess_format(file.name)
-    options = DocumentOptions(
-        input_format="lines" if guessed == "text" else guessed,
-        text_field=text_field,
-        sentence_rule="document",
-    )
+    options = DocumentOptions(text_field=text_field, sentence_rule="document")
+    options = resolve_format(options, {file.name: file.content})
+    if options.input_format == "text":
+        options = replace(options, input_format="lines")
     with open_listed(file.planned) as raw:
-        part = FileRange(file.name, 0, options)
-        for batch in read_corpus(open_decompressed(raw, file.path), part):
+        for batch in read_file(raw, FileRange(file.name, 0, options)):
             for reject in batch.rejects:
                 cause = f"byte {reject.offset} begins what cannot be read ({reject.reason})"
                 cure = (
@@ -336,17 +332,19 @@ def _find_corpus(
 ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
     """Find sources, files and formats, as `find_documents`."""
     choose_documents = build.objective.choose_documents
+    limits = build.run.thresholds.stages
     documents = choose_documents(build.documents)
     sources = list_sources(
         parse_sources(build.dataset.source),
         lambda options: choose_documents(replace(build.documents, **options)),
         temp_folder,
         console,
+        limits,
     )
     if sources:
         files = [file for source in sources for file in source.files]
         return sources, files, share_options(documents, sources)
-    found = find_documents(build.dataset.input, documents, temp_folder, console, records)
+    found = find_documents(build.dataset.input, documents, temp_folder, console, records, limits)
     return (), *found
 
 
@@ -356,6 +354,7 @@ def find_documents(
     temp_folder: str,
     console: Console,
     records: Records | None = None,
+    limits: StageLimits = LIMITS.stages,
 ) -> tuple[Sequence[InputFile], DocumentOptions]:
     """List the input, and find its format.
 
@@ -365,6 +364,7 @@ def find_documents(
         temp_folder: as `prepare` has it.
         console: where the format and files of the hub are announced.
         records: what is read in place of files; None where files are named.
+        limits: how many files are looked at before they are read.
 
     Returns:
         The files, and the rules with a format.
@@ -385,7 +385,7 @@ def find_documents(
     if not inputs:
         cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
         raise UserError(option("input"), "it is missing", cure)
-    files = list_inputs(inputs, temp_folder, documents.suffixes)
+    files = list_inputs(inputs, temp_folder, documents.suffixes, limits)
     print_hub_files(files, console)
     return files, choose_format(files, documents, console)
 

@@ -10,9 +10,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import read_corpus, resolve_format
+from corpusmill.corpus.input_formats import judge_name, look_at, read_file, resolve_format
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs, table_files
@@ -80,20 +79,22 @@ def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -
     paths = sorted(folder.iterdir())
     options = resolve_format(
         DocumentOptions(sentence_rule="document", **arguments),  # type: ignore[arg-type]
-        [path.name for path in paths],
+        {path.name: look_at(path.open("rb"), path.name) for path in paths},
     )
     results = []
     for index, path in enumerate(paths):
         with path.open("rb") as raw:
-            stream = open_decompressed(raw, path.name)
-            for batch in read_corpus(stream, FileRange(path.name, index, options)):
+            for batch in read_file(raw, FileRange(path.name, index, options)):
                 results += batch.documents.column("sentences").to_pylist()
     assert results == [[text] for text in expected]
 
 
 def test_every_format_is_tried() -> None:
-    of_kinds = {resolve_format(DocumentOptions(), [f"a.{kind}"]).input_format for kind in WRITERS}
-    assert of_kinds | {"text", "lines"} == set(FORMATS.names)
+    names = [f"a.{kind}" for kind in WRITERS]
+    of_kinds = {
+        resolve_format(DocumentOptions(), {name: judge_name(name)}).input_format for name in names
+    }
+    assert of_kinds | {"text", "lines", "json"} == set(FORMATS.names)
 
 
 @pytest.fixture

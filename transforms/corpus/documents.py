@@ -27,9 +27,9 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
-from corpusmill.corpus.decompression import is_compressed, open_decompressed
+from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges, resolve_format
+from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.encoding import encode_documents
@@ -102,8 +102,7 @@ class _ReadRange(beam.DoFn):
         with open_listed(element) as raw:
             name, index, start, end = element[1:5]
             part = FileRange(name, index, self._options, start, end, self._limits)
-            stream = open_decompressed(raw, element.file, self._limits.refusals)
-            for batch in read_corpus(stream, part):
+            for batch in read_file(raw, part):
                 yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
                     yield batch.documents
@@ -132,7 +131,7 @@ class ReadDocuments(beam.PTransform):
         limits: how much is read at a time, what a batch holds, and what is refused.
 
     Raises:
-        UserError: a pattern matches no file, or the files have several formats.
+        UserError: a pattern matches no file, the files have several formats, or one has none.
     """
 
     def __init__(
@@ -147,10 +146,12 @@ class ReadDocuments(beam.PTransform):
         paths = [patterns] if isinstance(patterns, str) else list(patterns)
         sizes = {file.path: file.bytes for path in paths for file in _find_files(path)}
         names = sorted(sizes)
-        self._options = resolve_format(options or DocumentOptions(), names)
+        contents = {name: _look_at(name, sizes[name]) for name in names}
+        self._options = resolve_format(options or DocumentOptions(), contents)
         in_ranges = reads_in_ranges(self._options)
         files = [
-            (name, name, sizes[name], in_ranges and not is_compressed(name), 0.0) for name in names
+            (name, name, sizes[name], in_ranges and contents[name].is_in_ranges, 0.0)
+            for name in names
         ]
         self._ranges = list(cut_ranges(files, range_bytes))
 
@@ -172,6 +173,11 @@ def _find_files(pattern: str) -> Iterable[Any]:
     if not files:
         raise UserError(pattern, "no such file", "Give files, or a glob that matches some")
     return files
+
+
+def _look_at(path: str, size: int) -> Content:
+    with open_file(path, size) as raw:
+        return look_at(raw, path)
 
 
 class _Tokenize(beam.DoFn):

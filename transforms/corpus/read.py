@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
-from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
-from corpusmill.corpus.input_formats import read_corpus
+from corpusmill.corpus.input_formats import read_file
 from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
@@ -98,13 +96,12 @@ class TaskReader:
         path, name, index, start, end, *_ = planned
         options = self._options.of_file(index)
         file_range = FileRange(name, index, options, start, end, self._limits)
-        decompress = partial(open_decompressed, path=path, limits=self._limits.refusals)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
-                yield from read_corpus(decompress(raw), file_range)
+                yield from read_file(raw, file_range)
                 return
             stream = ChecksumReader(raw, start, end)
-            yield from read_corpus(decompress(cast(BinaryIO, stream)), file_range)
+            yield from read_file(cast(BinaryIO, stream), file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
             most_bytes = None if is_here else self._limits.stages.most_fetched_bytes

@@ -1,5 +1,7 @@
 """Rows of CSV and TSV files, by Python's `csv` module: the cell of one column is a document.
 
+What separates cells, and what quotes mean, is told by options, or by the beginning of the file.
+
 A quoted cell may hold newlines, so where rows begin can only be found by reading from the start: a
 file is read whole. Rows are parsed strictly: a stray quote within a quoted cell is an error. After
 a row that fails, the line after its first line is the next row, so that a stray quote costs one
@@ -16,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
-from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, peek
 from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
+from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
 from corpusmill.corpus.records.record_documents import RecordCollector, check_columns, no_such_field
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
@@ -31,7 +34,6 @@ from corpusmill.errors import UserError, option
 
 # Enough for a header; a longer one is judged by the run itself.
 _PROBE_BYTES = 2**20
-_DIALECTS: dict[str, type[csv.Dialect]] = {"csv": csv.excel, "tsv": csv.excel_tab}
 # Reason and detail for which a row is refused.
 _Failure = tuple[str, str]
 # The quoted cell of a row is not closed by the end of the waiting lines.
@@ -43,11 +45,12 @@ class _Rows(RecordCollector):
 
     Args:
         part: the file.
+        dialect: its dialect.
     """
 
-    def __init__(self, part: FileRange) -> None:
+    def __init__(self, part: FileRange, dialect: Dialect) -> None:
         super().__init__(part)
-        self._dialect = _DIALECTS[part.options.input_format]
+        self._dialect = dialect
         self._header: list[str] | None = None
         self._fields = ""
         # The index of the text column, and the number of columns. Without a text column the number
@@ -165,7 +168,7 @@ class _Rows(RecordCollector):
             yield from ()
 
         lines = map(self._lines.__getitem__, range(start, len(self._lines)))
-        reader = csv.reader(chain(lines, note_end()), self._dialect, strict=True)
+        reader = self._dialect.read_rows(chain(lines, note_end()))
         try:
             for row in reader:
                 end = base + reader.line_num
@@ -252,6 +255,13 @@ def _allow_long_cells() -> None:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LIMIT_BYTES))
 
 
+def _find_dialect(head: bytes, options: DocumentOptions) -> Dialect:
+    _allow_long_cells()
+    text, is_whole = head.decode(errors="replace"), len(head) < HEAD_BYTES
+    separator = options.csv_separator or ("\t" if options.input_format == "tsv" else None)
+    return find_dialect(text, is_whole, separator, options.csv_quotes, options.text_field)
+
+
 def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     """Refuse a text field or a kept field that the header does not name, or names twice.
 
@@ -267,7 +277,7 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
     data = stream.read(_PROBE_BYTES)
     whole = data if len(data) < _PROBE_BYTES else data[: data.rfind(b"\n") + 1]
     text = whole.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
-    rows = csv.reader(io.StringIO(text, newline="\n"), _DIALECTS[options.input_format], strict=True)
+    rows = _find_dialect(data[:HEAD_BYTES], options).read_rows(io.StringIO(text, newline="\n"))
     try:
         fields: Sequence[str] = next((row for row in rows if any(row)), ())
     except csv.Error:
@@ -299,7 +309,7 @@ def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     Raises:
         UserError: an offset does not fit a document id.
     """
-    rows = _Rows(part)
+    rows = _Rows(part, _find_dialect(peek(stream, HEAD_BYTES), part.options))
     try:
         for block in LineReader(stream, part):
             rows.add_lines(block)

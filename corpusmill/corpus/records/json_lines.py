@@ -3,9 +3,11 @@
 A line is read by the range that holds its first byte, so a plain file may be cut anywhere.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +16,27 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.records.record_documents import RecordCollector, no_such_field, to_array
+from corpusmill.corpus.records.nested_fields import MISSING, find_value, list_names, name_fields
+from corpusmill.corpus.records.record_documents import (
+    RecordCollector,
+    no_such_field,
+    no_such_kept_field,
+    to_array,
+    to_text,
+)
 from corpusmill.corpus.text.line_kernels import SENTENCE, find_invalid_utf_8, join_text
 from corpusmill.corpus.text.lines import (
+    BYTE_ORDER_MARK,
     LineBlock,
     LineReader,
     collect_lines,
     count_lines,
     refuse_lines,
 )
+from corpusmill.errors import UserError, option
 
 # Enough for a first record; a longer one is judged by the run itself.
-_PROBE_BYTES = 2**20
+PROBE_BYTES = 2**20
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
@@ -35,39 +46,78 @@ _KINDS = {
 }  # fmt: skip
 
 
-def parse_json(line: bytes, text_field: str) -> dict[str, Any]:
-    """Return a record of JSON lines.
+def parse_json(line: bytes) -> Any:
+    """Return the value of a text in JSON.
 
-    Args:
-        line: one JSON object.
-        text_field: name of its member that holds the text.
+    What JSON does not allow but programs write is read, too: NaN, infinite numbers, and halves of
+    surrogate pairs. Only a field that someone asks for may have to be refused for it.
 
     Raises:
-        UnreadableError: it is not an object, or has no string in that field.
+        UnreadableError: it is not JSON, or nested too deep.
     """
     try:
-        record = orjson.loads(line)
+        return orjson.loads(line)
     except orjson.JSONDecodeError as error:
         message = str(error)
-        # Without the cause, which would keep the frames that it passed through.
-        raise UnreadableError(_name_fault(message), message) from None
-    text = record.get(text_field) if type(record) is dict else None
-    if type(text) is str:
-        return cast(dict[str, Any], record)
-    raise _refusal(record, text_field)
+    # Versions of Python allow different depths.
+    if not message.startswith("depth"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(line.decode(), parse_int=_parse_integer)
+    raise UnreadableError("invalid-json", message)
 
 
-def _name_fault(message: str) -> str:
-    return "invalid-surrogate" if "surrogate" in message else "invalid-json"
+def _parse_integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # thousands of digits, which take long
+        return float(digits)
 
 
-def _refusal(record: Any, text_field: str) -> UnreadableError:
+def take_fields(
+    record: Any, text_field: str, keep_fields: Sequence[str] = ()
+) -> tuple[str, list[str | None]]:
+    """Return the text of a record, and the values that are kept beside it, as text.
+
+    Args:
+        record: a value of JSON, from `parse_json`.
+        text_field: name of its field that holds the text; nested fields are named with dots.
+        keep_fields: names of the fields that are kept. One that the record lacks is None.
+
+    Raises:
+        UnreadableError: the record is not an object, has no text in that field, or is kept with a
+            value that is nested too deep.
+    """
+    if type(record) is not dict:
+        raise UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
+    text = find_value(record, text_field)
+    if type(text) is not str:
+        raise _refusal(record, text_field, text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UnreadableError("invalid-surrogate", str(error)) from None
+    try:
+        return text, [_keep(find_value(record, name)) for name in keep_fields]
+    except RecursionError:
+        raise UnreadableError("invalid-json", "a kept field is nested too deep") from None
+
+
+def _keep(value: Any) -> str | None:
+    if type(value) is str:
+        return value  # its surrogates, if any, are replaced when all texts of the field are joined
+    return None if value is MISSING else to_text(value)
+
+
+def _refusal(record: dict[str, Any], text_field: str, value: Any) -> UnreadableError:
     """Say what is wrong with a record that has no text."""
-    if not isinstance(record, dict):
-        return UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
-    if text_field not in record:
-        return UnreadableError("missing-field", f"its fields are {', '.join(record) or 'none'}")
-    return UnreadableError("not-text", f"{text_field} holds {_KINDS[type(record[text_field])]}")
+    if value is MISSING:
+        return UnreadableError("missing-field", f"its fields are {list_names(_names_of([record]))}")
+    return UnreadableError("not-text", f"{text_field} holds {_KINDS[type(value)]}")
+
+
+def _members(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if type(value) is dict else ()
 
 
 def _parse_lines(
@@ -81,22 +131,21 @@ def _parse_lines(
     text_field, refused = options.text_field, _Refused()
     cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.corpus.parsed_bytes)) + 1
     for some in np.split(lines, cuts):
-        texts = list[str]()
-        kept: list[tuple[str, list[Any]]] = [(name, []) for name in options.keep_fields]
+        texts, kept = list[str](), list[list[str | None]]()
         # Plain integers: those of NumPy take longer to make than a short record to parse.
         places = (some.tolist(), block.begins[some].tolist(), block.ends[some].tolist())
         for line, begin, end in zip(*places, strict=True):
             try:
-                record = parse_json(block.data[begin:end], text_field)
+                record = parse_json(block.data[begin:end])
+                text, values = take_fields(record, text_field, options.keep_fields)
             except UnreadableError as error:
                 refused.append((line, error.reason, error.detail))
                 continue
-            texts.append(record[text_field])
-            for name, values in kept:
-                values.append(record.get(name))
+            texts.append(text)
+            kept.append(values)
         arrays.append(pa.array(texts, pa.large_string()))
-        for field, (_, values) in zip(fields, kept, strict=True):
-            field.append(to_array(values))
+        for number, field in enumerate(fields):
+            field.append(to_array([values[number] for values in kept]))
     return arrays, [pa.concat_arrays(field) for field in fields], refused
 
 
@@ -166,23 +215,61 @@ class _LineRecords(RecordCollector):
 
 
 def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    """Refuse a text field that the first record of JSON lines does not have.
+    """Refuse fields that the first records of JSON lines show to be the wrong ones.
 
     Args:
         stream: the start of a file, decompressed.
         file: its path.
-        options: with the text field.
+        options: with the text field and the kept fields.
 
     Raises:
-        UserError: names the existing fields. A first line that is not a record is left to the run.
+        UserError: the first record has no text field or none that holds text, or none of the
+            records has a kept field; names the existing fields. Lines that are not records are left
+            to the run.
     """
-    lines = stream.read(_PROBE_BYTES).lstrip().split(b"\n", 1)
-    try:
-        record = orjson.loads(lines[0])
-    except orjson.JSONDecodeError:
-        return
-    if isinstance(record, dict) and options.text_field not in record:
-        raise no_such_field(file, options.text_field, list(record))
+    start = stream.read(PROBE_BYTES)
+    if b"\n" not in start:  # a whole table may be one object, on a line that is too long to train
+        start += stream.read(options.max_line_bytes)
+    records = [*_parse_records(start.removeprefix(BYTE_ORDER_MARK))]
+    if records:
+        check_records(records, file, options)
+
+
+def _parse_records(start: bytes) -> Iterator[dict[str, Any]]:
+    for line in start.split(b"\n"):
+        with suppress(UnreadableError):
+            record = parse_json(line)
+            if type(record) is dict:
+                yield record
+
+
+def check_records(records: Sequence[dict[str, Any]], file: str, options: DocumentOptions) -> None:
+    """Refuse fields that the first records of a file show to be the wrong ones.
+
+    Args:
+        records: one or more objects of JSON.
+        file: its path.
+        options: with the text field and the kept fields.
+
+    Raises:
+        UserError: as of `check_json_field`.
+    """
+    name = options.text_field
+    values = [find_value(record, name) for record in records]
+    if values[0] is MISSING:
+        raise no_such_field(file, name, _names_of(records[:1]))
+    held = next((value for value in values if value is not MISSING and value is not None), "")
+    if type(held) is not str:
+        cause = f"in {file} this field holds {_KINDS[type(held)]}"
+        cure = "Name a field that holds text, and give each record as an object of its own"
+        raise UserError(option("text_field", name), cause, cure)
+    for name in options.keep_fields:
+        if all(find_value(record, name) is MISSING for record in records):
+            raise no_such_kept_field(file, name, _names_of(records))
+
+
+def _names_of(records: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (name for record in records for name, _ in name_fields(record, _members))
 
 
 def read_line_records(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

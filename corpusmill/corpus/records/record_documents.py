@@ -10,7 +10,8 @@ missing value is null.
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -28,6 +29,7 @@ from corpusmill.corpus.batches import (
     add_facts,
     text_batch,
 )
+from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
 
@@ -55,15 +57,16 @@ def to_text(value: object) -> str | None:
 
 def _encodable(text: str) -> str:
     try:
-        text.encode()
-    except UnicodeEncodeError:
         return text.encode(errors="surrogateescape").decode(errors="replace")
-    return text
+    except UnicodeEncodeError:  # JSON may escape halves of surrogate pairs
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _to_json(value: object) -> str:
     import orjson  # noqa: PLC0415  readers of data sets import this module, and need none
 
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)  # NaN or Infinity, which orjson would make null
     try:
         return orjson.dumps(value, _to_simple, orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:  # of numbers above 64 bits, and of surrogates
@@ -97,9 +100,19 @@ def check_columns(file: str, keep_fields: Sequence[str], fields: Sequence[str]) 
     """
     for name in keep_fields:
         if name not in fields:
-            names = ", ".join(fields) or "none"
-            cause = f"{file} has no such field; its fields are {names}"
-            raise UserError(option("keep_fields", name), cause, "Name fields that it has")
+            raise no_such_kept_field(file, name, fields)
+
+
+def no_such_kept_field(file: str, name: str, fields: Iterable[str]) -> UserError:
+    """Make the error for a field that is to be kept and does not exist.
+
+    Args:
+        file: path of the file.
+        name: of the field, as the user wrote it.
+        fields: the names of the existing ones.
+    """
+    cause = f"{file} has no such field; its fields are {list_names(fields)}"
+    return UserError(option("keep_fields", name), cause, "Name fields that it has")
 
 
 _Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -212,7 +225,7 @@ def join_arrays(texts: list[pa.Array]) -> pa.Array:
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_binary())
 
 
-def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:
+def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> UserError:
     """Make the error for records that lack the text field.
 
     Args:
@@ -220,8 +233,7 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
         text_field: its name, as the user wrote it.
         fields: the names of the first record's fields.
     """
-    names = ", ".join(fields) or "none"
-    cause = f"the first record of {file} has no such field; its fields are {names}"
+    cause = f"the first record of {file} has no such field; its fields are {list_names(fields)}"
     return UserError(option("text_field", text_field), cause, "Name the field that holds the text")
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import Collector, DocumentBatch, FileRange, ReadCounts, Reject
-from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.decompression import DamagedStreamError, read_fully
 from corpusmill.corpus.text.line_kernels import (
     BLANK,
     INVALID_UTF_8,
@@ -253,7 +253,7 @@ def seek_line_before(stream: BinaryIO, start: int, max_line_bytes: int) -> tuple
     while True:
         window = min(window, farthest)
         stream.seek(start - window)
-        newline = _read_fully(stream, window)[: window - 1].rfind(b"\n")
+        newline = read_fully(stream, window)[: window - 1].rfind(b"\n")
         if newline >= 0 or window == farthest:
             break
         window *= 2
@@ -261,15 +261,6 @@ def seek_line_before(stream: BinaryIO, start: int, max_line_bytes: int) -> tuple
     position = start - 1 if in_long_line else start - window + newline + 1
     stream.seek(position)
     return position, in_long_line
-
-
-def _read_fully(stream: BinaryIO, size: int) -> bytes:
-    """Read the next bytes of a stream whose single reads may be short."""
-    parts = []
-    while size > 0 and (part := stream.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def reject_line(part: FileRange, block: LineBlock, line: int) -> Reject:

@@ -5,8 +5,15 @@ import io
 import pytest
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus, resolve_format
+from corpusmill.corpus.input_formats import (
+    check_start,
+    guess_format,
+    judge_name,
+    read_corpus,
+    resolve_format,
+)
 from corpusmill.errors import UserError
 
 
@@ -24,10 +31,14 @@ def test_names_tell_formats(name: str, expected: str) -> None:
     assert guess_format(name) == expected
 
 
+def by_names(*names: str) -> dict[str, Content]:
+    return {name: judge_name(name) for name in names}
+
+
 def test_a_format_in_the_options_wins() -> None:
     options = DocumentOptions(input_format="lines")
-    assert resolve_format(options, ["a.jsonl", "b.txt"]) == options
-    guessed = resolve_format(DocumentOptions(), ["a.jsonl", "b.jsonl.gz"])
+    assert resolve_format(options, by_names("a.jsonl", "b.txt")) == options
+    guessed = resolve_format(DocumentOptions(), by_names("a.jsonl", "b.jsonl.gz"))
     assert guessed == DocumentOptions(input_format="json-lines")
 
 
@@ -35,12 +46,12 @@ def test_a_format_in_the_options_wins() -> None:
 def test_compressed_files_of_a_table_are_refused(input_format: str) -> None:
     options = DocumentOptions(input_format=input_format)
     with pytest.raises(UserError, match=r"--input b\.avro\.gz: .* Decompress it"):
-        resolve_format(options, ["a.avro", "b.avro.gz"])
+        resolve_format(options, by_names("a.avro", "b.avro.gz"))
 
 
 def test_names_of_several_formats_are_refused() -> None:
     with pytest.raises(UserError, match=r"a\.jsonl \(json-lines\), b\.txt \(text\)"):
-        resolve_format(DocumentOptions(), ["a.jsonl", "b.txt"])
+        resolve_format(DocumentOptions(), by_names("a.jsonl", "b.txt"))
 
 
 @pytest.mark.parametrize(

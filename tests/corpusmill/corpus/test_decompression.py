@@ -3,8 +3,10 @@ import gzip
 import io
 import lzma
 from collections.abc import Callable
+from functools import partial
 from typing import BinaryIO, cast
 
+import lz4.frame
 import pytest
 import zstandard
 
@@ -17,6 +19,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
     ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+    ".lz4": partial(lz4.frame.compress, content_checksum=True),
 }
 ALL = pytest.mark.parametrize("suffix", COMPRESS)
 
@@ -119,13 +122,25 @@ def test_compressed_files_are_read_in_steps(suffix: str, step: int) -> None:
     raw.sizes = []
     stream = open_decompressed(raw, f"a{suffix}", RefusalLimits(compressed_step=step))
     assert stream.read() == TEXT[:5000]
-    assert set(raw.sizes) == {step}
+    assert set(raw.sizes[1:]) == {step}  # after the bytes that tell the compression
 
 
 @ALL
-@pytest.mark.parametrize("data", [b"", b"plain text under a compressed file's name\n"])
+@pytest.mark.parametrize("data", [b"", b"\x1f", b"\0\1\2" * 300, b"\xe9t\xe9"])
 def test_data_that_was_never_compressed_is_damage(suffix: str, data: bytes) -> None:
     assert read_to_damage(data, suffix)[0] == b""
+
+
+@ALL
+@pytest.mark.parametrize("data", [b"plain text under a compressed file's name\n", b"PAR1\0\0"])
+def test_a_file_is_not_compressed_because_its_name_says_so(suffix: str, data: bytes) -> None:
+    assert open_decompressed(io.BytesIO(data), f"a{suffix}").read() == data
+
+
+@ALL
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", "a.zst"])
+def test_a_file_is_decompressed_whatever_its_name_says(suffix: str, name: str) -> None:
+    assert open_decompressed(io.BytesIO(COMPRESS[suffix](TEXT)), name).read() == TEXT
 
 
 @ALL

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import check_start, read_corpus, resolve_format
+from corpusmill.corpus.input_formats import check_start, judge_name, read_corpus, resolve_format
 from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
 from tests.tools.read_content import Content, read_ranges
@@ -279,8 +279,8 @@ def test_only_kept_fields_are_recorded() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.tar", "a.wet"])
 def test_formats_without_fields_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="have no fields"):
-        resolve_format(DocumentOptions(keep_fields=("url",)), [name])
-    resolve_format(DocumentOptions(keep_fields=("url",)), ["a.jsonl"])
+        resolve_format(DocumentOptions(keep_fields=("url",)), {name: judge_name(name)})
+    resolve_format(DocumentOptions(keep_fields=("url",)), {"a.jsonl": judge_name("a.jsonl")})
 
 
 def test_a_table_without_the_column_is_refused() -> None:
@@ -298,8 +298,15 @@ def test_a_column_that_a_header_names_twice_is_refused() -> None:
         check_start(io.BytesIO(b"text,url,url\n"), "f", options)
 
 
-def test_any_record_of_json_lines_may_lack_a_field() -> None:
-    check_start(io.BytesIO(b'{"text": "a"}\n'), "f", JSON)
+def test_any_record_of_json_lines_may_lack_a_field_but_not_all_of_them() -> None:
+    check_start(
+        io.BytesIO(b'{"text": "a"}\n{"text": "b", "n": 1}\n{"text": "c", "url": null}\n'), "f", JSON
+    )
+    with pytest.raises(UserError, match=r"its fields are text, meta, meta\.url, n") as refused:
+        check_start(
+            io.BytesIO(b'{"text": "a", "meta": {"url": 1}}\n{"text": "b", "n": 1}\n'), "f", JSON
+        )
+    assert "--keep-fields url" in str(refused.value)
 
 
 def facts_of(content: Content) -> Sequence[object]:

@@ -1,3 +1,4 @@
+import gzip
 import os
 from pathlib import Path
 
@@ -84,9 +85,11 @@ def test_the_home_folder_is_known(corpus: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_compressed_files_are_read_whole(corpus: Path) -> None:
+    (corpus / "c").write_bytes(gzip.compress(b"text"))
     by_name = {file.name: file.splittable for file in list_inputs([str(corpus)], "/nowhere")}
     assert by_name["a.txt"]
-    assert not by_name["b.gz"]
+    assert by_name["b.gz"]  # it is text, whatever its name says
+    assert not by_name["c"]
 
 
 @pytest.mark.parametrize("pattern", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])

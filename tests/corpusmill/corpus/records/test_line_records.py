@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, UnreadableError, document_id
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
-from corpusmill.corpus.records.json_lines import parse_json, read_line_records
+from corpusmill.corpus.records.json_lines import parse_json, read_line_records, take_fields
 from corpusmill.errors import UserError
 from corpusmill.limits import CorpusLimits, Limits
 from tests.tools.read_content import read_ranges
@@ -117,7 +117,11 @@ def test_every_cut_of_a_small_file() -> None:
     ("line", "reason", "detail"),
     [
         (b"{", "invalid-json", "unexpected end"),
-        (b'{"text": NaN}', "invalid-json", ""),
+        (b'{"text": NaN}', "not-text", "text holds a number"),
+        (b'{"text": "a", "n": nan}', "invalid-json", "expected"),
+        (b'{"text": "a", "n": ' + b"[" * 1200 + b"]" * 1200 + b"}", "invalid-json", "depth"),
+        (b'{"text": "a", "n": [NaN, ' + b"[" * 10**5 + b"]" * 10**5 + b"]}", "invalid-json", ""),
+        (b'{"meta": {"body": "x"}}', "missing-field", "its fields are meta, meta.body"),
         (b'{"text": "\\ud800"}', "invalid-surrogate", "surrogate"),
         (b'"words"', "not-an-object", "a string"),
         (b"[1]", "not-an-object", "an array"),
@@ -132,9 +136,88 @@ def test_every_cut_of_a_small_file() -> None:
 )
 def test_a_refusal_tells_its_reason(line: bytes, reason: str, detail: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        parse_json(line, "text")
+        take_fields(parse_json(line), "text")
     assert refused.value.reason == reason
     assert detail in refused.value.detail
+
+
+NOT_STRICT = (
+    b"NaN", b"Infinity", b"-Infinity", b"1e400", b"9" * 5000, b"-" + b"9" * 30, b'"\\ud800"',
+    b'"\\udc80\\ud83d"', b'["a", {"b": NaN}]', b'{"\\ud800": 1}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NOT_STRICT)
+def test_what_json_does_not_allow_in_another_field_costs_no_record(value: bytes) -> None:
+    data = b'{"n": ' + value + b', "text": "caf\xc3\xa9", "id": 3}\n'
+    options = DocumentOptions(input_format="json-lines", keep_fields=("id",))
+    check_start(io.BytesIO(data), "f", options)
+    content = read_ranges(data, options)
+    assert (content.texts, content.fields, content.rejects) == ([["caf\u00e9"]], [{"id": "3"}], [])
+
+
+KEPT = dict(zip(NOT_STRICT, (
+    "NaN", "Infinity", "-Infinity", "Infinity", "Infinity", "-1e+30", "\ufffd", "\ufffd\ufffd",
+    '["a",{"b":null}]', '{"\ufffd":1}',
+), strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NOT_STRICT)
+def test_what_json_does_not_allow_is_kept_as_text(value: bytes) -> None:
+    data = b'{"n": ' + value + b', "text": "a"}\n{"text": "b", "n": "c"}\n'
+    content = read_ranges(data, DocumentOptions(input_format="json-lines", keep_fields=("n",)))
+    assert [fields["n"] for fields in content.fields] == [KEPT[value], "c"]
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900, 1000])
+def test_a_value_that_is_nested_too_deep_is_kept_or_costs_its_record(depth: int) -> None:
+    value = "[" * depth + "]" * depth
+    data = f'{{"text": "a", "n": {value}}}\n{{"text": "b"}}\n'.encode()
+    content = read_ranges(data, DocumentOptions(input_format="json-lines", keep_fields=("n",)))
+    assert content.texts[-1] == ["b"]
+    if content.rejects:
+        assert [reject.reason for reject in content.rejects] == ["invalid-json"]
+    else:
+        assert content.fields[0]["n"] == value
+
+
+NESTED = [
+    ({"data.text": "a", "data": {"text": "b"}}, "data.text", "a"),
+    ({"data": {"text": "b"}}, "data.text", "b"),
+    ({"a.b": {"c": "x"}}, "a.b.c", "x"),
+    ({"a": {"b.c": "x"}}, "a.b.c", "x"),
+    ({"a": {"b": {"c": "x"}}}, "a.b.c", "x"),
+    ({"a": {"b": {}}, "a.b": {"c": "x"}}, "a.b.c", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "name", "text"), NESTED)
+def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str, text: str) -> None:
+    assert take_fields(record, name) == (text, [])
+    assert take_fields({**record, "text": "t"}, "text", (name, "other.x")) == ("t", [text, None])
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [({"data": None}, "not-text"), ({"data": [{"text": "a"}]}, "missing-field"),
+     ({"data": "a"}, "missing-field"), ({"data": {"Text": "a"}}, "missing-field")],
+)  # fmt: skip
+def test_a_path_leads_through_objects_alone(record: dict[str, object], reason: str) -> None:
+    with pytest.raises(UnreadableError) as refused:
+        take_fields(record, "data.text")
+    assert refused.value.reason == reason
+    assert take_fields({**record, "text": "t"}, "text", ("data.text",)) == ("t", [None])
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [({"0": "a", "1": "b"}, "an object"), (["a"], "an array"), (3, "a number"), (False, "a truth")],
+)  # fmt: skip
+def test_a_first_text_that_is_none_is_refused_before_any_work(held: object, words: str) -> None:
+    for size in (1, 2**20):  # pandas writes a table as one object on one line
+        data = json.dumps({"text": held, "id": "x" * size}).encode()
+        with pytest.raises(UserError, match=f"holds {words}"):
+            check_start(io.BytesIO(data), "f", DocumentOptions(input_format="json-lines"))
 
 
 def test_a_reject_names_the_line() -> None:
@@ -161,7 +244,7 @@ def test_bad_utf_8_and_bad_json_are_distinguished(
 
 
 def test_another_field_can_be_named() -> None:
-    assert parse_json(b'{"text": 1, "body": "words"}', "body")["body"] == "words"
+    assert take_fields({"text": 1, "body": "words"}, "body") == ("words", [])
 
 
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
@@ -191,9 +274,6 @@ def test_a_first_record_of_up_to_a_megabyte_is_judged_before_any_work(extra: int
     start, end = b'{"body": "', b'"}'
     line = start + b"x" * (2**20 + extra - len(start) - len(end)) + end
     stream = io.BytesIO(line + b"\n")
-    if extra > 0:
-        check_start(stream, "f", JSON)
-        return
     with pytest.raises(UserError, match="its fields are body"):
         check_start(stream, "f", JSON)
 

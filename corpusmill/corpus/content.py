@@ -1,0 +1,323 @@
+"""What a file is, judged by its first bytes and not by its name.
+
+Containers and compressed files begin with marks of their own. Of text, only what is certain is
+told: JSON, tables with separators, markup, sequences of genes, and pointers to files elsewhere.
+Everything else is text, whose format its name tells.
+"""
+
+import codecs
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from corpusmill.corpus.records.csv_dialects import judge_separators, list_lines
+
+
+class Content(NamedTuple):
+    """What the beginning of a file shows.
+
+    Attributes:
+        compression: the suffix of its compression (".gz"); empty for none.
+        format: the input format that it certainly has; empty if it may have any format of text.
+        what: what it is, where it is read as nothing, in words; empty otherwise.
+        cure: what to do then.
+        is_text: whether it is text that can be read as it stands, if someone asks for that.
+        has_returns: whether its lines end with carriage returns alone.
+        is_known: whether the file was looked at, or only its name.
+    """
+
+    compression: str = ""
+    format: str = ""
+    what: str = ""
+    cure: str = ""
+    is_text: bool = True
+    has_returns: bool = False
+    is_known: bool = True
+
+    @property
+    def is_in_ranges(self) -> bool:
+        """Whether the file may be read in ranges, if its format is."""
+        return self.is_known and not self.compression and not self.has_returns
+
+
+_MARKS = (
+    (re.compile(rb"\x1f\x8b\x08"), ".gz"),
+    (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), ".bz2"),
+    (re.compile(rb"\xfd7zXZ\0"), ".xz"),
+    # The second kind of frame holds no text; parallel compressors begin with one.
+    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), ".zst"),
+    (re.compile(rb"\x04\x22\x4d\x18"), ".lz4"),
+)
+# What Arrow's decoder of Zstandard keeps of the text at most.
+_MOST_WINDOW = 2**27
+
+
+def find_compression(head: bytes) -> str:
+    """Return the suffix of the compression that the first bytes of a file tell, or nothing."""
+    return next((suffix for mark, suffix in _MARKS if mark.match(head)), "")
+
+
+def measure_window(head: bytes) -> int:
+    """Return the bytes of text that a decoder of Zstandard must keep; 0 if it is not told.
+
+    Source: RFC 8878, section 3.1.1.1.
+
+    Args:
+        head: the beginning of a file.
+    """
+    if len(head) < 18 or not head.startswith(b"\x28\xb5\x2f\xfd"):
+        return 0
+    descriptor, window = head[4], head[5]
+    if not descriptor & 32:
+        return (1 << 10 + (window >> 3)) // 8 * (8 + (window & 7))
+    # There is no window but the whole frame, whose size follows the number of a dictionary.
+    start, size = 5 + (0, 1, 2, 4)[descriptor & 3], 1 << (descriptor >> 6)
+    return int.from_bytes(head[start : start + size], "little") + 256 * (size == 2)
+
+
+def check_compression(head: bytes, compression: str) -> Content | None:
+    """Return why a compressed file cannot be read, as far as its first bytes show."""
+    window = measure_window(head) if compression == ".zst" else 0
+    if window <= _MOST_WINDOW:
+        return None
+    what = f"Zstandard with a window of {window:,} bytes, which every reader would have to hold"
+    cure = (
+        f"Compress it again with a window of at most {_MOST_WINDOW:,} bytes (zstd without --long)"
+    )
+    return Content(compression, what=what, cure=cure, is_text=False)
+
+
+def judge(head: bytes, is_whole: bool) -> Content:
+    """Judge the beginning of a file.
+
+    Args:
+        head: its first bytes, decompressed.
+        is_whole: whether these are all bytes of the file.
+    """
+    binary = judge_bytes(head)
+    if binary:
+        return binary
+    text = head.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
+    content = next((content for rule in _RULES if (content := rule(text, is_whole))), Content())
+    return content._replace(has_returns=has_returns(head))
+
+
+def has_returns(head: bytes) -> bool:
+    """Whether the lines of a text end with carriage returns alone, as its beginning shows."""
+    return b"\r" in head[:-1] and b"\n" not in head
+
+
+_CONTAINERS = (
+    (re.compile(rb"PAR1"), "parquet"),
+    (re.compile(rb"ARROW1\0\0|FEA1|\xff{4}.{4}[\x0c-\x20]\0{3}", re.DOTALL), "arrow"),
+    (re.compile(rb"Obj\x01"), "avro"),
+    (re.compile(rb".{257}ustar", re.DOTALL), "tar"),
+    (re.compile(rb"WARC/\d"), "wet"),
+)
+_UNPACK, _TABLE = "Unpack it, and give its files", "Convert it to Parquet"
+# What the library of magic numbers does not know, or calls by no name that people use.
+_OTHERS = (
+    (re.compile(rb"PK\x03\x04|PK\x05\x06"), "a ZIP archive", _UNPACK),
+    (re.compile(rb"ORC"), "an ORC file", _TABLE),
+    (re.compile(rb"PARE"), "an encrypted Parquet file", "Decrypt it"),
+    (re.compile(rb"\x02\x21\x4c\x18"), "LZ4 in its legacy form", "Compress it again with lz4"),
+    (re.compile(rb"\x1f[\x9d\xa0]"), "compressed by compress (.Z)", "Decompress it"),
+    (re.compile(rb"\xff\x06\0\0sNaPpY"), "compressed by Snappy", "Decompress it"),
+    (re.compile(rb"%PDF-"), "a PDF document", "Extract its text first"),
+    (re.compile(rb"\{\\rtf"), "an RTF document", "Convert it to plain text"),
+    (re.compile(rb"\xd0\xcf\x11\xe0"), "an Office document", "Convert it to plain text"),
+    (re.compile(rb"\x89HDF"), "an HDF5 file", _TABLE),
+    (re.compile(rb"\x93NUMPY"), "an array of NumPy", _TABLE),
+    (re.compile(rb"\x80[\x02-\x05][\x8c\x95c}\](]"), "a pickle of Python", _TABLE),
+    (re.compile(rb"SQLite format 3"), "an SQLite database", _TABLE),
+)
+
+
+def find_container(head: bytes) -> Content | None:
+    """Return what a file is by the marks of containers and encodings; None if it has none.
+
+    Args:
+        head: its first bytes, decompressed.
+    """
+    for mark, name in _CONTAINERS:
+        if mark.match(head):
+            return Content(format=name, is_text=name == "wet")
+    for mark, what, cure in _OTHERS:
+        if mark.match(head):
+            return Content(what=what, cure=cure, is_text=False)
+    if encoding := _find_encoding(head):
+        cure = f"Convert it to UTF-8, as by: iconv -f {encoding} -t UTF-8"
+        return Content(what=f"text in {encoding}", cure=cure, is_text=False)
+    return None
+
+
+def judge_bytes(head: bytes) -> Content | None:
+    """Judge the beginning of a file that is no text in UTF-8; None if it may be.
+
+    Args:
+        head: its first bytes, decompressed.
+    """
+    if container := find_container(head):
+        return container
+    if head.count(0) <= _FEW_NULS + len(head) // _FEWEST_TEXT_BYTES:
+        return None
+    what = f"binary data{_name_binary(head)}, not text"
+    return Content(what=what, cure="Extract its text, or leave it out", is_text=False)
+
+
+# Text may have a NUL now and then, with so many bytes for each.
+_FEW_NULS, _FEWEST_TEXT_BYTES = 7, 500
+_ENCODINGS = {
+    b"\xff\xfe\0\0": "UTF-32LE",
+    b"\0\0\xfe\xff": "UTF-32BE",
+    b"\xff\xfe": "UTF-16LE",
+    b"\xfe\xff": "UTF-16BE",
+}
+
+
+def _find_encoding(head: bytes) -> str:
+    """Return the encoding of text in UTF-16 or UTF-32, with or without a mark; or nothing."""
+    for mark, encoding in _ENCODINGS.items():
+        if head.startswith(mark):
+            return encoding
+    if head.count(0) <= _FEW_NULS:
+        return ""
+    shares = {encoding: _measure_text(head, encoding) for encoding in _ENCODINGS.values()}
+    best = max(shares, key=shares.__getitem__)
+    return best if shares[best] > 0 else ""
+
+
+def _measure_text(head: bytes, encoding: str) -> float:
+    """Return the share of white space and punctuation, if all characters are those of text."""
+    width = 4 if "32" in encoding else 2
+    try:
+        # A pair of surrogates may be cut.
+        text = head[: len(head) // width * width].decode(encoding, errors="ignore")
+    except UnicodeDecodeError:
+        return 0.0
+    kinds = [unicodedata.category(letter) for letter in text if letter not in "\t\n\r\x0c"]
+    strange = sum(kind in {"Cc", "Cn", "Co", "Cs"} for kind in kinds)
+    if len(text) * width < len(head) // 2 or strange * 50 > len(text):
+        return 0.0
+    return (len(text) - len(kinds) + sum(kind[0] in "ZP" for kind in kinds)) / len(text)
+
+
+def _name_binary(head: bytes) -> str:
+    import filetype  # noqa: PLC0415  a fortieth of a second, and hardly a file needs it
+
+    kind = filetype.guess(head)
+    return f" ({kind.mime})" if kind else ""
+
+
+def _judge_pointer(text: str, _: bool) -> Content | None:
+    if not text.startswith("version https://git-lfs.github.com/spec/"):
+        return None
+    return Content(what="a pointer of Git LFS, not the file itself", cure="Run git lfs pull first")
+
+
+def is_plain(head: bytes) -> bool:
+    """Whether the beginning of a file is UTF-8 without the control characters of binary data."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not _CONTROL.search(text)
+
+
+_CONTROL = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
+_PAGE = re.compile(r"\s*<(!doctype|[a-z][a-z0-9]*|\?xml)\b", re.IGNORECASE)
+_DOC = re.compile(r"\s*<doc\b[^<>\n]*>", re.IGNORECASE)
+_XML = re.compile(
+    r"\s*(<\?xml\b|<!DOCTYPE (?!html)|<(mediawiki|rss|feed|tei|svg)\b)", re.IGNORECASE
+)
+_HTML_TAGS = re.compile(
+    r"</(html|head|body|div|p|table|t[rdh]|article|section|main|nav|h[1-6]|ul|ol|li|span|a|title)\s*>",
+    re.IGNORECASE,
+)
+_FEWEST_TAGS = 3
+
+
+def _judge_markup(text: str, _: bool) -> Content | None:
+    if _DOC.match(text):
+        what = "pages between <doc> marks, as wikiextractor writes them"
+        return Content(what=what, cure="Extract them again with --json, one JSON object a page")
+    if _XML.match(text):
+        return Content(what="XML", cure="Extract its text first")
+    begins = _PAGE.match(text)
+    if begins and (
+        begins[1].lower() in {"!doctype", "html"} or len(_HTML_TAGS.findall(text)) >= _FEWEST_TAGS
+    ):
+        return Content(what="HTML", cure="Extract its text first")
+    return None
+
+
+_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,}\n?)+(>[^\n]*)?")
+_FASTQ = re.compile(r"@[^\n]+\n([A-Z]+)\n\+[^\n]*\n[!-~]+\n")
+
+
+def _judge_sequences(text: str, _: bool) -> Content | None:
+    plain = text.replace("\r", "")
+    if _FASTQ.match(plain) or (plain.startswith(">") and _FASTA.fullmatch(plain)):
+        return Content(what="sequences of FASTA or FASTQ", cure="Write one sequence a line")
+    return None
+
+
+_OBJECT = re.compile(r'\s*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
+_ARRAY = re.compile(r'\s*\[\s*(?=[\[{"\]])')
+_FEW_LINES = 3
+
+
+def _judge_json(text: str, is_whole: bool) -> Content | None:
+    if text.lstrip()[:1] not in {"{", "["}:
+        return None
+    lines = [line for line in list_lines(text, is_whole) if line.strip()][:_FEW_LINES]
+    records = [_parse(line) for line in lines]
+    if records and all(isinstance(record, dict) for record in records):
+        return Content(format="json-lines")
+    is_json = bool(_OBJECT.match(text))
+    if is_array := _ARRAY.match(text):
+        with suppress(ValueError, RecursionError):
+            json.JSONDecoder().raw_decode(text, is_array.end())
+            is_json = True
+        is_json |= text[is_array.end()] == "]" or bool(_OBJECT.match(text, is_array.end()))
+    return Content(format="json") if is_json else None
+
+
+def _parse(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+_NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
+_USUAL_NAMES = {
+    "text", "content", "body", "sentence", "document", "title", "url", "id", "label", "abstract",
+    "article", "date",
+}  # fmt: skip
+_FEWEST_ROWS = 5
+
+
+def _judge_table(text: str, is_whole: bool) -> Content | None:
+    """Tell a table by a header of names, and by rows that all have as many cells."""
+    for dialect, header, rows in judge_separators(text, is_whole):
+        # The first column of an index often has no name.
+        names = header if header[:1] != [""] else header[1:]
+        is_usual = any(cell.lower() in _USUAL_NAMES for cell in names)
+        fewest = 2 if is_usual else _FEWEST_ROWS
+        are_names = names and all(map(_NAME.fullmatch, names)) and len({*names}) == len(names)
+        if len(header) > 1 and are_names and rows >= fewest:
+            return Content(format="tsv" if dialect.separator == "\t" else "csv")
+    return None
+
+
+_RULES: tuple[Callable[[str, bool], Content | None], ...] = (
+    _judge_pointer,
+    _judge_markup,
+    _judge_sequences,
+    _judge_json,
+    _judge_table,
+)

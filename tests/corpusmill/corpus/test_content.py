@@ -1,0 +1,224 @@
+"""What files are, by their first bytes: a table of what programs write, and text that is text."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Callable
+
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.corpus.content import Content, find_compression, judge, measure_window
+from corpusmill.corpus.decompression import HEAD_BYTES
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import look_at, resolve_format
+from corpusmill.errors import UserError
+
+TEXTS = [f'A boat came up the river, and number {n} said "no".\nIt rained.' for n in range(60)]
+RECORDS = [{"text": text, "id": n} for n, text in enumerate(TEXTS)]
+LINES = "".join(json.dumps(record) + "\n" for record in RECORDS)
+
+
+def look(data: bytes, name: str = "a.txt") -> Content:
+    return look_at(io.BytesIO(data), name)
+
+
+def write_rows(delimiter: str, ending: str = "\n", header: tuple[str, str] = ("id", "text")) -> str:
+    sink = io.StringIO()
+    writer = csv.writer(sink, delimiter=delimiter, lineterminator=ending)
+    writer.writerows([header, *enumerate(TEXTS)])
+    return sink.getvalue()
+
+
+def pack_tar() -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        entry = tarfile.TarInfo("a.txt")
+        entry.size = 3
+        archive.addfile(entry, io.BytesIO(b"abc"))
+    return sink.getvalue()
+
+
+def pack_zip() -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr("a.txt", TEXTS[0])
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (LINES, "json-lines"),
+        ("\ufeff" + LINES, "json-lines"),
+        (LINES.replace("\n", "\r\n"), "json-lines"),
+        ('{"text": "one record"}', "json-lines"),
+        ('{"text": "NaN is no JSON", "score": NaN}\n', "json-lines"),
+        (json.dumps(RECORDS), "json"),
+        (json.dumps(RECORDS, indent=2), "json"),
+        ("[\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n", "json"),
+        (json.dumps(RECORDS[0], indent=4), "json"),
+        (json.dumps({"text": "long " * HEAD_BYTES}), "json"),
+        (json.dumps([{"text": "long " * HEAD_BYTES}]), "json"),
+        ("[]", "json"),
+        (json.dumps(TEXTS), "json"),
+        (write_rows(","), "csv"),
+        (write_rows(",", "\r\n"), "csv"),
+        (write_rows(",", "\r"), "csv"),
+        (write_rows(";"), "csv"),
+        (write_rows("|"), "csv"),
+        (write_rows("\t"), "tsv"),
+        (write_rows(",", header=("", "body")), "csv"),
+        ("id\ttext\n" + "".join(f'{n}\t"{text[:9]}\n' for n, text in enumerate(TEXTS)), "tsv"),
+        ("WARC/1.0\r\nWARC-Type: conversion\r\n", "wet"),
+        (pack_tar(), "tar"),
+        (b"PAR1\x15\x04", "parquet"),
+        (b"ARROW1\0\0\xff\xff\xff\xff", "arrow"),
+        (b"Obj\x01\x04\x14avro.codec", "avro"),
+    ],
+)  # fmt: skip
+def test_the_format_is_what_the_file_is(data: str | bytes, expected: str) -> None:
+    content = data if isinstance(data, bytes) else data.encode()
+    assert look(content).format == expected
+    assert look(gzip.compress(content), "a").format == expected
+    assert look(gzip.compress(content), "a").compression == ".gz"
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "cure"),
+    [
+        ("<!DOCTYPE html>\n<html><head><title>a</title></head>", "HTML", "Extract its text"),
+        ("<html lang='en'><body><p>a</p>", "HTML", "--input-format text"),
+        ("\n <div class='a'><p>One</p><p>Two</p></div>", "HTML", "Extract"),
+        ('<?xml version="1.0"?>\n<TEI>', "XML", "Extract"),
+        ("<mediawiki xml:lang='en'>\n", "XML", "Extract"),
+        ('<doc id="12" url="https://a" title="A">\nA\n\nText .\n</doc>\n', "<doc>", "--json"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS", "git lfs pull"),
+        (">P1|A\n" + "MKTAYIAKQRQISFVKSHFSRQ\n" * 3 + ">b\nACDEFGHIKLMNPQRSTVWYAC\n", "FASTA", ""),
+        ("@read1\nACGTACGT\n+\nIIIIHHHH\n", "FASTQ", ""),
+        (pack_zip(), "ZIP", "Unpack"),
+        (b"ORC\x08\x03\x10", "ORC", "Parquet"),
+        (b"%PDF-1.7\n", "PDF", "Extract"),
+        (b"SQLite format 3\0" + bytes(90), "SQLite", ""),
+        (b"\x89PNG\r\n\x1a\n" + bytes(60), "image/png", ""),
+        (b"\x93NUMPY\x01\0v\0{'descr'", "NumPy", ""),
+        (bytes(range(256)) * 40, "binary", ""),
+        (lzma.compress(b"a" * 999, lzma.FORMAT_ALONE) * 9, "binary", ""),
+        *(("old river \u4e2d\u6587 .\n" * 9, name, f"iconv -f {name}")
+          for name in ("UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE")),
+        ("\u043c\u044f\u0433\u043a\u0438\u0445 \u0447\u0430\u0439\n" * 9, "UTF-16LE", "iconv"),
+        ("\u4e00\u65e5\u4e4b\u8ba1\uff0c\u5728\u4e8e\u6668\u3002\n" * 9, "UTF-16BE", "iconv"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_by_its_name(data: str | bytes, words: str, cure: str) -> None:
+    encoding = words if words.startswith("UTF-") else "utf-8"
+    marked = data if isinstance(data, bytes) else data.encode(encoding)
+    for content in (marked, gzip.compress(marked)):
+        with pytest.raises(UserError, match=r"--input a\.txt: it is ") as caught:
+            resolve_format(DocumentOptions(), {"a.txt": look(content)})
+        assert words in str(caught.value)
+        assert cure in str(caught.value)
+    # Text may be read as it stands, and nothing else.
+    options, content = DocumentOptions(input_format="text"), look(marked)
+    if content.is_text:
+        assert resolve_format(options, {"a.txt": content}) == options
+    else:
+        with pytest.raises(UserError, match=r"--input a\.txt: it is "):
+            resolve_format(options, {"a.txt": content})
+
+
+def test_a_mark_of_utf_16_is_enough() -> None:
+    assert look("\u4e2d\u6587".encode("utf-16")).what == "text in UTF-16LE"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\n", "a", "{", "[", "[Music] he sings\n", "{{Infobox}}\n", "[1] A note.\n[2] One.\n",
+        " = Title = \n\n The <unk> river , \n", "<s> the river </s>\n<s> the boat </s>\n",
+        "Roses are red, violets are blue,\nSugar is sweet, and so are you.\n" * 9,
+        "Paris, France\nBerlin, Germany\n" * 9, "one, two, three\n" * 9,
+        "> a quoted line\n> of a letter\n", "def f(a, b):\n    return a, b\n" * 5,
+        "# A heading\n\n| a | b |\n|---|---|\n| 1 | 2 |\n" * 3, "a\0b and a line of text\n" * 5,
+        "It says <b>no</b>.\n", "I <3 you\n", "x < y\n", "@user hello\nACGT\n",
+        "\u4e2d\u6587\u3002\n" * 50, "key: value\nother: value\n",
+    ],
+)  # fmt: skip
+def test_text_is_text(text: str) -> None:
+    content = judge(text.encode(), is_whole=True)
+    assert (content.format, content.what) == ("", "")
+
+
+@given(st.text())
+def test_any_text_is_judged(text: str) -> None:
+    content = look(text.encode())
+    assert not (content.format and content.what)
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
+    ".zst": zstandard.compress, ".lz4": lz4.frame.compress,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("size", [0, 1, 10**5])
+def test_compression_is_told_by_marks(suffix: str, size: int) -> None:
+    data = COMPRESS[suffix](b"a" * size)
+    assert find_compression(data) == suffix
+    assert look(data).compression == look(data, f"a{suffix}").compression == suffix
+
+
+@pytest.mark.parametrize("known_size", [False, True])
+@pytest.mark.parametrize(("log", "is_read"), [(27, True), (28, False), (31, False)])
+def test_a_window_that_no_reader_holds_is_refused(
+    log: int, is_read: bool, known_size: bool
+) -> None:
+    parameters = zstandard.ZstdCompressionParameters(
+        window_log=log, enable_ldm=True, write_content_size=known_size
+    )
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj(
+        size=200 if known_size else -1
+    )
+    data = compressor.compress(b"the sea\n" * 25) + compressor.flush()
+    assert not known_size or measure_window(data) == 200
+    content = look(data, "a.txt.zst")
+    if is_read or known_size:
+        assert not content.what
+    else:
+        assert "without --long" in content.cure
+        with pytest.raises(UserError, match=r"--input a\.txt\.zst: .*window of"):
+            resolve_format(DocumentOptions(), {"a.txt.zst": content})
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "message"),
+    [
+        ("parquet", LINES.encode(), "--input-format json-lines"),
+        ("text", b"PAR1\x15\x04", "--input-format parquet"),
+        ("csv", b"Obj\x01\x04", "--input-format avro"),
+        ("json-lines", json.dumps(RECORDS).encode(), "--input-format json"),
+    ],
+)
+def test_a_chosen_format_must_be_that_of_the_file(options: str, data: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        resolve_format(DocumentOptions(input_format=options), {"a": look(data, "a")})
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
+def test_a_name_is_not_enough(name: str) -> None:
+    with pytest.raises(UserError, match=rf"--input {name}: it is text, not"):
+        resolve_format(DocumentOptions(), {name: look(b"a line\n", name)})
+
+
+def test_json_of_both_kinds_is_read_together() -> None:
+    files = {"a.json": look(json.dumps(RECORDS).encode()), "b.json": look(LINES.encode())}
+    assert resolve_format(DocumentOptions(), files).input_format == "json"
