@@ -306,9 +306,15 @@ def _look_at(planned: PlannedRange) -> Content:
 
 
 def choose_format(
-    files: Sequence[InputFile], options: DocumentOptions, console: Console
+    files: Sequence[InputFile], options: DocumentOptions, console: Console, source: str = ""
 ) -> DocumentOptions:
     """Return the options with the format of the files, which is printed if it is inferred.
+
+    Args:
+        files: the input, or the files of a source.
+        options: the rules of documents.
+        console: where the format is printed.
+        source: the name of the source, if it has one.
 
     Raises:
         UserError: the files have several formats, one has none that is read, or the first file
@@ -316,7 +322,8 @@ def choose_format(
     """
     resolved = resolve_format(options, {file.name: file.content for file in files if file.bytes})
     if resolved.input_format not in {options.input_format, "text"}:
-        console.print(f"input format: {resolved.input_format}, by what the files are")
+        of = f" of {source}" if source else ""
+        console.print(f"input format{of}: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
     with open_listed(first.planned) as raw, suppress(DamagedStreamError):
         check_start(open_decompressed(raw, first.path), first.path, resolved)
@@ -506,7 +513,7 @@ def list_sources(
 
 def _find_format(source: NamedSource, console: Console) -> NamedSource:
     try:
-        documents = choose_format(source.files, source.documents, console)
+        documents = choose_format(source.files, source.documents, console, source.name)
     except UserError as error:
         raise about_source(source.name, error) from None
     return replace(source, documents=documents)

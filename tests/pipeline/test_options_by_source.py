@@ -181,7 +181,7 @@ def test_text_is_added_and_data_sets_are_joined(
     new = f"aside={more / 'forum.csv'};document-rule=whole-file"
     added = ("--source", new, *name_sources(more, "web"), "--num-shards", "2")
     outcome = build(gpt_tokenizer, grown, *added, "--append")
-    assert "the data set is in" in outcome.output
+    assert "input format of aside: csv" in outcome.output
     assert verify(locate(str(grown))) == []
     check_provenance(grown, corpus, more)
 
