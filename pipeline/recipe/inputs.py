@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
@@ -310,11 +310,7 @@ def choose_format(
 ) -> DocumentOptions:
     """Return the options with the format of the files, which is printed if it is inferred.
 
-    Args:
-        files: the input, or the files of a source.
-        options: the rules of documents.
-        console: where the format is printed.
-        source: the name of the source, if it has one.
+    Files may be those of a source, whose name is printed, too.
 
     Raises:
         UserError: the files have several formats, one has none that is read, or the first file
@@ -496,10 +492,8 @@ def list_sources(
     """
     listed: list[NamedSource] = []
     for source in sources:
-        try:
+        with _naming(source):
             documents = choose(source.options)
-        except UserError as error:
-            raise about_source(source.name, error) from None
         try:
             found = list_inputs(source.paths, temp_folder, documents.suffixes, limits)
         except UserError as error:
@@ -508,36 +502,19 @@ def list_sources(
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
         listed.append(replace(source, documents=documents, files=files, first_file=first))
     print_hub_files([file for source in listed for file in source.files], console)
-    return [_find_format(source, console) for source in listed]
+    for number, source in enumerate(listed):
+        with _naming(source):
+            documents = choose_format(source.files, source.documents, console, source.name)
+        listed[number] = replace(source, documents=documents)
+    return listed
 
 
-def _find_format(source: NamedSource, console: Console) -> NamedSource:
+@contextmanager
+def _naming(source: NamedSource) -> Iterator[None]:
     try:
-        documents = choose_format(source.files, source.documents, console, source.name)
+        yield
     except UserError as error:
         raise about_source(source.name, error) from None
-    return replace(source, documents=documents)
-
-
-def share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -> DocumentOptions:
-    """Return what sources have in common, of which the options of each may differ.
-
-    Args:
-        documents: how sources without options of their own are read.
-        sources: with their formats.
-
-    Returns:
-        The options with a format, and with all fields that are kept of any source.
-    """
-    fields = dict.fromkeys(name for each in sources for name in each.documents.keep_fields)
-    first, known = sources[0].documents, documents.input_format
-    return replace(
-        documents,
-        input_format=first.input_format if known == "auto" else known,
-        # What one source keeps may be the text of others.
-        text_field=first.text_field if documents.text_field in fields else documents.text_field,
-        keep_fields=tuple(fields),
-    )
 
 
 def spread_sources(

@@ -65,7 +65,6 @@ from pipeline.recipe.inputs import (
     parse_sources,
     print_hub_files,
     read_bytes,
-    share_options,
     spread_sources,
     sum_costs,
 )
@@ -343,9 +342,30 @@ def _find_corpus(
     )
     if sources:
         files = [file for source in sources for file in source.files]
-        return sources, files, share_options(documents, sources)
+        return sources, files, _share_options(documents, sources)
     found = find_documents(build.dataset.input, documents, temp_folder, console, records, limits)
     return (), *found
+
+
+def _share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -> DocumentOptions:
+    """Return what sources have in common, of which the options of each may differ.
+
+    Args:
+        documents: how sources without options of their own are read.
+        sources: with their formats.
+
+    Returns:
+        The options with a format, and with all fields that are kept of any source.
+    """
+    fields = dict.fromkeys(name for each in sources for name in each.documents.keep_fields)
+    first, known = sources[0].documents, documents.input_format
+    return replace(
+        documents,
+        input_format=first.input_format if known == "auto" else known,
+        # What one source keeps may be the text of others.
+        text_field=first.text_field if documents.text_field in fields else documents.text_field,
+        keep_fields=tuple(fields),
+    )
 
 
 def find_documents(

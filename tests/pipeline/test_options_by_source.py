@@ -187,12 +187,14 @@ def test_text_is_added_and_data_sets_are_joined(
 
     second, joined = tmp_path / "second", tmp_path / "joined"
     # A data set with the same fields, whose sources have other options in common.
-    build(gpt_tokenizer, second, "--source", *name_sources(more, "web", "wiki"))
+    first = f"aside={more / 'forum.csv'}"
+    build(gpt_tokenizer, second, "--source", first, *name_sources(more, "web", "wiki"))
     assert manifest_of(second).corpus.options != manifest_of(data_set).corpus.options
     run_here("merge", data_set, second, "--output", joined)
     assert verify(locate(str(joined))) == []
     check_provenance(joined, corpus, more)
     own = {each.name: each.options for each in manifest_of(joined).corpus.sources}
+    assert own.pop("aside") == {"input_format": "csv", "keep_fields": []}
     assert own == {each.name: each.options for each in manifest_of(data_set).corpus.sources}
 
 
