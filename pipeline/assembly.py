@@ -53,7 +53,7 @@ def assemble_job(
         objective=recipe.objective,
         plan=plan,
         range_bytes=range_bytes,
-        documents=recipe.documents,
+        documents=recipe.reading,
         filters=recipe.filters,
         passages=_write_passages(recipe, folder.path),
         corpus_bytes=recipe.text_bytes,
@@ -81,8 +81,8 @@ def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
 
 def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
     """Yield the ranges of each task."""
-    ranges = cut_files(recipe.files, recipe.documents, range_bytes)
     first = recipe.first_file
+    ranges = cut_files(recipe.files, recipe.reading, range_bytes, first)
     for task in group_ranges(ranges, [file.cost for file in recipe.files], range_bytes):
         yield [part._replace(file_index=first + part.file_index) for part in task]
 

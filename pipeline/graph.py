@@ -23,7 +23,7 @@ from functools import partial
 
 import apache_beam as beam
 
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
@@ -80,7 +80,7 @@ class Job:
     objective: Objective
     plan: Plan
     range_bytes: int
-    documents: DocumentOptions
+    documents: CorpusReading
     filters: FilterOptions
     passages: StoredPassages | None
     corpus_bytes: int

@@ -2,14 +2,19 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple
+from functools import cache, cached_property, partial
+from typing import Any, Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.limits import LIMITS, Limits
+from corpusmill.settings.options import Choices, Option, options_of
+from corpusmill.settings.words import read_own_options, split_own_options
 from corpusmill.tokenization.gigatoken_engine import Engine
 
 _DECIMAL, _BINARY = 1000, 1024
@@ -51,7 +56,11 @@ def parse_size(name: str, size: int | str) -> int:
     return parsed
 
 
-_SOURCE = re.compile(rf"({SOURCE_NAME})=(.+?)(?:@(\d+(?:\.\d+)?))?", re.DOTALL)
+# The names of the input formats, which no type of an option lists.
+INPUT_FORMAT_NAMES: Choices = {(DocumentOptions, "input_format"): ("auto", *FORMATS.names)}
+
+_SOURCE = re.compile(rf"({SOURCE_NAME})=(.+)", re.DOTALL)
+_TAKEN = re.compile(r"(.+)@(\d+(?:\.\d+)?)", re.DOTALL)
 # The names of shards have five digits.
 MAX_SHARDS = 99_999
 
@@ -63,11 +72,20 @@ class NamedPath(NamedTuple):
         source: the name.
         path: as of an input.
         repeat: how often its documents are taken; None where that is not said.
+        options: how it is read, by the names of fields of `DocumentOptions`, as far as it is said.
     """
 
     source: str
     path: str
     repeat: float | None
+    options: Mapping[str, Any]
+
+
+@cache
+def _options_of_sources() -> list[Option]:
+    """List the options that a source may have of its own."""
+    repeat = Option("repeat", float, None, "", "", "")
+    return [repeat, *options_of(DocumentOptions, INPUT_FORMAT_NAMES)]
 
 
 def parse_source(text: str) -> NamedPath:
@@ -77,21 +95,45 @@ def parse_source(text: str) -> NamedPath:
         UserError: it is not valid.
 
     Example:
-        "books=corpus/books@2" is the source books at corpus/books, taken twice.
+        "books=corpus/books@2;text-field=body" is the source books at corpus/books, taken twice,
+        whose text is in the field body. A path that ends with @2 is "books=PATH@2;repeat=1".
     """
-    match = _SOURCE.fullmatch(text)
+    try:
+        value, words = split_own_options(text)
+    except UserError as error:
+        raise error.about(option("source", text)) from None
+    match = _SOURCE.fullmatch(value)
     if match is None:
         cause = "it is not of the form NAME=PATH or NAME=PATH@REPEAT"
         cure = "Begin the name with a letter, and continue with letters, digits and _"
         raise UserError(option("source", text), cause, cure)
-    name, path, repeat = match.groups()
+    name, path = match.groups()
     if re.fullmatch(ADDED_TAG, name):
         cause = f"{name} stands in the names of shards that are added to a data set"
         raise UserError(option("source", text), cause, "Give the source another name")
-    if repeat is not None and not 0 < float(repeat) <= MAX_REPEAT:
-        cause = f"documents cannot be taken {repeat} times"
+    try:
+        options = read_own_options(words, _options_of_sources())
+    except UserError as error:
+        raise about_source(name, error) from None
+    repeat = options.pop("repeat", None)
+    if repeat is None and (taken := _TAKEN.fullmatch(path)):
+        path, repeat = taken[1], float(taken[2])
+    if repeat is not None and not 0 < repeat <= MAX_REPEAT:
+        cause = f"documents cannot be taken {repeat:g} times"
         raise UserError(option("source", text), cause, f"Give a number above 0, up to {MAX_REPEAT}")
-    return NamedPath(name, path, None if repeat is None else float(repeat))
+    return NamedPath(name, path, repeat, options)
+
+
+def about_source(name: str, error: UserError) -> UserError:
+    """Return an error about the options of a source, which are spelled as `--source` has them."""
+    for declared in _options_of_sources():
+        error = error.renamed(declared.name, partial(_spell_own, declared.name.replace("_", "-")))
+    error = error.renamed("input", lambda path: path)
+    return error.about(f"{option('source', name)}: {error.args[0]}")
+
+
+def _spell_own(name: str, words: str) -> str:
+    return f"{name}={words}" if words else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +147,9 @@ class CorpusOptions:
     source: tuple[str, ...] = ()
     """In place of --input: parts of the corpus with names, as NAME=PATH or NAME=PATH@REPEAT. Each
     has shards of its own, and its counts are told apart. REPEAT is how often its documents are
-    taken: books=PATH@2 takes each twice, and web=PATH@0.5 every second at random."""
+    taken: books=PATH@2 takes each twice, and web=PATH@0.5 every second at random. What differs in
+    how a source is read follows: 'web=PATH;text-field=body;keep-fields=url', in a file of options
+    web: {path: PATH, text_field: body}."""
     tokenizer: str
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the

@@ -13,6 +13,7 @@ from corpusmill.dataset.manifest_entries import Generation
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.settings.words import write_own_options
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 
 
@@ -74,7 +75,7 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
         part: the part; None where the data set has but one.
 
     Example:
-        ["wiki=WIKI@1", "books=BOOKS@2.5"]
+        ["wiki=WIKI@1", "books=BOOKS@2.5;text-field=body"]
     """
     corpus = manifest.corpus
     repeats = {source.name: source.repeat for source in corpus.sources}
@@ -83,7 +84,11 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
             str(corpus.source_of(part.first_file_of(number))): source.repeat
             for number, source in enumerate(part.layout.sources)
         }
-    return [f"{name}={name.upper()}@{repeat:g}" for name, repeat in repeats.items()]
+    options = {source.name: source.options or {} for source in corpus.sources}
+    return [
+        write_own_options(f"{name}={name.upper()}@{repeat:g}", options[name])
+        for name, repeat in repeats.items()
+    ]
 
 
 def _append_flags(part: Generation | None, before: Generation | None) -> Iterator[str]:

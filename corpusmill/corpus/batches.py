@@ -278,6 +278,24 @@ def add_facts(
     )
 
 
+def conform_fields(documents: pa.RecordBatch, keep_fields: Sequence[str]) -> pa.RecordBatch:
+    """Return documents with the columns of these kept fields; those that they lack are null.
+
+    Args:
+        documents: rows of TEXT_SCHEMA with facts.
+        keep_fields: the names of the fields.
+    """
+    schema = pa.schema([*TEXT_SCHEMA, *text_facts(keep_fields)])
+    names, rows = documents.schema.names, documents.num_rows
+    if names == schema.names:
+        return documents
+    columns = [
+        documents.column(field.name) if field.name in names else pa.nulls(rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Return Arrow's offsets of pieces with these lengths: [2, 3] gives [0, 2, 5]."""
     offsets = np.zeros(len(lengths) + 1, np.int32)

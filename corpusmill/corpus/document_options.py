@@ -1,5 +1,7 @@
-"""How files become documents: the options of a corpus."""
+"""How files become documents: the options of a corpus, and those of its parts where they differ."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
@@ -143,6 +145,23 @@ class DocumentOptions:
                 del options[name]
         return options
 
+    def differences(self, common: Self) -> dict[str, Any]:
+        """Return the options that are not those of others, by name."""
+        options, others = asdict(self), asdict(common)
+        return {name: value for name, value in options.items() if value != others[name]}
+
+    def of_file(self, _: int) -> Self:
+        """Return the options of a file by its number: all files of the corpus have the same."""
+        return self
+
+    def without_fields(self) -> Self:
+        """Return the options with which no field is kept."""
+        return replace(self, keep_fields=())
+
+    def describe(self, name: str) -> str:
+        """Return the value of an option as a text; empty for None."""
+        return str(getattr(self, name) or "")
+
     @property
     def keeps_text(self) -> bool:
         """Whether a document is one text as it stands."""
@@ -162,3 +181,54 @@ class DocumentOptions:
                 f"Use line, or split with {option('language')}",
             )
         return self
+
+
+@dataclass(frozen=True)
+class OptionsBySource:
+    """How files become documents where the sources of a corpus have options of their own.
+
+    Attributes:
+        parts: the number of the first file of each part of the corpus, in ascending order, and the
+            options of its files.
+        keep_fields: names of the fields that documents of all parts have. Those that a part does
+            not keep are null.
+    """
+
+    parts: tuple[tuple[int, DocumentOptions], ...]
+    keep_fields: tuple[str, ...] = ()
+
+    def of_file(self, number: int) -> DocumentOptions:
+        """Return the options of a file by its number among all files of the corpus."""
+        place = bisect_right(self.parts, number, key=lambda part: part[0]) - 1
+        return self.parts[place][1]
+
+    def without_fields(self) -> Self:
+        """Return the options with which no field is kept."""
+        parts = tuple((first, options.without_fields()) for first, options in self.parts)
+        return replace(self, parts=parts, keep_fields=())
+
+    def describe(self, name: str) -> str:
+        """Return the values that an option has in any part, as a text."""
+        return ", ".join(dict.fromkeys(options.describe(name) for _, options in self.parts))
+
+
+# How the files of a corpus are read: all in one way, or each source in its own.
+CorpusReading = DocumentOptions | OptionsBySource
+
+
+def read_by_source(
+    common: DocumentOptions, parts: Sequence[tuple[int, DocumentOptions]]
+) -> CorpusReading:
+    """Return how a corpus is read.
+
+    Args:
+        common: the options, with all fields that are kept of any part.
+        parts: as `OptionsBySource` has them; empty where no part of the corpus has a name.
+    """
+    if all(options == common for _, options in parts):
+        return common
+    # A job of thousands of sources holds them many times: equal options are one object.
+    shared = {options: options for _, options in parts}
+    return OptionsBySource(
+        tuple((first, shared[options]) for first, options in parts), common.keep_fields
+    )

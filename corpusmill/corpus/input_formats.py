@@ -286,7 +286,8 @@ def _guess_one_format(options: DocumentOptions, files: Mapping[str, Content]) ->
     if len(formats) > 1:
         examples = ", ".join(f"{name} ({known})" for known, name in sorted(formats.items()))
         cause = f"the input files have several formats: {examples}"
-        cure = "Give the format, or build a data set from files of one format"
+        cure = f"Build from each format as a source of its own ({option('source', 'NAME=PATH')}), "
+        cure += "or give one format for all files"
         raise UserError(option("input_format", "auto"), cause, cure)
     return replace(options, input_format=next(iter(formats)))
 

@@ -195,6 +195,9 @@ def _options(manifest: Manifest) -> Iterable[str]:
         **manifest.objective.options,
         **manifest.corpus.options,
         **asdict(manifest.output.options),
+        **{
+            f"source: {each.name}": each.options for each in manifest.corpus.sources if each.options
+        },
     }
     yield from _table(
         ("option", "value"),

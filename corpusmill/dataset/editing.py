@@ -162,11 +162,14 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         raise ValueError("manifests with and without sources cannot be joined")
     if earlier.provenance is None or added.provenance is None:
         raise ValueError("manifests without provenance cannot be joined")
+    added_corpus = added.corpus.relative_to(earlier.corpus)
     corpus = replace(
         earlier.corpus,
+        sentence_splitter=earlier.corpus.sentence_splitter or added_corpus.sentence_splitter,
+        package=earlier.corpus.package or added_corpus.package,
         bytes=earlier.corpus.bytes + added.corpus.bytes,
         files=(*earlier.corpus.files, *added.corpus.files),
-        sources=_join_sources(earlier.corpus.sources, added.corpus.sources),
+        sources=_join_sources(earlier.corpus.sources, added_corpus.sources),
     )
     names = {entry.file for entry in added.files}
     return replace(
@@ -284,7 +287,8 @@ def _join_source(earlier: Source, added: Source) -> Source:
     if added.repeat != repeat and size:
         repeat += (added.repeat - repeat) * added.bytes / size
     counts = _add_counts(earlier.counts, added.counts)
-    return Source(earlier.name, repeat, earlier.files + added.files, size, counts)
+    files = earlier.files + added.files
+    return Source(earlier.name, repeat, files, size, counts, earlier.options)
 
 
 def _add_counts(earlier: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:

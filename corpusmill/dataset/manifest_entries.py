@@ -12,9 +12,11 @@ compared.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,6 +26,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
+from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
@@ -268,6 +271,8 @@ class Source:
         files: number of its files.
         bytes: their size.
         counts: of its own text, as those of all stages are in the manifest.
+        options: those of `CorpusEntry.options` that are others for this source; None where all are
+            the same.
     """
 
     name: SourceName
@@ -275,6 +280,7 @@ class Source:
     files: Number
     bytes: Number
     counts: Mapping[str, Number] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -282,7 +288,7 @@ class CorpusEntry:
     """What was read.
 
     Attributes:
-        options: how documents and sentences were found.
+        options: how documents and sentences were found; of sources what they have in common.
         sentence_splitter: name and version of the splitter; None where lines are sentences.
         bytes: size of all files.
         files: sorted by path.
@@ -305,6 +311,45 @@ class CorpusEntry:
         None where no source has a name.
         """
         return self.files[file].path.partition("/")[0] if self.sources else None
+
+    @property
+    def documents(self) -> DocumentOptions:
+        """How documents and sentences were found, without what differs from source to source."""
+        return msgspec.convert(dict(self.options), DocumentOptions)
+
+    @property
+    def source_documents(self) -> dict[str, DocumentOptions]:
+        """How documents and sentences of each source were found, by its name."""
+        return {
+            source.name: msgspec.convert(
+                {**self.options, **(source.options or {})}, DocumentOptions
+            )
+            for source in self.sources
+        }
+
+    @property
+    def reading(self) -> CorpusReading:
+        """How each file was read."""
+        if not any(source.options for source in self.sources):
+            return self.documents
+        documents = self.source_documents
+        numbered = groupby(range(len(self.files)), self.source_of)
+        parts = [(next(numbers), documents[str(name)]) for name, numbers in numbered]
+        return read_by_source(self.documents, parts)
+
+    def relative_to(self, common: "CorpusEntry") -> "CorpusEntry":
+        """Return the entry with the common options of another one; sources are read as before.
+
+        Fields that are kept of any source stay as they are. Without sources nothing changes.
+        """
+        if not self.sources:
+            return self
+        documents = replace(common.documents, keep_fields=self.documents.keep_fields)
+        options = {
+            name: each.differences(documents) for name, each in self.source_documents.items()
+        }
+        sources = (replace(each, options=options[each.name] or None) for each in self.sources)
+        return replace(self, options=documents.recorded(), sources=tuple(sources))
 
 
 VERSION = 1

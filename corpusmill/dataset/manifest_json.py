@@ -115,6 +115,22 @@ def _check_options(manifest: Manifest) -> None:
     for kind, options in groups:
         msgspec.convert(dict(options), kind)
         check_known(options, kind)
+    _check_options_of_sources(corpus)
+
+
+def _check_options_of_sources(corpus: CorpusEntry) -> None:
+    """Check the options that sources have of their own, and that each file belongs to a source."""
+    if not any(source.options for source in corpus.sources):
+        return
+    for source in corpus.sources:
+        check_known(source.options or {}, DocumentOptions)
+    documents = corpus.source_documents
+    fields = {name for options in documents.values() for name in options.keep_fields}
+    if not fields <= {*corpus.documents.keep_fields}:
+        raise ValueError("the fields that a source keeps, which are not among those of the corpus")
+    for number, file in enumerate(corpus.files):
+        if corpus.source_of(number) not in documents:
+            raise ValueError(f"the file {file.path}, which belongs to no source")
 
 
 def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
@@ -356,7 +372,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     if manifest.provenance:
         own = entries["provenance"]
         own["generations"] = _leave_out_unknown(own["generations"])
-    entries["corpus"]["files"] = _leave_out_unknown(entries["corpus"]["files"])
+    for name in {"files", "sources"} & entries["corpus"].keys():
+        entries["corpus"][name] = _leave_out_unknown(entries["corpus"][name])
     for split in entries["splits"].values():
         split["shards"] = _leave_out_unknown(split["shards"])
         split["distributions"] = {

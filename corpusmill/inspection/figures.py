@@ -6,7 +6,7 @@ distributions in its manifest.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.manifest_entries import CorpusEntry
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.windows import count_examples
+from corpusmill.settings.words import write_own_options
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class SourceFigures:
         tokens: of the documents that were kept, each counted once.
         rows: examples of all splits.
         row_tokens: their tokens.
+        options: how it was read, where it was not as the other sources.
     """
 
     name: str
@@ -128,6 +130,7 @@ class SourceFigures:
     tokens: int
     rows: int
     row_tokens: int
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         taken = "" if self.repeat == 1 else f", taken {self.repeat:g} times"
@@ -136,8 +139,13 @@ class SourceFigures:
         return (
             f"{self.name}{taken}: {self.bytes:,} bytes, {self.documents:,} documents{dropped}"
             f"{rejects}, {self.tokens:,} tokens; {self.rows:,} examples of {self.row_tokens:,} "
-            "tokens"
+            f"tokens{f'; {self.reading}' if self.options else ''}"
         )
+
+    @property
+    def reading(self) -> str:
+        """How it was read, where it was not as the other sources, as `--source` has it."""
+        return write_own_options("", self.options).lstrip(";").replace(";", ", ")
 
 
 def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
@@ -159,6 +167,7 @@ def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
             source.counts.get("tokenize.tokens", 0),
             rows[source.name],
             tokens[source.name],
+            source.options or {},
         )
         for source in manifest.corpus.sources
     )

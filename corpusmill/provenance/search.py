@@ -55,7 +55,9 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
         paths = pa.array([entry.path for entry in store.manifest.corpus.files], pa.string())
         numbers = pa.array(range(len(paths)), pa.uint64())
-        connection.register("files", pa.table({"number": numbers, "path": paths}))
+        bits = pa.array(map(store.piece_bits_of, range(len(paths))), pa.uint64())
+        files = pa.table({"number": numbers, "path": paths, "piece_bits": bits})
+        connection.register("files", files)
         for split in store.manifest.splits:
             for documents in store.tables(split):
                 names = _distinct(documents.column_names)
@@ -111,7 +113,7 @@ def _pack(value: Any) -> str:
 
 def _told(store: OriginStore, split: str, names: Sequence[str]) -> Mapping[str, str]:
     """Return what the ids of documents tell, in SQL, by name; a kept field may have the name."""
-    place = f"(document & {2**OFFSET_BITS - 1}::UBIGINT) >> {store.piece_bits}"
+    place = f"(document & {2**OFFSET_BITS - 1}::UBIGINT) >> piece_bits"
     told = {"file": "path", "place": f"({place})::BIGINT", "split": f"'{split}'"}
     if store.manifest.corpus.sources:
         told["source"] = "split_part(path, '/', 1)"

@@ -11,13 +11,11 @@ from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
@@ -64,7 +62,6 @@ class OriginStore:
     Attributes:
         folder: of the data set.
         manifest: of the data set.
-        piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
 
     Raises:
         UserError: the data set was built without provenance.
@@ -78,12 +75,14 @@ class OriginStore:
             )
         self.folder, self.manifest, self._follow = folder, manifest, follow
         self._provenance = manifest.provenance
-        self.piece_bits = piece_bits(
-            msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
-        )
+        self._reading = manifest.corpus.reading
         self._starts: dict[str, list[int]] = {}
         self._ends: dict[str, list[int]] = {}
         self._file_rows: dict[str, int] = {}
+
+    def piece_bits_of(self, file: int) -> int:
+        """Return the piece bits (`corpusmill.corpus.input_formats.CorpusFormat`) of a file."""
+        return piece_bits(self._reading.of_file(file))
 
     def names(self, kind: Kind, split: str) -> list[str]:
         """Return the names of a split's files, in the order of its shards."""
@@ -320,7 +319,7 @@ class OriginStore:
                         local = number - (first_id >> OFFSET_BITS)
                         if local < 0:
                             continue
-                        rows = table.find_place(local, place, self.piece_bits)
+                        rows = table.find_place(local, place, self.piece_bits_of(number))
                         for record in records_of(self._renumber(name, rows)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from typing import BinaryIO, TypeAlias
@@ -14,7 +13,6 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.limits import ReadingLimits
@@ -52,8 +50,7 @@ class Texts:
     ) -> None:
         self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
         self._limits = limits
-        options = msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
-        self._options = replace(options, keep_fields=())
+        self._reading = manifest.corpus.reading.without_fields()
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -114,7 +111,7 @@ class Texts:
     ) -> Iterator[tuple[int, Document]]:
         """Yield documents of a file; those that are found are taken from `records`."""
         name = self._manifest.corpus.files[number].path
-        file = FileRange(name, number, self._options)
+        file = FileRange(name, number, self._reading.of_file(number))
         cause = UnreadableTextError(f"{name} {CHANGED}")
         try:
             for stream in self._inputs.open(name):

@@ -181,7 +181,7 @@ class Tracer:
     def locate(self, record: DocumentRecord) -> TracedDocument:
         """Name the file and the source of a document."""
         corpus, number = self._manifest.corpus, record.file_number
-        place = record.place >> self.store.piece_bits
+        place = record.place >> self.store.piece_bits_of(number)
         return TracedDocument(record, corpus.files[number].path, place, corpus.source_of(number))
 
 

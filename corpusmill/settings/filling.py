@@ -10,6 +10,7 @@ import msgspec
 
 from corpusmill.errors import UserError
 from corpusmill.settings.options import Option, groups_of, options_of
+from corpusmill.settings.words import write_own_options
 
 
 def read_value(declared: Option, value: Any) -> Any:
@@ -18,7 +19,7 @@ def read_value(declared: Option, value: Any) -> Any:
     Args:
         declared: the option.
         value: as a file or a program has it. A single value stands for a list of one, a mapping for
-            a list of NAME=VALUE.
+            a list of NAME=VALUE, and in it a mapping for a path with options of its own.
 
     Raises:
         UserError: it is empty, or not of its type.
@@ -45,9 +46,11 @@ def read_value(declared: Option, value: Any) -> Any:
 def _list_values(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for name, given in value.items():
-            yield from (
-                f"{name}={each}" for each in (given if isinstance(given, list) else [given])
-            )
+            options = dict(given) if isinstance(given, dict) else {}
+            paths = options.pop("path", "") if isinstance(given, dict) else given
+            for each in paths if isinstance(paths, list | tuple) else [paths]:
+                value = f"{name}={each}"
+                yield write_own_options(value, options) if isinstance(given, dict) else value
         return
     listed = value.tolist() if hasattr(value, "tolist") else value
     for each in listed if isinstance(listed, list | tuple) else (listed,):

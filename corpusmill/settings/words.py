@@ -1,5 +1,6 @@
 """What the words of a command line give: which option each belongs to, and the values."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -10,6 +11,8 @@ from corpusmill.settings.options import IN_WORDS, Option
 # All values of these count, however often the options are named.
 _REPEATED = {"input", "source"}
 _SEE = "--help explains all options"
+# Stands between a value and the options that it has of its own; a ; of a text is written \\;.
+_SEPARATOR = re.compile(r"(?<!\\);")
 
 
 def gather_words(words: Sequence[str], options: Sequence[Option]) -> dict[str, list[str]]:
@@ -136,3 +139,70 @@ def _read_word(declared: Option, word: str, kinds: Sequence[Any]) -> Any:
             except ValueError:
                 continue
     raise declared.refuse(word)
+
+
+def write_own_options(value: str, options: Mapping[str, Any]) -> str:
+    r"""Return a value that has options of its own as one word.
+
+    Args:
+        value: the value.
+        options: by name; each a single value, None, or a list.
+
+    Example:
+        of "a;b" and {"text_field": "body", "keep_fields": ["url", "id"], "language": None} it is
+        "a\;b;text-field=body;keep-fields=url;keep-fields=id;language=None".
+    """
+    parts = [value]
+    for name, given in options.items():
+        texts = list(given) or [None] if isinstance(given, list | tuple) else [given]
+        parts += [f"{name.replace('_', '-')}={text}" for text in texts]
+    return ";".join(part.replace(";", r"\;") for part in parts)
+
+
+def split_own_options(word: str) -> tuple[str, dict[str, list[str]]]:
+    """Split a value that has options of its own, as `write_own_options` writes it.
+
+    Returns:
+        The value, and the words of each option by its name.
+
+    Raises:
+        UserError: what follows a ; is not an option with its value.
+    """
+    value, *parts = (part.replace(r"\;", ";") for part in _SEPARATOR.split(word))
+    words: dict[str, list[str]] = {}
+    for part in parts:
+        name, is_given, text = part.partition("=")
+        if not is_given:
+            cause = f"{part!r} after a ; is not an option with its value"
+            raise UserError(word, cause, r"Give it as NAME=VALUE, or write \; for a ; of a path")
+        words.setdefault(name.strip().replace("-", "_"), []).append(text)
+    return value, words
+
+
+def read_own_options(
+    words: Mapping[str, Sequence[str]], options: Sequence[Option]
+) -> dict[str, Any]:
+    """Return the options that a value has of its own, by name.
+
+    Args:
+        words: of each option, as `split_own_options` returns them. None alone is no value, and no
+            values of an option that takes several.
+        options: those that it may have.
+
+    Raises:
+        UserError: there is no such option, it is given twice, or it does not take the value.
+    """
+    by_name, values = {declared.name: declared for declared in options}, dict[str, Any]()
+    for name, given in words.items():
+        if name not in by_name:
+            known = [known.replace("_", "-") for known in by_name]
+            see = f"The options are {', '.join(known)}"
+            raise refuse_unknown(name.replace("_", "-"), known, see)
+        declared = by_name[name]
+        if len(given) > 1 and not declared.is_list:
+            raise UserError(declared.mention(), "the option is given twice", "Give it once")
+        if given == ["None"] and (declared.is_list or NoneType in declared.kinds):
+            values[name] = () if declared.is_list else None
+        else:
+            values[name] = read_words(declared, given)
+    return values

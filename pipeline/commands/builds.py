@@ -7,14 +7,13 @@ from functools import cache
 from typing import Any, Literal, TypeVar, cast
 
 from corpusmill.commands.command import Command
-from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.options import Choices, options_of
+from pipeline.job_options import INPUT_FORMAT_NAMES
 from pipeline.recipe.build_options import Build, BuildOptions
 
 _Options = TypeVar("_Options", bound=BuildOptions)
@@ -73,7 +72,7 @@ def _add_objective(base: Any, options: Any) -> Any:
 
 # The names of all formats, which no type of an option lists.
 FORMAT_NAMES: Choices = {
-    (DocumentOptions, "input_format"): ("auto", *INPUT_FORMATS.names),
+    **INPUT_FORMAT_NAMES,
     (OutputOptions, "output_format"): OUTPUT_FORMATS.names,
 }
 

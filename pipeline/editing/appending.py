@@ -33,6 +33,9 @@ _FREE = (
     "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
 )  # fmt: skip
 
+# Follows from the options of sources, and those of new ones are free.
+_FREE_OF_SOURCES = ("corpus.sentence_splitter", "corpus.package")
+
 
 class Appended:
     """The data set to which a run adds a generation.
@@ -83,11 +86,26 @@ class Appended:
             replace(source, first_file=first + source.first_file) for source in recipe.sources
         ]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
+        recipe = self._share_options(recipe) if names else recipe
         if changes := compare(self.manifest, describe_data_set(recipe)):
             cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
         return recipe
+
+    def _share_options(self, recipe: Recipe) -> Recipe:
+        """Return a recipe whose sources have in common what those of the data set have.
+
+        Raises:
+            UserError: a source keeps a field that the data set does not keep.
+        """
+        common = self.manifest.corpus.documents
+        for name in recipe.documents.keep_fields:
+            if name not in common.keep_fields:
+                held = ", ".join(common.keep_fields) or "none"
+                cause = f"the data set does not keep this field of any source; it keeps {held}"
+                raise UserError(f"{_FLAG} {option('keep_fields', name)}", cause, "Leave it out")
+        return replace(recipe, documents=common)
 
     def refuse_foreign(self, recipe: Recipe, foreign: Sequence[str]) -> None:
         """Refuse files that are not ours and have names like those that will be added.
@@ -164,9 +182,20 @@ def why_alone(manifest: Manifest) -> str:
 
 def compare(earlier: Manifest, added: Manifest) -> str:
     """Describe what keeps two manifests from being those of generations; empty if nothing does."""
-    changes = describe_changes(_entries(earlier), _entries(added))
+    added = replace(added, corpus=added.corpus.relative_to(earlier.corpus))
+    changes = list(_compare_sources(earlier, added))
+    changes += describe_changes(_entries(earlier), _entries(added))
     more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
     return f"{'; '.join(changes[:3])}{more}"
+
+
+def _compare_sources(earlier: Manifest, added: Manifest) -> Iterator[str]:
+    """Describe where sources that two data sets have were read in two ways."""
+    own, others = (each.corpus.source_documents for each in (earlier, added))
+    for name in own.keys() & others.keys():
+        yield from describe_changes(
+            own[name].differences(others[name]), others[name].differences(own[name]), name
+        )
 
 
 def group_tables(
@@ -196,7 +225,7 @@ def group_tables(
 def _entries(manifest: Manifest) -> Any:
     """Return what generations must have in common, as JSON has it."""
     entries = json.loads(json.dumps(to_json(manifest)))
-    for path in _FREE:
+    for path in (*_FREE, *(_FREE_OF_SOURCES if manifest.corpus.sources else ())):
         *places, name = path.split(".")
         entry = entries
         for place in places:

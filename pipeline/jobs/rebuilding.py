@@ -12,7 +12,6 @@ from rich.console import Console
 from corpusmill.commands.build_command import folder_of
 from corpusmill.commands.command import Call
 from corpusmill.console.process import FAILURE
-from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FILTERS, FilterOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
 from corpusmill.dataset.manifest import MANIFEST, Manifest
@@ -21,6 +20,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.settings.words import write_own_options
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import WORDS
 from pipeline.commands.rebuild import Rebuild
@@ -63,7 +63,7 @@ class Rebuilding:
         return names if all(is_hub_path(name) or name in WIKITEXT for name in names) else ()
 
     def complete_sources(self, given: Sequence[str]) -> tuple[str, ...]:
-        """Return the sources as a build takes them, with the repeats of the data set.
+        """Return the sources as a build takes them, with the repeats and options of the data set.
 
         Args:
             given: values of --source.
@@ -71,7 +71,8 @@ class Rebuilding:
         Raises:
             UserError: they are not the sources of the data set.
         """
-        repeats = {source.name: source.repeat for source in self.manifest.corpus.sources}
+        sources = {source.name: source for source in self.manifest.corpus.sources}
+        repeats = {name: source.repeat for name, source in sources.items()}
         parsed = [parse_source(text) for text in given]
         names = {source.source for source in parsed}
         if names != repeats.keys():
@@ -87,8 +88,15 @@ class Rebuilding:
             if source.repeat not in {None, repeats[source.source]}:
                 cause = f"the data set took it {repeats[source.source]:g} times"
                 raise UserError(option("source", source.source), cause, "Leave the number out")
+            if source.options:
+                cause = "how it was read stands in the manifest"
+                cure = f"Leave {', '.join(source.options)} out"
+                raise UserError(option("source", source.source), cause, cure)
         return tuple(
-            f"{source.source}={source.path}@{Decimal(repr(repeats[source.source])):f}"
+            write_own_options(
+                f"{source.source}={source.path}@{Decimal(repr(repeats[source.source])):f}",
+                sources[source.source].options or {},
+            )
             for source in parsed
         )
 
@@ -116,7 +124,7 @@ class Rebuilding:
             objective=objective,
             preset=entry.preset,
             tokenizer_options=self.tokenizer.options,
-            documents=msgspec.convert(dict(manifest.corpus.options), DocumentOptions),
+            documents=manifest.corpus.documents,
             filters=msgspec.convert(left_out, FilterOptions),
             output_options=manifest.output.options,
             run=replace(command.run, limits=(*recorded, *command.run.limits)),

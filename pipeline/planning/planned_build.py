@@ -325,7 +325,7 @@ def _describe_plan(recipe: Recipe, dataset: PlannedCorpus, sample: Sample) -> di
             "bytes": _sum_bytes(recipe.files),
             "files": len(recipe.files),
             "largest_file_bytes": max(file.bytes for file in recipe.files),
-            "input_format": recipe.documents.input_format,
+            "input_format": recipe.reading.describe("input_format"),
         },
         "sample": {
             "text": " ".join(dataset.parts) or text,
@@ -456,7 +456,7 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
         job,
         plan=job.plan._replace(tasks=counted.tasks, ranges=counted.ranges),
         range_bytes=choose_range_bytes(recipe, engine),
-        documents=recipe.documents,
+        documents=recipe.reading,
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, counted.tasks),
         commit=replace(job.commit, tasks=counted.tasks),

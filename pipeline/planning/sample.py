@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.duplicates import ROW_BYTES, hash_documents
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candidate_limit
@@ -57,7 +57,7 @@ class SamplePart(NamedTuple):
 
 
 def choose_parts(
-    files: Sequence[InputFile], documents: DocumentOptions, num_bytes: int, folder: str,
+    files: Sequence[InputFile], documents: CorpusReading, num_bytes: int, folder: str,
     in_ranges: bool = True,
 ) -> list[SamplePart]:  # fmt: skip
     """Choose parts of a corpus, at even distances, of about so many bytes together.
@@ -74,13 +74,18 @@ def choose_parts(
     """
     # Files keep their numbers, of which ids of documents are made.
     full = [(number, file) for number, file in enumerate(files) if file.bytes]
-    if in_ranges and reads_in_ranges(documents) and all(file.splittable for _, file in full):
+    if in_ranges and all(
+        file.splittable and reads_in_ranges(documents.of_file(number)) for number, file in full
+    ):
         return list(_cut(full, num_bytes))
     chosen = full[:: -(-len(full) // _PLACES)]
     share = -(-num_bytes // len(chosen))
-    if documents.input_format in _OF_LINES:
-        return [_copy(file, number, share, folder) for number, file in chosen]
-    return [_read_whole(file, number, share) for number, file in chosen]
+    return [
+        _copy(file, number, share, folder)
+        if documents.of_file(number).input_format in _OF_LINES
+        else _read_whole(file, number, share)
+        for number, file in chosen
+    ]
 
 
 def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:

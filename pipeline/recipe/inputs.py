@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
@@ -23,7 +23,7 @@ from rich.console import Console
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
     check_start,
@@ -43,7 +43,7 @@ from corpusmill.layout.placement import (
 )
 from corpusmill.limits import LIMITS, StageLimits
 from corpusmill.location import scheme_of
-from pipeline.job_options import parse_source
+from pipeline.job_options import about_source, parse_source
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
@@ -170,7 +170,10 @@ def sum_costs(files: Sequence[InputFile]) -> int:
 
 
 def cut_files(
-    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
+    files: Sequence[InputFile],
+    documents: CorpusReading,
+    range_bytes: int,
+    first_file: int = 0,
 ) -> Iterator[PlannedRange]:
     """Cut files into ranges, as far as they can be read in ranges.
 
@@ -178,11 +181,17 @@ def cut_files(
         files: the input.
         documents: the rules of documents, with a format.
         range_bytes: the longest range.
+        first_file: the number of the first file, by which `documents` knows it; ranges have 0.
     """
-    in_ranges = reads_in_ranges(documents)
     parts = (
-        (file.path, file.name, file.bytes, file.splittable and in_ranges, file.modified)
-        for file in files
+        (
+            file.path,
+            file.name,
+            file.bytes,
+            file.splittable and reads_in_ranges(documents.of_file(number)),
+            file.modified,
+        )
+        for number, file in enumerate(files, first_file)
     )
     return cut_ranges(parts, range_bytes)
 
@@ -343,9 +352,11 @@ def _look_at(planned: PlannedRange) -> Content:
 
 
 def choose_format(
-    files: Sequence[InputFile], options: DocumentOptions, console: Console
+    files: Sequence[InputFile], options: DocumentOptions, console: Console, source: str = ""
 ) -> DocumentOptions:
     """Return the options with the format of the files, which is printed if it is inferred.
+
+    Files may be those of a source, whose name is printed, too.
 
     Raises:
         UserError: the files have several formats, one has none that is read, or the first file
@@ -353,7 +364,8 @@ def choose_format(
     """
     resolved = resolve_format(options, {file.path: file.content for file in files if file.bytes})
     if resolved.input_format not in {options.input_format, "text"}:
-        console.print(f"input format: {resolved.input_format}, by what the files are")
+        of = f" of {source}" if source else ""
+        console.print(f"input format{of}: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
     with open_listed(first.planned) as raw, suppress(DamagedStreamError):
         check_start(open_decompressed(raw, first.path), first.path, resolved)
@@ -462,6 +474,8 @@ class NamedSource:
         repeat: how often each of its documents is taken.
         files: its files, whose names begin with its own.
         first_file: number of the files of all sources before it.
+        options: how it is read where the user says so for this source, by the names of options.
+        documents: how it is read; once its files are listed, with a format.
     """
 
     name: str
@@ -469,6 +483,8 @@ class NamedSource:
     repeat: float
     files: tuple[InputFile, ...] = ()
     first_file: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 def _mention_path(source: str, path: str) -> str:
@@ -482,41 +498,71 @@ def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
         texts: values of --source; those of one name are one source.
 
     Raises:
-        UserError: one is not valid, or a source is to be taken twice as often as itself.
+        UserError: one is not valid, or a source is to be taken twice as often as itself, or read in
+            two ways.
     """
     paths: dict[str, list[str]] = {}
-    repeats: dict[str, float] = {}
+    given: dict[str, dict[str, Any]] = {}
     for text in texts:
-        name, path, repeat = parse_source(text)
+        name, path, repeat, options = parse_source(text)
         paths.setdefault(name, []).append(path)
-        if repeat is not None and repeats.setdefault(name, repeat) != repeat:
-            cause = f"the same source is taken {repeats[name]:g} times elsewhere"
+        known = given.setdefault(name, {})
+        if repeat is not None and known.setdefault("repeat", repeat) != repeat:
+            cause = f"the same source is taken {known['repeat']:g} times elsewhere"
             raise UserError(option("source", text), cause, "Give one number, or another name")
-    return [NamedSource(name, tuple(paths[name]), repeats.get(name, 1.0)) for name in sorted(paths)]
+        for option_name, value in options.items():
+            if known.setdefault(option_name, value) != value:
+                cause = f"the same source has another {option_name.replace('_', '-')} elsewhere"
+                raise UserError(option("source", text), cause, "Give one, or another name")
+    return [
+        NamedSource(name, tuple(paths[name]), given[name].pop("repeat", 1.0), options=given[name])
+        for name in sorted(paths)
+    ]
 
 
 def list_sources(
     sources: Sequence[NamedSource],
+    choose: Callable[[Mapping[str, Any]], DocumentOptions],
     temp_folder: str,
-    suffixes: Sequence[str],
+    console: Console,
     limits: StageLimits = LIMITS.stages,
-    console: Console | None = None,
 ) -> list[NamedSource]:
-    """List the files of sources, numbered in the order of the sources.
+    """List the files of sources, numbered in the order of the sources, and find their formats.
+
+    Args:
+        sources: as `parse_sources` returns them.
+        choose: returns how a source with some options of its own is read.
+        temp_folder: as of `list_inputs`.
+        console: where formats and files of the hub are announced.
+        limits: as of `list_inputs`.
 
     Raises:
-        UserError: a source has no files, or they cannot be read.
+        UserError: a source has no files, they cannot be read, or not in this way.
     """
     listed: list[NamedSource] = []
     for source in sources:
+        with _naming(source):
+            documents = choose(source.options)
         try:
-            found = list_inputs(source.paths, temp_folder, suffixes, limits, console)
+            found = list_inputs(source.paths, temp_folder, documents.suffixes, limits, console)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
-        listed.append(replace(source, files=files, first_file=first))
+        listed.append(replace(source, documents=documents, files=files, first_file=first))
+    for number, source in enumerate(listed):
+        with _naming(source):
+            documents = choose_format(source.files, source.documents, console, source.name)
+        listed[number] = replace(source, documents=documents)
     return listed
+
+
+@contextmanager
+def _naming(source: NamedSource) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise about_source(source.name, error) from None
 
 
 def spread_sources(

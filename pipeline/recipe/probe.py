@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
@@ -65,34 +65,34 @@ class Probe(NamedTuple):
     document_bytes: float
 
 
-def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> Probe:
+def read_probe(files: Sequence[InputFile], reading: CorpusReading) -> Probe:
     """Read at most about 256 KiB of sentences of the corpus.
 
     If documents are not cut into lines, hard texts of many lines come first.
 
     Args:
         files: the corpus, from which files at even distances are read.
-        options: the rules of documents, with a format. Bad records are left out; the job counts
+        reading: the rules of documents, with a format. Bad records are left out; the job counts
             them.
     """
-    full = [file for file in files if file.bytes]
+    full = [(file, reading.of_file(number)) for number, file in enumerate(files) if file.bytes]
     step = max(1, len(full) / _FILES)
     chosen = [full[int(place * step)] for place in range(min(_FILES, len(full)))]
-    places = [(file, 0) for file in chosen]
-    if options.input_format in _OF_LINES:
-        places += [
-            (file, file.bytes // 2) for file in chosen if file.splittable and file.bytes >= _LARGE
-        ]
-    share = sum(file.bytes for file in files) // _SHARE
+    places = [(file, 0, options) for file, options in chosen]
+    places += [
+        (file, file.bytes // 2, options)
+        for file, options in chosen
+        if options.input_format in _OF_LINES and file.splittable and file.bytes >= _LARGE
+    ]
+    share = sum(file.bytes for file, _ in full) // _SHARE
     budget = min(_BYTES, max(_FEWEST_BYTES, share)) // len(places)
-    # A very long document is cut, and what remains is still text of the corpus.
-    most = budget if options.keeps_text else _BYTES
-    options = replace(options, max_document_bytes=min(options.max_document_bytes, most))
-    lined = LINED_TEXTS if options.keeps_text else ()
+    lined = LINED_TEXTS if any(options.keeps_text for _, options in chosen) else ()
     texts, documents, size = [*lined], 0, 0
-    for place in places:
+    for file, start, options in places:
         left = budget
-        for batch in _read_batches(*place, options):
+        # A very long document is cut, and what remains is still text of the corpus.
+        most = min(options.max_document_bytes, budget if options.keeps_text else _BYTES)
+        for batch in _read_batches(file, start, replace(options, max_document_bytes=most)):
             sentences = batch.documents.column("sentences").flatten().to_pylist()
             lengths = [len(sentence.encode()) for sentence in sentences]
             documents, size = documents + batch.documents.num_rows, size + batch.counts.bytes

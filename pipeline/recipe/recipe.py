@@ -4,9 +4,9 @@ A recipe also gives the description of the data set: all of its manifest but the
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
 
 from rich.console import Console
@@ -14,7 +14,11 @@ from rich.console import Console
 from corpusmill.arrays.columns import Role, column_of, tokens_of
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import (
+    CorpusReading,
+    DocumentOptions,
+    read_by_source,
+)
 from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, load_filters
 from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.input_formats import check_start, read_file, resolve_format
@@ -145,7 +149,8 @@ class Recipe:
         dataset: what is read, and how examples are spread over files.
         objective_options: the objective's options.
         tokenizer: the tokenizer.
-        documents: the rules of documents, with a format.
+        documents: the rules of documents, with a format; those that sources have in common, which
+            `reading` completes.
         output_options: the options of shards.
         files: the input.
         filters: which documents are left out.
@@ -203,10 +208,19 @@ class Recipe:
             )
         return bins
 
+    @property
+    def reading(self) -> CorpusReading:
+        """How each file is read."""
+        return read_by_source(
+            self.documents, [(source.first_file, source.documents) for source in self.sources]
+        )
+
     @cached_property
     def text_bytes(self) -> int:
         """Bytes of text, exact for plain files."""
-        return estimate_text_bytes(self.files, self.documents)
+        if not self.sources:
+            return estimate_text_bytes(self.files, self.documents)
+        return sum(estimate_text_bytes(source.files, source.documents) for source in self.sources)
 
     @property
     def document_weight(self) -> float:
@@ -229,7 +243,7 @@ class Recipe:
         """How the examples are spread over shards, from the options and the input's size alone."""
         options = self.dataset
         sizes = [
-            estimate_text_bytes(source.files, self.documents) * source.repeat
+            estimate_text_bytes(source.files, source.documents) * source.repeat
             for source in self.sources
         ]
         built = (sum(sizes) if sizes else self.text_bytes) * self.document_weight
@@ -274,15 +288,10 @@ def prepare(
     _check_objective(build.objective.bind(tokenizer), tokenizer)
     if build.objective.bind(tokenizer).text_cuts(build.dataset.seed):
         prove_cuts(tokenizer)
-    documents = build.objective.choose_documents(build.documents)
-    limits = build.run.thresholds.stages
-    parsed = parse_sources(build.dataset.source)
-    sources = list_sources(parsed, temp_folder, documents.suffixes, limits, console)
-    find = partial(_find_in_sources, sources) if sources else find_documents
-    files, documents = find(build.dataset.input, documents, temp_folder, console, records, limits)
-    memoize, document_bytes = _prove_tokenizer(build, tokenizer, files, documents, console)
+    sources, files, documents = _find_corpus(build, temp_folder, console, records)
     compared = build.filters.drop_overlap_with
-    evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
+    text_field = build.documents.text_field
+    evaluation = read_evaluation(compared, text_field, temp_folder) if compared else None
     recipe = Recipe(
         dataset=build.dataset,
         objective_options=build.objective,
@@ -292,48 +301,70 @@ def prepare(
         files=files,
         filters=build.filters,
         evaluation=evaluation,
-        memoize=memoize,
         preset=build.preset,
         sources=sources,
-        document_bytes=document_bytes,
         limits=build.run.thresholds,
     )
+    memoize, document_bytes = _prove_tokenizer(recipe, console)
+    recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
     _ = recipe.bins, recipe.layout  # refuse options of shards
     return recipe
 
 
-def _prove_tokenizer(
-    build: BuildOptions,
-    tokenizer: TokenizerFile,
-    files: Sequence[InputFile],
-    documents: DocumentOptions,
-    console: Console,
-) -> tuple[bool, float]:
+def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
     """Try the tokenizer on text of the corpus.
 
     Returns:
         Whether words may be remembered, and the mean size of a document.
     """
-    words = load_words(build.objective.bind(tokenizer).words)
+    tokenizer, words = recipe.tokenizer, load_words(recipe.objective.words)
     with hide_native_errors():
-        texts, document_bytes = read_probe(files, documents)
+        texts, document_bytes = read_probe(recipe.files, recipe.reading)
         memoize = prove_tokenizer(tokenizer, texts, console, words)
-        prove_engine(tokenizer, texts, build.dataset.tokenizer_engine, words)
+        prove_engine(tokenizer, texts, recipe.dataset.tokenizer_engine, words)
     return memoize, document_bytes
 
 
-def _find_in_sources(
-    sources: Sequence[NamedSource],
-    _inputs: Sequence[str],
-    documents: DocumentOptions,
-    _temp_folder: str,
-    console: Console,
-    _records: Records | None = None,
-    _limits: StageLimits = LIMITS.stages,
-) -> tuple[Sequence[InputFile], DocumentOptions]:
-    """Gather the files of sources, and find their format, as `find_documents`."""
-    files = [file for source in sources for file in source.files]
-    return files, choose_format(files, documents, console)
+def _find_corpus(
+    build: BuildOptions, temp_folder: str, console: Console, records: Records | None
+) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+    """Find sources, files and formats, as `find_documents`."""
+    choose_documents = build.objective.choose_documents
+    limits = build.run.thresholds.stages
+    documents = choose_documents(build.documents)
+    sources = list_sources(
+        parse_sources(build.dataset.source),
+        lambda options: choose_documents(replace(build.documents, **options)),
+        temp_folder,
+        console,
+        limits,
+    )
+    if sources:
+        files = [file for source in sources for file in source.files]
+        return sources, files, _share_options(documents, sources)
+    found = find_documents(build.dataset.input, documents, temp_folder, console, records, limits)
+    return (), *found
+
+
+def _share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -> DocumentOptions:
+    """Return what sources have in common, of which the options of each may differ.
+
+    Args:
+        documents: how sources without options of their own are read.
+        sources: with their formats.
+
+    Returns:
+        The options with a format, and with all fields that are kept of any source.
+    """
+    fields = dict.fromkeys(name for each in sources for name in each.documents.keep_fields)
+    first, known = sources[0].documents, documents.input_format
+    return replace(
+        documents,
+        input_format=first.input_format if known == "auto" else known,
+        # What one source keeps may be the text of others.
+        text_field=first.text_field if documents.text_field in fields else documents.text_field,
+        keep_fields=tuple(fields),
+    )
 
 
 def find_documents(
@@ -409,6 +440,7 @@ def describe_data_set(recipe: Recipe) -> Manifest:
     """Return the manifest of a recipe's data set, without its results."""
     words, files = load_words(recipe.objective.words), recipe.files
     objective, output, documents = recipe.objective, recipe.output, recipe.documents
+    readings = [source.documents for source in recipe.sources] or [documents]
     return Manifest(
         corpusmill_version=version("corpusmill"),
         objective=ObjectiveEntry(
@@ -433,15 +465,20 @@ def describe_data_set(recipe: Recipe) -> Manifest:
         columns=objective.columns,
         corpus=CorpusEntry(
             options=documents.recorded(),
-            sentence_splitter=splitter_of(documents.language),
+            sentence_splitter=_name_all(splitter_of(each.language) for each in readings),
             bytes=sum(file.bytes for file in files),
             files=tuple(SourceFile(file.name, file.bytes) for file in files),
-            package=INPUT_FORMATS.package_of(documents.input_format),
+            package=_name_all(INPUT_FORMATS.package_of(each.input_format) for each in readings),
             filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
             sources=_describe_sources(recipe),
         ),
         provenance=_describe_provenance(recipe),
     )
+
+
+def _name_all(names: Iterable[str | None]) -> str | None:
+    """Join what is named, each once; None where nothing is."""
+    return ", ".join(sorted({name for name in names if name})) or None
 
 
 def _describe_provenance(recipe: Recipe) -> Provenance | None:
@@ -460,6 +497,7 @@ def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:
             source.repeat,
             len(source.files),
             sum(file.bytes for file in source.files),
+            options=source.documents.differences(recipe.documents) or None,
         )
         for source in recipe.sources
     )

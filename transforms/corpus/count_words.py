@@ -22,7 +22,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.limits import StageLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
@@ -158,7 +158,7 @@ class Counting:
     """
 
     options: TrainingOptions
-    documents: DocumentOptions
+    documents: CorpusReading
     place: Workplace
     partitions: int = 1
     share: float = 1.0

@@ -13,7 +13,7 @@ its digests and the one that tokenizes it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import apache_beam as beam
@@ -23,7 +23,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
     REPEAT_SCHEMA,
@@ -123,7 +123,7 @@ class Comparison:
         others: number of tasks that list further hashes.
     """
 
-    documents: DocumentOptions
+    documents: CorpusReading
     filters: tuple[str, ...]
     tasks: int
     text_bytes: int
@@ -189,7 +189,7 @@ class _HashTask(beam.DoFn):
         spills = {tag: Spill(folder, options.limits) for tag in (HASHES, REPEATS)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
-        documents = replace(options.documents, keep_fields=())
+        documents = options.documents.without_fields()
         reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
         for rows in _join(batches, options.rows_at_once):

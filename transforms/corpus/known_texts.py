@@ -13,7 +13,7 @@ are compared.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
@@ -140,7 +140,7 @@ class _ListDigests(beam.DoFn):
     def _list(self, task: Task) -> Iterator[Output]:
         search, counts = self._search, Tally()
         # The second reading counts what it reads, and keeps the rejects.
-        documents = replace(search.comparison.documents, keep_fields=())
+        documents = search.comparison.documents.without_fields()
         steps = tuple(search.screening.list_steps(task, self._shared))
         place = search.comparison.place
         reader = TaskReader(documents, place, counts, steps, keeps_rejects=False)

@@ -15,7 +15,7 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.distinct import hash_rows
 from corpusmill.arrays.ragged import cut_rows
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.accounting import NOT_DRAWN
 from corpusmill.limits import LIMITS, Limits
@@ -140,7 +140,7 @@ class Preparation:
         drops_known: whether documents are left out that the data set holds already.
     """
 
-    documents: DocumentOptions
+    documents: CorpusReading
     tokenizing: Tokenizing
     routes: Routes
     candidate_limit: int | None
@@ -283,8 +283,8 @@ class PrepareDocuments(beam.PTransform):
         """Show how the corpus is read and tokenized."""
         documents, tokenizing = self._preparation.documents, self._preparation.tokenizing
         return {
-            "input_format": documents.input_format,
-            "document_rule": documents.document_rule or "",
+            "input_format": documents.describe("input_format"),
+            "document_rule": documents.describe("document_rule"),
             "tokenizer": tokenizing.path,
             "words": tokenizing.words,
             "shards": self._preparation.routes.layout.shards,

@@ -7,8 +7,8 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import field_column
-from corpusmill.corpus.batches import DocumentBatch, FileRange
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
+from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_file
@@ -46,7 +46,7 @@ class TaskReader:
 
     def __init__(
         self,
-        options: DocumentOptions,
+        options: CorpusReading,
         place: Workplace,
         tally: Tally,
         steps: Sequence[Step] = (),
@@ -79,7 +79,7 @@ class TaskReader:
                     # Written as they come: a small compressed file may hold any number of them.
                     if rejects and self._keeps_rejects:
                         self._write(batch, files)
-                    documents = self._drop(batch.documents, planned.name)
+                    documents = self._drop(self._conform(batch.documents), planned.name)
                     self._count_kept(documents)
                     if self._sources:
                         counts = {
@@ -96,7 +96,8 @@ class TaskReader:
 
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
         path, name, index, start, end, *_ = planned
-        file_range = FileRange(name, index, self._options, start, end, self._limits)
+        options = self._options.of_file(index)
+        file_range = FileRange(name, index, options, start, end, self._limits)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from read_file(raw, file_range)
@@ -108,6 +109,11 @@ class TaskReader:
             most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(index, start, *checked))
+
+    def _conform(self, documents: pa.RecordBatch) -> pa.RecordBatch:
+        """Return documents with the kept fields of all sources."""
+        fields = self._options.keep_fields
+        return conform_fields(documents, fields) if fields else documents
 
     def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
         """Return the documents that no step drops, and count the others by reason."""

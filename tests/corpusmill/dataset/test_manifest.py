@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
+from corpusmill.dataset.manifest_entries import Source, SourceFile
 from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_json
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
@@ -115,6 +116,34 @@ def test_entries_of_wrong_types_or_values_are_refused(
     message = refusal(**changes)
     assert re.search(cause, message)
     assert "Copy or build the data set again" in message
+
+
+def _corpus(file: str = "web/a.jsonl", **options: Any) -> dict[str, Any]:
+    """A corpus of two sources, of which one has options of its own."""
+    sources = (
+        Source("books", 1.0, 0, 0),
+        Source("web", 1.0, 1, 1, options={"input_format": "json-lines", **options}),
+    )
+    corpus = replace(small_manifest().corpus, files=(SourceFile(file, 1),), sources=sources)
+    entries: dict[str, Any] = to_json(replace(small_manifest(), corpus=corpus))["corpus"]
+    return entries
+
+
+def test_sources_have_only_options_that_there_are() -> None:
+    [books, web] = _corpus(text_field="body")["sources"]
+    assert "options" not in books
+    assert web["options"] == {"input_format": "json-lines", "text_field": "body"}
+    entries = {**to_json(small_manifest()), "splits": {}, "corpus": _corpus(text_field="body")}
+    corpus = decode(json.dumps(entries).encode(), "out").corpus
+    assert corpus.reading.of_file(0).text_field == "body"
+    for wrong, cause in (
+        (_corpus(text_feild="body"), "unknown: text_feild"),
+        (_corpus(text_field=5), "Expected `str`, got `int`"),
+        (_corpus(max_line_bytes=2**40), "the value is out of range"),
+        (_corpus(keep_fields=["url"]), "the fields that a source keeps"),
+        (_corpus("other/a.jsonl"), "the file other/a.jsonl, which belongs to no source"),
+    ):
+        assert cause in refusal(corpus=wrong, splits={})
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.settings.filling import fill
+from corpusmill.settings.filling import fill, read_value
+from corpusmill.settings.options import options_of
+from corpusmill.settings.words import read_own_options, split_own_options, write_own_options
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,33 @@ def test_a_whole_group_lacks_none_of_its_options_and_no_other_is_excused() -> No
         fill(House, {"colours": Colours("red")})
     with pytest.raises(UserError, match=r"^--street, --paint: they are missing\. Give them\.$"):
         fill(House, {})
+
+
+# A backslash before a ; cannot be told from the one that keeps it in a text.
+TEXTS = st.text(min_size=1).filter(lambda text: "\\" not in text and text != "None")
+
+
+@given(TEXTS, TEXTS, st.integers(0, 9))
+def test_a_value_with_options_of_its_own_is_read_as_it_was_written(
+    value: str, paint: str, gloss: int
+) -> None:
+    options = {"paint": paint, "gloss": gloss}
+    written, words = split_own_options(write_own_options(value, options))
+    assert written == value
+    assert read_own_options(words, options_of(Colours)) == options
+
+
+@dataclass(frozen=True)
+class Street:
+    """A street."""
+
+    houses: tuple[str, ...] = ()
+    """Its houses."""
+
+
+def test_a_table_gives_a_path_with_options_of_its_own() -> None:
+    [houses] = options_of(Street)
+    table = {"path": ["a;b", "c"], "paint": "red", "doors": [1, 2], "roof": None, "signs": []}
+    end = ";paint=red;doors=1;doors=2;roof=None;signs=None"
+    read = read_value(houses, {"first": table, "last": "d", "other": {"path": "e;f"}})
+    assert read == (rf"first=a\;b{end}", f"first=c{end}", "last=d", r"other=e\;f")

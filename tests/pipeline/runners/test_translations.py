@@ -90,14 +90,23 @@ def list_files(number: int) -> list[InputFile]:
     ]
 
 
+DOCUMENTS = DocumentOptions(input_format="text")
+
+
 def list_sources(size: Size) -> list[NamedSource]:
     """Sources with names that no compression makes short."""
     files = list_files(size.files)
     names = [f"s{sha256(str(number).encode()).hexdigest()}" for number in range(size.sources)]
     share = size.files // max(1, size.sources)
+    # Every second one is read in its own way.
+    documents = [
+        replace(DOCUMENTS, max_line_bytes=2**20 + number % 2) for number in range(len(names))
+    ]
     return [
-        NamedSource(name, (BUCKET,), 1.5, tuple(files[first : first + share]), first)
-        for name, first in zip(sorted(names), range(0, size.files, share), strict=True)
+        NamedSource(name, (BUCKET,), 1.5, tuple(files[first : first + share]), first, {}, own)
+        for name, first, own in zip(
+            sorted(names), range(0, size.files, share), documents, strict=True
+        )
     ]
 
 
@@ -113,7 +122,7 @@ def recipe_of(objective: str, size: Size) -> Recipe:
         num_shards=size.shards, order=size.order,
     )  # fmt: skip
     return Recipe(
-        dataset, options, tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
+        dataset, options, tokenizer, DOCUMENTS, OutputOptions(),
         list_files(size.files), FilterOptions(drop_duplicates=True),
         sources=list_sources(size) if size.sources else (),
     )  # fmt: skip
