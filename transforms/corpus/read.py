@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter
+from corpusmill.dataset.accounting import count_unread
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
@@ -97,18 +97,33 @@ class TaskReader:
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
         path, name, index, start, end, *_ = planned
         file_range = FileRange(name, index, self._options, start, end, self._limits)
-        decompress = partial(open_decompressed, path=path, limits=self._limits.refusals)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
-                yield from read_corpus(decompress(raw), file_range)
+                yield from self._read_stream(raw, planned, file_range)
                 return
             stream = ChecksumReader(raw, start, end)
-            yield from read_corpus(decompress(cast(BinaryIO, stream)), file_range)
+            yield from self._read_stream(cast(BinaryIO, stream), planned, file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
             most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(index, start, *checked))
+
+    def _read_stream(
+        self, raw: BinaryIO, planned: PlannedRange, file_range: FileRange
+    ) -> Iterator[DocumentBatch]:
+        """Yield the batches, and count the stored bytes of a file that is damaged or cut off."""
+        stream = open_decompressed(raw, planned.file, self._limits.refusals)
+        for batch in read_corpus(stream, file_range):
+            if batch.counts.unfinished_files:
+                # A plain archive is read on to its end, whatever its reader makes of it.
+                places = [reject.offset for reject in batch.rejects if reject.length < 0]
+                place = max(places, default=0) if stream is raw else raw.tell()
+                size = planned.bytes or 0
+                # What a file lacks that breaks off is known to nobody.
+                unread = size - place if place < size else size
+                self._tally.add(count_unread(planned.file_index), unread)
+            yield batch
 
     def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
         """Return the documents that no step drops, and count the others by reason."""
