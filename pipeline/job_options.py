@@ -201,7 +201,8 @@ class DatasetOptions(CorpusOptions):
     the few bytes of ELECTRA's rows."""
     max_rejects: float | None = None
     """How many rejects are allowed, as a number (100) or as a share (0.001) of the input's lines
-    and rows, of its bytes, and of its files for those that end early; all by default."""
+    and rows, of its bytes, of its files for those that end early or are damaged, and of the stored
+    bytes that these have lost, or have in all where that is unknown; all by default."""
     strict: bool = False
     """Fail before anything is published if the data set has findings: what makes it of little use,
     such as rows of padding."""

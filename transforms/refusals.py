@@ -1,6 +1,6 @@
 """Why a run is refused: known documents before any is tokenized, all else at its end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
 from corpusmill.dataset.accounting import (
@@ -9,18 +9,21 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.inspection.findings import find
 
 
-def check_rejects(counts: dict[str, int], max_rejects: float | None, files: int = 0) -> None:
+def check_rejects(
+    counts: dict[str, int], max_rejects: float | None, files: Sequence[SourceFile] = ()
+) -> None:
     """Refuse a corpus with more rejects than allowed.
 
     Args:
         counts: counts of all stages.
-        max_rejects: a number from 1, or a share below 1 of the lines and rows, of the bytes and of
-            the files; 0 allows none, None allows all.
-        files: number of input files; 0 if they do not count.
+        max_rejects: a number from 1, or a share below 1 of the lines and rows, of the bytes, of
+            the files and of their stored bytes; 0 allows none, None allows all.
+        files: the input files.
 
     Raises:
         UserError: there are more rejects.
@@ -66,6 +69,8 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
             f"sentences ({option('sentence_rule')}), and the length of a row "
             f"({option('max_seq_length')})"
         )
+    elif documents and counts.get("tokenize.control_characters"):
+        cure = "The input has control characters: it is no text, or must be converted to UTF-8"
     elif documents:
         cure = "Use a tokenizer for the language of the text"
     elif rejects:

@@ -292,17 +292,28 @@ def _guess_one_format(options: DocumentOptions, files: Mapping[str, Content]) ->
     return replace(options, input_format=next(iter(formats)))
 
 
+def open_range(raw: BinaryIO, part: FileRange) -> tuple[BinaryIO, FileRange]:
+    """Open a range of a file, which may be compressed, for `read_corpus`.
+
+    Args:
+        raw: the file, seekable, at its beginning.
+        part: the range.
+
+    Returns:
+        The file itself and the range; or its text and all of it if it is compressed.
+    """
+    stream = open_decompressed(raw, part.file, part.limits.refusals)
+    return stream, part if stream is raw else replace(part, start=0, end=None)
+
+
 def read_file(raw: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
-    """Read the documents of a range of a file, which may be compressed; as `read_corpus`.
+    """Read the documents of a range of a file, which may be compressed, as `read_corpus` does.
 
     Args:
         raw: the file, seekable, at its beginning.
         part: the range; a compressed file is read whole.
     """
-    stream = open_decompressed(raw, part.file, part.limits.refusals)
-    if stream is not raw:
-        part = replace(part, start=0, end=None)
-    return read_corpus(stream, part)
+    return read_corpus(*open_range(raw, part))
 
 
 def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

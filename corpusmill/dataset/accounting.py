@@ -1,13 +1,17 @@
 """The balance of the counts of all stages: the proof that nothing was lost or built twice."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from corpusmill.dataset.manifest_entries import SourceFile
+
 # Why a document is left out of a source of which only a share is taken.
 NOT_DRAWN = "not-drawn"
-_REJECTS = "are rejects"
+_REJECTS, _UNFINISHED = "are rejects", "could not be read to their end"
+# Begins the counts of the unread bytes of a file: read.unread.<number of the file>.
+_UNREAD = "read.unread."
 # Begins the counts of a source: source.<name>.<stage>.<count>.
 _SOURCE = "source."
 # Why documents are dropped after those that are hashed to find duplicates.
@@ -48,7 +52,7 @@ class Loss(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Between 0 and 1, or more where rejects are not records."""
+        """Between 0 and 1."""
         return self.part / max(1, self.whole)
 
     def exceeds(self, share: float) -> bool:
@@ -59,35 +63,59 @@ class Loss(NamedTuple):
 NO_LOSS = Loss(0, 0, "lines and rows", _REJECTS)
 
 
-def measure_rejects(counts: Mapping[str, int], files: int) -> Loss:
-    """Return what is lost by the measure that gives most: records, bytes or files.
+def measure_rejects(counts: Mapping[str, int], files: Sequence[SourceFile]) -> Loss:
+    """Return what is lost by the measure that gives most: records, bytes, files, or stored bytes.
 
     A reject may be a line of two bytes, a line of a gigabyte, a block of a table, or what is left
-    of a file, of which nothing is known.
+    of a file, of which nothing is known but its size.
 
     Args:
         counts: counts of all stages.
-        files: number of input files; 0 if they do not count.
+        files: the files of the corpus; files do not count if there are none.
     """
+    unfinished = counts.get("read.unfinished_files", 0) if files else 0
     measures = (
+        measure_unread(files),
+        Loss(unfinished, len(files), "files", _UNFINISHED),
         measure_rejected_records(counts),
         Loss(counts.get("read.rejected_bytes", 0), counts.get("read.bytes", 0), "bytes", _REJECTS),
-        Loss(
-            counts.get("read.unfinished_files", 0) if files else 0,
-            files,
-            "files",
-            "could not be read to their end",
-        ),
     )
     return max(measures, key=lambda loss: loss.share)
 
 
+def measure_unread(files: Sequence[SourceFile]) -> Loss:
+    """Return how many of the stored bytes are in files, or parts of them, that were not read."""
+    lost = sum(file.unread or 0 for file in files)
+    return Loss(lost, sum(file.bytes for file in files), "stored bytes", _UNFINISHED)
+
+
 def measure_rejected_records(counts: Mapping[str, int]) -> Loss:
-    """Return how many lines and rows are rejects."""
+    """Return how many lines and rows are rejects, or files and blocks where none was read."""
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     # One reject may cover all rows of a damaged block, or bytes that are not a line.
     refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
-    return Loss(max(counts.get("read.rejects", 0), refused), units, "lines and rows", _REJECTS)
+    part = max(counts.get("read.rejects", 0), refused)
+    unit = "lines and rows" if units else "files and blocks"
+    return Loss(part, max(part, units), unit, _REJECTS)
+
+
+def count_unread(file_index: int) -> str:
+    """Return the name of the count of a file's unread bytes (`SourceFile.unread`)."""
+    return f"{_UNREAD}{file_index}"
+
+
+def split_unread(counts: Mapping[str, int]) -> tuple[dict[str, int], dict[int, int]]:
+    """Separate all other counts from the unread bytes of files, by the files' numbers.
+
+    Example:
+        {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3} and {7: 90}.
+    """
+    others = {name: number for name, number in counts.items() if not name.startswith(_UNREAD)}
+    return others, {
+        int(name.removeprefix(_UNREAD)): number
+        for name, number in counts.items()
+        if name not in others
+    }
 
 
 def find_imbalances(

@@ -252,11 +252,14 @@ class SourceFile:
         bytes: its size.
         crc32c: checksum of its bytes, in hexadecimal; None where it was not computed, as for files
             on the hub, whose names hold the commit.
+        unread: how many of its bytes are lost because it could not be read to its end: those after
+            the damage, or all of them where it is not known what is missing; None where nothing is.
     """
 
     path: str
     bytes: Number
     crc32c: _Checksum | None = None
+    unread: Number | None = None
 
 
 @dataclass(frozen=True)

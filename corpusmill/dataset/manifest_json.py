@@ -221,6 +221,8 @@ def _check_sources(manifest: Manifest) -> None:
     for file in manifest.corpus.files:  # they are looked for below a folder that the user names
         if file.path.startswith("/") or ".." in file.path.split("/") or "\0" in file.path:
             raise ValueError(f"the file {file.path!r} of the corpus")
+        if file.unread is not None and file.unread > file.bytes:
+            raise ValueError(f"{file.unread} unread bytes of {file.path!r}, which has {file.bytes}")
     names = [source.name for source in manifest.corpus.sources]
     if _has_repeated(names):
         raise ValueError(f"the sources {', '.join(names)}")

@@ -188,7 +188,8 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
 
 
 def _loss(numbers: Mapping[str, Any]) -> Loss:
-    return measure_rejects(numbers["counts"], len(numbers["corpus"]["files"]))
+    corpus = msgspec.convert(numbers["corpus"], CorpusEntry)
+    return measure_rejects(numbers["counts"], corpus.files)
 
 
 def find_before_build(header: Manifest, numbers: Mapping[str, Any]) -> tuple[Finding, ...]:

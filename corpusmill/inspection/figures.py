@@ -302,7 +302,7 @@ def summarize(manifest: Manifest) -> Report:
         name_rules(manifest.corpus),
         tuple(corpus_figures(counts, objective.repeats)),
         find(manifest),
-        measure_rejects(counts, len(manifest.corpus.files)),
+        measure_rejects(counts, manifest.corpus.files),
     )
 
 

@@ -39,6 +39,9 @@ class EncodedDocuments(NamedTuple):
         tokens: the number of their tokens.
         unknown_tokens: those that replace text which the vocabulary cannot spell.
         text_bytes: UTF-8 bytes of the sentences that were tokenized.
+        letter_bytes: what letters from U+0380 to U+1FFF, such as Greek or Thai ones, take beyond a
+            byte each. Those from U+3000, such as Chinese characters, say as much as several.
+        control_characters: those up to U+0008, which no text has.
         empty_sentences: sentences left out because they have no tokens.
         empty_documents: documents left out because they have no sentences.
         cut_texts: texts, or words of them, that the tokenizers library got in parts
@@ -49,6 +52,8 @@ class EncodedDocuments(NamedTuple):
     tokens: int
     unknown_tokens: int
     text_bytes: int
+    letter_bytes: int
+    control_characters: int
     empty_sentences: int
     empty_documents: int
     cut_texts: int
@@ -115,6 +120,30 @@ def drop_empty_texts(
     return next(offsets), next(offsets), is_kept
 
 
+@njit
+def count_characters(text: np.ndarray) -> tuple[int, int]:
+    r"""Count what tells text of other alphabets, and what is no text.
+
+    Args:
+        text: uint8[bytes], valid UTF-8.
+
+    Returns:
+        What letters from U+0380 to U+1FFF take beyond a byte each, and the number of control
+        characters up to U+0008.
+
+    Example:
+        "\u03b1\u03b2" (two Greek letters) gives 2 and 0, "\u0e01" (a Thai one) likewise, and
+        "\u4e2d\0" 0 and 1.
+    """
+    letter_bytes = control_characters = 0
+    for byte in text:
+        # Letters of two bytes begin with CE to DF, those of three with E0 or E1; symbols follow.
+        letter_bytes += (byte >= 0xCE) & (byte < 0xE2)
+        letter_bytes += (byte >= 0xE0) & (byte < 0xE2)
+        control_characters += byte < 0x09
+    return letter_bytes, control_characters
+
+
 def encode_documents(
     tokenizer: SentenceTokenizer,
     documents: pa.RecordBatch,
@@ -143,7 +172,8 @@ def encode_documents(
     text_offsets = text_offsets[first : last + 1].astype(np.int64)
     document_offsets = document_offsets.astype(np.int64) - first
     ids = documents.column("document").to_numpy()
-    text_bytes = int(text_offsets[-1] - text_offsets[0])
+    tokenized = text[text_offsets[0] : text_offsets[-1]]
+    letter_bytes, control_characters = count_characters(tokenized)
     if cuts:
         if (np.diff(document_offsets) != 1).any():
             raise ValueError("documents that are cut must have one sentence each")
@@ -162,7 +192,9 @@ def encode_documents(
         documents=encoded,
         tokens=len(token_ids),
         unknown_tokens=tokenizer.count_unknown(token_ids),
-        text_bytes=text_bytes,
+        text_bytes=len(tokenized),
+        letter_bytes=letter_bytes,
+        control_characters=control_characters,
         empty_sentences=empty_documents if cuts else empty_sentences,
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,

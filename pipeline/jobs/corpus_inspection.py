@@ -10,6 +10,8 @@ from typing import Any
 from corpusmill.commands.command import Call
 from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
 from corpusmill.console.terminal_report import Origin, print_corpus
+from corpusmill.dataset.accounting import split_unread
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import (
@@ -103,6 +105,7 @@ def _measure(
                 add_work,
                 read_sample,
             )
+            from transforms.commit.contents import add_unread  # noqa: PLC0415
             from transforms.shuffle.trees import has_collected  # noqa: PLC0415
 
             launch.engine.load()
@@ -121,11 +124,17 @@ def _measure(
         )
         content = unseal(read_file(path), path)
         sample = read_sample(job, recipe.files, TIMED_BYTES)
-    results = {"counts", "splits", "files"}
-    header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
-    kind = {"format": FORMAT, "format_version": FORMAT_VERSION}
-    numbers = {**header, **kind, **json.loads(content)}
+    collected = json.loads(content)
+    collected["counts"], unread = split_unread(collected["counts"])
+    numbers = {**_describe_header(header := add_unread(job.header, unread)), **collected}
     sizes = sum(file.bytes for file in recipe.files), launch.engine.count_busy(job.corpus_bytes)
     add_work(numbers["build"], numbers["counts"], job, sample, *sizes)
-    numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
+    numbers["findings"] = [asdict(one) for one in find_before_build(header, numbers)]
     return numbers
+
+
+def _describe_header(header: Manifest) -> dict[str, Any]:
+    """Return the first part of the numbers."""
+    results = {"counts", "splits", "files"}
+    entries = {name: entry for name, entry in to_json(header).items() if name not in results}
+    return {**entries, "format": FORMAT, "format_version": FORMAT_VERSION}

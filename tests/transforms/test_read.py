@@ -1,13 +1,22 @@
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
+import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.input_formats import resolve_format
+from corpusmill.dataset.accounting import split_unread
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, Limits
 from tests.tools.memory import memory_of
@@ -29,6 +38,7 @@ def read(
     splittable: bool = True,
     task_bytes: int = 200_000,
     limits: Limits = LIMITS,
+    options: DocumentOptions | None = None,
 ) -> dict[str, Any]:
     """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
@@ -45,7 +55,7 @@ def read(
     rejects: list[Any] = []
     for task in planned:
         place = Workplace(str(temp), limits=limits)
-        reader = TaskReader(DocumentOptions(), place, tally)
+        reader = TaskReader(options or DocumentOptions(), place, tally)
         documents += reader.read(read_task(task))
         rejects += reader.rejects(task.number)
     return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
@@ -150,6 +160,65 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"
     assert result["counts"]["read.unfinished_files"] == 1
+
+
+def _archive(content: bytes, mode: Literal["w:", "w:gz"] = "w:") -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode=mode) as archive:
+        for number in range(10):
+            member = tarfile.TarInfo(f"{number}.txt")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return sink.getvalue()
+
+
+def _table(content: bytes) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": content.decode().split("\n\n")}), sink)
+    return sink.getvalue()
+
+
+# The header of the fourth member of 9,000 bytes.
+_HEADER = 3 * (512 + 9216)
+_WRITERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": partial(pa.compress, codec="zstd", asbytes=True),
+    "tgz": partial(_archive, mode="w:gz"),
+    "tar": _archive,
+    "parquet": _table,
+}
+
+
+@pytest.mark.parametrize("kind", _WRITERS)
+def test_all_stored_bytes_of_a_file_that_ends_early_count_as_unread(
+    tmp_path: Path, kind: str
+) -> None:
+    content = _WRITERS[kind]("".join(f"Line {number} .\n\n" for number in range(2000)).encode())
+    files = [tmp_path / f"{number}.{kind}" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_bytes(content[: len(content) // 2] if number == 1 else content)
+    options = resolve_format(DocumentOptions(), [file.name for file in files])
+    counts = read(files, 10**9, tmp_path, splittable=False, options=options)["counts"]
+    assert counts["read.unfinished_files"] == 1
+    assert split_unread(counts)[1] == {1: len(content) // 2}
+
+
+def test_only_what_follows_known_damage_counts_as_unread(tmp_path: Path) -> None:
+    content = bytearray(_archive(b"A line .\n" * 1000))
+    content[_HEADER : _HEADER + 512] = 512 * b"?"
+    (tmp_path / "text.tar").write_bytes(content)
+    options = resolve_format(DocumentOptions(), ["text.tar"])
+    counts = read([tmp_path / "text.tar"], 10**9, tmp_path, False, options=options)["counts"]
+    [unread] = split_unread(counts)[1].values()
+    assert len(content) - _HEADER - 512 <= unread <= len(content) - _HEADER
+    member = gzip.compress(b"A line .\n" * 10**5)
+    (tmp_path / "text.gz").write_bytes(member + b"no member" * 10**4)
+    limits = refusal_limits(compressed_step=1000)
+    counts = read([tmp_path / "text.gz"], 10**9, tmp_path, False, limits=limits)["counts"]
+    [unread] = split_unread(counts)[1].values()
+    assert 9 * 10**4 - 2000 <= unread <= 9 * 10**4
 
 
 def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError
 from transforms.refusals import check_rejects, explain_emptiness
 
@@ -31,7 +32,8 @@ def test_rejects_are_allowed_by_number_or_by_share(
     [
         (0.4, "49 of 100 input bytes are rejects"),
         (0.5, "2 of 3 input files could not be read to their end"),
-        (0.7, ""),
+        (0.7, "290 of 300 input stored bytes could not be read to their end"),
+        (0.97, ""),
         (3.0, ""),
         (2.0, "3 of 1,000 input lines and rows are rejects"),
     ],
@@ -41,13 +43,21 @@ def test_a_share_of_rejects_is_one_of_records_bytes_and_files(allowed: float, me
         "read.rejects": 3, "read.lines": 1000, "read.bytes": 100, "read.rejected_bytes": 49,
         "read.unfinished_files": 2,
     }  # fmt: skip
-    if message == "49 of 100 input bytes are rejects":
+    unread = 150
+    if message.startswith("49 of 100"):
         del counts["read.unfinished_files"]
+        unread = 0
+    if message.startswith("2 of 3"):
+        unread = 90
+    files = [SourceFile("a", 150, unread=unread or None), SourceFile("b", 140, unread=140)]
+    if unread < 150:
+        files[1] = SourceFile("b", 140)
+    files.append(SourceFile("c", 10))
     if not message:
-        check_rejects(counts, allowed, files=3)
+        check_rejects(counts, allowed, files)
         return
     with pytest.raises(UserError, match=message):
-        check_rejects(counts, allowed, files=3)
+        check_rejects(counts, allowed, files)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +69,10 @@ def test_a_share_of_rejects_is_one_of_records_bytes_and_files(allowed: float, me
         (
             {"read.documents": 2, "filter.dropped": 2, "filter.dropped.too-short": 2},
             ("All documents were dropped (too-short 2)", "check the filters"),
+        ),
+        (
+            {"read.documents": 2, "tokenize.control_characters": 9},
+            ("control characters", "UTF-8"),
         ),
         ({"read.documents": 2, "tokenize.tokens": 7}, ("7 tokens", "too short", "--sentence-rule")),
     ],

@@ -19,11 +19,12 @@ from corpusmill.dataset.accounting import (
     is_of_the_run,
     split_distributions,
     split_sources,
+    split_unread,
 )
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.editing import join_manifests, rejects_name
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
-from corpusmill.dataset.manifest_entries import Generation, provenance_name
+from corpusmill.dataset.manifest_entries import Generation, SourceFile, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -101,14 +102,22 @@ class FileNames:
         return Shard(name, file.bytes, file.sha256, *content, **length_bin, source=source)
 
 
-def add_checksums(header: Manifest, ranges: Sequence[ReadRange], first_file: int = 0) -> Manifest:
-    """Add the checksums of the files of which every byte was read.
+def add_unread(header: Manifest, unread: Mapping[int, int], first_file: int = 0) -> Manifest:
+    """Add the unread bytes of the files that could not be read to their end.
 
     Args:
         header: the manifest without its results.
-        ranges: what was read.
+        unread: these bytes by the number of the file.
         first_file: the number of the first file of its corpus.
     """
+    files = list(header.corpus.files)
+    for index, number in unread.items():
+        files[index - first_file] = replace(files[index - first_file], unread=number)
+    return replace(header, corpus=replace(header.corpus, files=tuple(files)))
+
+
+def add_checksums(header: Manifest, ranges: Sequence[ReadRange], first_file: int = 0) -> Manifest:
+    """Add the checksums of the files of which every byte was read; the arguments are alike."""
     corpus = header.corpus
     own = [part._replace(file_index=part.file_index - first_file) for part in ranges]
     whole = _join_ranges(own, [file.bytes for file in corpus.files])
@@ -357,12 +366,14 @@ class Decision:
             UserError: the data set is empty or of little use, or has too many rejects; or another
                 run has taken the folder.
         """
-        sums = limit_distinct(inputs.counts)
+        sums, unread = split_unread(limit_distinct(inputs.counts))
         sums |= {"write.rejects": sum(file.lines for file in inputs.rejects)}
         record_path, names, place = self._options.record_path, self.names, self._options.place
         record = json.loads(unseal(read_file(record_path), record_path))
-        header = manifest_json.from_json(record["header"])
-        self._check_counts(inputs.written, sums, len(header.corpus.files))
+        generation = self._options.generation
+        first_file = generation.first_file if generation else 0
+        header = add_unread(manifest_json.from_json(record["header"]), unread, first_file)
+        self._check_counts(inputs.written, sums, header.corpus.files)
         # Every file is prepared before the first gets its final name.
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
@@ -374,8 +385,6 @@ class Decision:
             if isinstance(entry, Shard):
                 shards_of.setdefault(names.split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        generation = self._options.generation
-        first_file = generation.first_file if generation else 0
         header = add_checksums(header, inputs.ranges, first_file)
         path = self._options.tokenizer_path
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
@@ -400,7 +409,10 @@ class Decision:
         return Decided(moves, contents, record["stale"], earlier is not None)
 
     def _check_counts(
-        self, written: Sequence[WrittenFile], sums: dict[str, int], files: int
+        self,
+        written: Sequence[WrittenFile],
+        sums: dict[str, int],
+        files: Sequence[SourceFile],
     ) -> None:
         check_rejects(sums, self._options.max_rejects, files)
         rows = sum(file.rows for file in written)

@@ -13,7 +13,9 @@ from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange
 from transforms.storage.files import CALLS_AT_ONCE, map_ahead, open_file
-from transforms.storage.objects import is_object_path
+from transforms.storage.objects import find_object, is_object_path
+
+_GONE, _SHORTER = "it is not there any more; it had", "it ends before"
 
 
 class _ListedReader(io.RawIOBase):
@@ -43,7 +45,7 @@ class _ListedReader(io.RawIOBase):
         size = left if size is None or size < 0 else min(size, left)
         data = self._raw.read(size) if size else b""
         if size and not data:
-            raise _explain_change(self._planned, "it ends before")
+            raise _explain_change(self._planned, _SHORTER)
         self._position += len(data)
         return data
 
@@ -85,7 +87,7 @@ def _open(planned: PlannedRange, small_bytes: int = 0) -> BinaryIO:
     except FileNotFoundError as error:
         if error.filename != planned.file:
             raise
-        raise _explain_change(planned, "it is not there any more; it had") from None
+        raise _explain_change(planned, _GONE) from None
     if not is_object_path(planned.file) or (planned.bytes or small_bytes) >= small_bytes:
         return stream
     with stream:
@@ -103,8 +105,17 @@ def as_listed(planned: PlannedRange, raw: BinaryIO) -> Iterator[BinaryIO]:
         if planned.bytes is None or is_hub_path(planned.file):
             yield raw
             return
-        yield cast(BinaryIO, _ListedReader(raw, planned))
-    if planned.modified and scheme_of(planned.file) is None:
+        try:
+            yield cast(BinaryIO, _ListedReader(raw, planned))
+        except UserError:
+            raise
+        except Exception:
+            # Each store has errors of its own for an object that is shorter now, or gone.
+            if is_object_path(planned.file):
+                _check_unchanged(planned)
+            raise
+    # What came with one request is of one object, whichever it was.
+    if planned.modified and not isinstance(raw, io.BytesIO):
         _check_unchanged(planned)
 
 
@@ -124,12 +135,25 @@ def open_listed(planned: PlannedRange, small_bytes: int = 0) -> Iterator[BinaryI
 
 
 def _check_unchanged(planned: PlannedRange) -> None:
-    """Refuse a file that has as many bytes as before, and was written since."""
-    try:
-        status = Path(planned.file).stat()
-    except FileNotFoundError:  # it was there as long as it was read
+    """Refuse a file that is shorter than it was, or was written since with as many bytes."""
+    if is_object_path(planned.file):
+        store, name = find_object(planned.file)
+        try:
+            found = store.find(name)
+        except FileNotFoundError:
+            raise _explain_change(planned, _GONE) from None
+        size, modified = found.bytes, found.modified
+    elif scheme_of(planned.file) is None:
+        try:
+            status = Path(planned.file).stat()
+        except FileNotFoundError:  # it was there as long as it was read
+            return
+        size, modified = status.st_size, status.st_mtime
+    else:
         return
-    if status.st_size == planned.bytes and status.st_mtime != planned.modified:
+    if size < (planned.bytes or 0):
+        raise _explain_change(planned, _SHORTER)
+    if size == planned.bytes and modified != planned.modified:
         raise _explain_change(planned, "it was written after its listing, with")
 
 

@@ -110,8 +110,9 @@ def tokenize_batch(
     tally.add("tokenize.text_bytes", encoded.text_bytes)
     tally.add("tokenize.empty_sentences", encoded.empty_sentences)
     tally.add("tokenize.empty_documents", encoded.empty_documents)
-    if encoded.cut_texts:
-        tally.add("tokenize.cut_texts", encoded.cut_texts)
+    for name in ("letter_bytes", "control_characters", "cut_texts"):
+        if number := getattr(encoded, name):
+            tally.add(f"tokenize.{name}", number)
     index, token_ids = unpack_documents(encoded.documents)
     passages = cut_rows(index.sentence_offsets[index.offsets], PASSAGE_TOKENS)
     tally.add("tokenize.passages", len(passages) - 1)

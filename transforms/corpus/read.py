@@ -11,8 +11,9 @@ from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
-from corpusmill.corpus.input_formats import read_file
+from corpusmill.corpus.input_formats import open_range, read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter
+from corpusmill.dataset.accounting import count_unread
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
@@ -100,10 +101,10 @@ class TaskReader:
         file_range = FileRange(name, index, options, start, end, self._limits)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
-                yield from read_file(raw, file_range)
+                yield from self._read_stream(raw, planned, file_range)
                 return
             stream = ChecksumReader(raw, start, end)
-            yield from read_file(cast(BinaryIO, stream), file_range)
+            yield from self._read_stream(cast(BinaryIO, stream), planned, file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
             most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
@@ -114,6 +115,22 @@ class TaskReader:
         """Return documents with the kept fields of all sources."""
         fields = self._options.keep_fields
         return conform_fields(documents, fields) if fields else documents
+
+    def _read_stream(
+        self, raw: BinaryIO, planned: PlannedRange, file_range: FileRange
+    ) -> Iterator[DocumentBatch]:
+        """Yield the batches, and count the stored bytes of a file that is damaged or cut off."""
+        stream, part = open_range(raw, file_range)
+        for batch in read_corpus(stream, part):
+            if batch.counts.unfinished_files:
+                # A plain archive is read on to its end, whatever its reader makes of it.
+                places = [reject.offset for reject in batch.rejects if reject.length < 0]
+                place = max(places, default=0) if stream is raw else raw.tell()
+                size = planned.bytes or 0
+                # What a file lacks that breaks off is known to nobody.
+                unread = size - place if place < size else size
+                self._tally.add(count_unread(planned.file_index), unread)
+            yield batch
 
     def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
         """Return the documents that no step drops, and count the others by reason."""

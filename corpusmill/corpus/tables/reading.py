@@ -373,7 +373,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
         except UnreadableError as error:
             if start == 0:
                 reader.refuse(0, size, error.reason, error.detail)
-                reader.counts += ReadCounts(rejected_bytes=size)
+                reader.counts += ReadCounts(rejected_bytes=size, unfinished_files=1)
         if start == 0 and is_empty:
             reader.counts += ReadCounts(bytes=size)
     yield reader.take()

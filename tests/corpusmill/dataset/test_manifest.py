@@ -184,3 +184,16 @@ def test_a_manifest_of_few_bytes_takes_little_memory() -> None:
     assert manifest.splits["train"].longest == size
     assert report.splits[0].distributions[0].percentile(50) == size
     assert peak < 2**22
+
+
+@pytest.mark.parametrize(("unread", "is_allowed"), [(0, True), (9, True), (10, False), (-1, False)])
+def test_a_file_has_no_more_unread_bytes_than_bytes(unread: int, is_allowed: bool) -> None:
+    files = (SourceFile("a.gz", 9, unread=unread), SourceFile("b.gz", 9))
+    manifest = replace(small_manifest(), corpus=replace(small_manifest().corpus, files=files))
+    content = encode(manifest)
+    assert b'"unread"' in content
+    if is_allowed:
+        assert decode(content, "here").corpus.files == files
+        return
+    with pytest.raises(UserError, match="unread"):
+        decode(content, "here")

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.inspection.figures import summarize
 from corpusmill.inspection.findings import USUAL, Finding, find
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL, segment_column
+from tests.conftest import CHECKOUT
 from tests.tools.manifests import INPUT_IDS, small_manifest, small_shard
 
 GOOD = {
@@ -64,13 +66,17 @@ def test_good_numbers_have_no_findings() -> None:
         ("long sentences", {"build.long_sentences": 100}),
         ("coverage", {"build.trimmed_tokens": 20_000}),
         ("unknown tokens", {"tokenize.unknown_tokens": 500}),
-        ("tokens per byte", {"tokenize.text_bytes": 40_000}),
+        ("control characters", {"tokenize.control_characters": 60_000}),
+        ("tokens per letter", {"tokenize.text_bytes": 40_000}),
+        ("tokens per letter", {"tokenize.letter_bytes": 80_000}),
         ("rejects", {"read.rejected_lines": 30}),
         ("rejects", {"read.rejects": 8, "read.rejected_bytes": 500, "read.bytes": 1000}),
         ("cut documents", {"read.cut_documents": 64, "tokenize.text_bytes": 11 * 10**8}),
         ("copies", {"tokenize.distinct_passages": 500}),
         ("copies", {"tokenize.distinct_passages": 500, "write.distinct_rows": 500}),
         ("equal rows", {"write.distinct_rows": 105}),
+        ("equal rows", {"write.distinct_rows": 750}),  # half of the rows, in pairs
+        ("coverage", {"build.trimmed_tokens": 10_500}),
     ],
 )
 def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
@@ -94,8 +100,7 @@ def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
             2,
             "99.0 % of the",
         ),
-        ({"read.rejects": 1, "read.unfinished_files": 1}, 4, "25.0 % of the files"),
-        ({"read.rejects": 1, "read.unfinished_files": 1}, 1000, ""),
+        ({"read.rejects": 144, "read.lines": 0}, 9, "100.0 % of the files and blocks are rejects"),
         ({"read.rejects": 1, "read.rejected_bytes": 1, "read.bytes": 100}, 1, ""),
         (
             {"read.rejects": 1, "read.rejected_rows": 600, "read.rows": 1200},
@@ -104,13 +109,90 @@ def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
         ),
     ],
 )
-def test_rejects_are_found_by_records_bytes_or_files(
+def test_rejects_are_found_by_records_or_bytes(
     counts: dict[str, int], files: int, share: str
 ) -> None:
     manifest = manifest_of(counts)
     entries = tuple(SourceFile(f"{number}.txt", 1) for number in range(files))
     found = find(replace(manifest, corpus=replace(manifest.corpus, files=entries)))
     assert [finding.what.startswith(share) for finding in found] == bool(share) * [True]
+
+
+def test_each_file_that_ends_early_is_named_up_to_ten() -> None:
+    def found(cut: int, files: int, unread: int = 50) -> Finding:
+        manifest = manifest_of({"read.rejects": 1, "read.unfinished_files": cut})
+        entries = [
+            SourceFile(f"{n}.gz", 100, unread=unread if n < cut else None) for n in range(files)
+        ]
+        [finding] = find(replace(manifest, corpus=replace(manifest.corpus, files=tuple(entries))))
+        assert finding.name == "unfinished files"
+        assert "--max-rejects" in finding.cure
+        return finding
+
+    assert "1 of 200 files" in found(1, 200).what
+    assert (
+        "0.2 % of the stored bytes: 0.gz (100 bytes, 50 of them after the damage)"
+        in found(1, 200).what
+    )
+    assert "0.5 % of the stored bytes: 0.gz (100 bytes)" in found(1, 200, 100).what
+    assert "9.gz (100 bytes, 50 of them after the damage) and 5 more" in found(15, 200).what
+    assert "10.gz" not in found(15, 200).what
+
+
+@pytest.mark.parametrize("empty", [100, 200, 540])
+def test_second_segments_that_are_mostly_empty(empty: int) -> None:
+    distributions = {"second_segment_length": {0: empty, 30: 1000 - empty}}
+    assert names_of(manifest_of(distributions=distributions)) == (empty > 250) * [
+        "empty second segments"
+    ]
+    # Without a class about segments nothing is learned from it.
+    columns = (INPUT_IDS, segment_column(64), POSITIONS)
+    assert names_of(manifest_of(distributions=distributions, columns=columns)) == []
+
+
+def test_classes_of_others_are_not_explained_by_segments() -> None:
+    genre = Column(
+        "genre", "int8", "the kind of text", 0, 0, Role.CLASS, 0, 1, ("prose", "verse"), "kind"
+    )
+    for columns in ((INPUT_IDS, genre), (*PAIRS, genre)):
+        for rare, counts in (("verse", {0: 990, 1: 10}), ("prose", {1: 1000})):
+            manifest = manifest_of(distributions={"genre": counts}, columns=columns)
+            [finding] = find(manifest)
+            assert finding.name == "verse kind"
+            assert rare in finding.cause
+            assert "segment" not in str(finding)
+            assert "sentence" not in str(finding)
+
+
+def test_real_sentences_in_short_rows_need_longer_rows() -> None:
+    split = {"sentence_rule": "split", "input_format": "text", "document_rule": "wikitext"}
+    for counts in ({}, {"tokenize.documents": 900}):
+        for rules in (split, {**split, "sentence_rule": "line"}):
+            corpus = replace(manifest_of().corpus, options=rules)
+            manifest = manifest_of({"build.long_sentences": 100, **counts}, corpus=corpus)
+            [finding] = [one for one in find(manifest) if one.name == "long sentences"]
+            assert "--max-seq-length, such as 128" in finding.cure
+            assert "whole-file" not in finding.cure
+    # Lines of 100 tokens on average are paragraphs.
+    long_lines = {
+        "build.long_sentences": 100,
+        "tokenize.tokens": 100_000,
+        "tokenize.text_bytes": 4 * 10**5,
+    }
+    [finding] = find(manifest_of(long_lines))
+    assert "--sentence-rule split" in finding.cure
+
+
+def test_no_tokenizer_is_blamed_for_what_is_no_text() -> None:
+    utf_16 = {
+        "tokenize.control_characters": 60_000,
+        "tokenize.unknown_tokens": 20_000,
+        "tokenize.text_bytes": 60_000,
+    }
+    [finding] = find(manifest_of(utf_16))
+    assert finding.name == "control characters"
+    assert "UTF-16" in finding.cause
+    assert names_of(manifest_of({"tokenize.control_characters": 3})) == []
 
 
 def test_documents_that_are_cut_where_someone_chose_to_are_no_finding() -> None:
@@ -153,7 +235,8 @@ def test_a_few_rows_may_be_far_from_half_by_chance() -> None:
 @pytest.mark.parametrize(
     ("length", "prob", "cap", "is_found"),
     [
-        (512, 0.15, 20, False),  # the article's own
+        (128, 0.15, 20, False),
+        (512, 0.15, 20, True),
         (2048, 0.15, 20, True),
         (512, 0.4, 20, True),
         (512, 0.15, 77, False),
@@ -183,7 +266,7 @@ def test_a_cap_that_takes_most_of_the_predictions(
     [
         (10, (INPUT_IDS,), "such as 1"),
         (10, PAIRS, "Give fewer --duplicates"),
-        (1, PAIRS, "Remove these parts"),
+        (1, PAIRS, "Add --drop-duplicates, and remove these parts"),
     ],
 )
 def test_equal_rows_are_explained(passes: int, columns: Any, cure: str) -> None:
@@ -255,6 +338,36 @@ def test_a_validation_split_with_few_rows(rows: int | None) -> None:
     assert names_of(replace(manifest, splits={**manifest.splits, **enough})) == []
 
 
+@pytest.mark.parametrize(
+    ("train", "validation", "name"), [(0, 94, "train rows"), (3, 300, "train rows"), (400, 300, "")]
+)
+def test_a_train_split_without_examples(train: int, validation: int, name: str) -> None:
+    output = replace(manifest_of().output, validation_share=0.99)
+    splits = {
+        split: Split.from_shards([small_shard(split, rows)], {})
+        for split, rows in (("train", train), ("validation", validation))
+    }
+    found = find(manifest_of(output=output, splits=splits))
+    assert [finding.name for finding in found] == [name] * bool(name)
+    for finding in found:
+        assert f"The train split has {train} examples" in finding.what
+        assert "a smaller --validation-share" in finding.cure
+
+
+def test_a_larger_validation_split_is_advised_only_where_it_is_enough() -> None:
+    def cure(share: float, rows: int) -> str:
+        splits = {
+            **manifest_of().splits,
+            "validation": Split.from_shards([small_shard("v", rows)], {}),
+        }
+        output = replace(manifest_of().output, validation_share=share)
+        [finding] = find(manifest_of(output=output, splits=splits))
+        return finding.cure
+
+    assert "a larger --validation-share, such as 0.15" in cure(0.01, 10)
+    assert "a larger" not in cure(0.1, 10)
+
+
 def test_rows_in_bins_are_padded_to_their_bin() -> None:
     short = {"length": {16: 1000}}
     assert names_of(manifest_of(distributions=short)) == ["padding"]
@@ -277,7 +390,15 @@ def test_a_kept_field_that_no_document_has() -> None:
 
 
 def test_every_threshold_has_its_reason() -> None:
-    assert all(usual.shown and usual.reason and usual.low < usual.high for usual in USUAL.values())
+    assert all(usual.shown and usual.reason and usual.low <= usual.high for usual in USUAL.values())
+
+
+def test_the_reference_has_a_row_for_each_finding() -> None:
+    page = (CHECKOUT / "docs" / "reference" / "findings.md").read_text()
+    assert re.findall(r"^\| `([a-z ]+)` \|", page, re.MULTILINE) == list(USUAL)
+    # Each is made by some check.
+    checks = (CHECKOUT / "corpusmill" / "inspection" / "findings.py").read_text()
+    assert set(re.findall(r'_find\(\s*"([a-z ]+)"', checks)) == set(USUAL)
 
 
 def test_a_finding_reads_as_sentences() -> None:

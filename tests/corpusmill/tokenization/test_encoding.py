@@ -8,7 +8,12 @@ from tokenizers import Tokenizer
 from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import hash_documents
-from corpusmill.tokenization.encoding import drop_empty, encode_documents, tokenized_schema
+from corpusmill.tokenization.encoding import (
+    count_characters,
+    drop_empty,
+    encode_documents,
+    tokenized_schema,
+)
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.lazily import Lazily
 from tests.tools.token_rows import plain_rows
@@ -122,3 +127,21 @@ def test_facts_go_with_their_documents() -> None:
     assert plain.column("field:url").to_pylist() == [None, None]
     without = encode_documents(tokenizer, batch).documents
     assert without.equals(encode_documents(tokenizer, documents).documents)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", (0, 0)),
+        ("na\u00efve", (0, 0)),
+        ("\u0390\u07ff", (2, 0)),
+        ("\u0e01\u1fff", (4, 0)),
+        ("\u2013\u4e2d\U0001f600", (0, 0)),
+        ("\0\x08\t", (0, 2)),
+        ("", (0, 0)),
+    ],
+)
+def test_letters_of_other_alphabets_and_control_characters_are_counted(
+    text: str, expected: tuple[int, int]
+) -> None:
+    assert count_characters(np.frombuffer(text.encode(), np.uint8)) == expected

@@ -119,7 +119,11 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         corpusmill.train_tokenizer(texts, path)
     report = corpusmill.inspect_corpus(texts, trained, max_seq_length=64)
     assert report.numbers["counts"]["read.documents"] == len(texts)
-    assert {finding.name for finding in report.findings} == {"coverage", "long sentences"}
+    assert {finding.name for finding in report.findings} == {
+        "coverage",
+        "long sentences",
+        "empty second segments",
+    }
     assert f"documents  {len(texts)}" in " ".join(repr(report).split()) or "documents" in repr(
         report
     )

@@ -1,0 +1,245 @@
+"""What findings are judged by: the figures of a data set, and the ranges they usually have."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from corpusmill.arrays.columns import Column, Role, column_of
+from corpusmill.dataset.accounting import count_copied_tokens, count_copies
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import option
+
+
+class Range(NamedTuple):
+    """The values of a quantity that are not reported.
+
+    Attributes:
+        low: the smallest one.
+        high: the largest one.
+        shown: the range in words.
+        reason: why it ends there.
+    """
+
+    low: float
+    high: float
+    shown: str
+    reason: str
+
+
+_ANY = float("inf")
+# Lines whose mean is longer are paragraphs, and rows this short do not hold every real sentence.
+_LONG_LINE, _SHORT_ROW = 40, 128
+_LENGTH_STEP = 64
+# With fewer rows a share may be far from its expectation by chance.
+FEWEST_ROWS = 50
+# By the name of the finding; docs/reference/findings.md explains the same names.
+USUAL = {
+    "unfinished files": Range(
+        0, 0, "none", "what a file lacks is known to nobody, and may be nearly all of it"
+    ),
+    "rejects": Range(
+        0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
+    ),
+    "cut documents": Range(
+        0, 0.01, "up to 1 %", "16 MB are the text of ten thick books; hardly a document has more"
+    ),
+    "control characters": Range(
+        0, 0.01, "none", "text has none; every second byte of English in UTF-16 is one"
+    ),
+    "unknown tokens": Range(
+        0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
+    ),
+    "tokens per letter": Range(
+        0,
+        0.45,
+        "0.1 to 0.4",
+        "English has 0.22 and Chinese, whose characters count as three letters, 0.33; a vocabulary "
+        "of another language spells letters",
+    ),
+    "sentences per document": Range(
+        2, _ANY, "2 and more", "a document of one sentence has no second segment of its own"
+    ),
+    "long sentences": Range(
+        0, 0.05, "up to 5 %", "real sentences have 10 to 60 tokens, and rows 128 to 512"
+    ),
+    "coverage": Range(
+        0.7, 1, "80 % and more", "WikiText has 82 to 97 %, with lines longer than rows 50 %"
+    ),
+    "empty second segments": Range(
+        0,
+        0.25,
+        "up to 20 %",
+        "WikiText has 1 to 6 % in rows of 128 to 512 tokens, and books 18 % in those of 128",
+    ),
+    "class balance": Range(
+        0.25, 0.75, "45 to 70 %", "drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %"
+    ),
+    "padding": Range(
+        0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
+    ),
+    "capped predictions": Range(
+        0.8, 1, "90 % and more", "rows of 128 tokens have all with 20 predictions, of 512 only 26 %"
+    ),
+    "copies": Range(
+        0, 0.1, "up to 3 %", "books and WikiText have 0 to 2 %, in passages of 32 tokens"
+    ),
+    "equal rows": Range(
+        0, 0.2, "up to 15 %", "ten passes over the short sections of WikiText give 14 % in pairs"
+    ),
+    "largest file": Range(
+        0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
+    ),
+    "train rows": Range(
+        1, _ANY, "more than validation", "a model learns from train alone, and is measured by few"
+    ),
+    "validation rows": Range(
+        100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
+    ),
+    "kept fields": Range(
+        1, _ANY, "1 and more", "a field that no record has is misspelt, or another input was meant"
+    ),
+}
+
+
+def suggest_length(tokens: float) -> int:
+    """Return the length of a row for some tokens, a multiple of 64: 120 gives 128."""
+    return -(-int(tokens) // _LENGTH_STEP) * _LENGTH_STEP
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What findings are made from.
+
+    Attributes:
+        manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+    """
+
+    manifest: Manifest
+
+    def count(self, name: str) -> int:
+        """The count of this name; 0 where there is none."""
+        return self.manifest.counts.get(name, 0)
+
+    @cached_property
+    def distributions(self) -> dict[str, Counter[int]]:
+        """The distributions of all splits together."""
+        sums: dict[str, Counter[int]] = {}
+        for split in self.manifest.splits.values():
+            for name, counts in split.distributions.items():
+                sums.setdefault(name, Counter()).update(counts)
+        return sums
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the objective."""
+        return self.manifest.objective.options
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The options of the corpus."""
+        return self.manifest.corpus.options
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all documents."""
+        return self.count("tokenize.tokens")
+
+    @property
+    def sentences(self) -> int:
+        """Sentences with tokens."""
+        kept = self.count("read.sentences") - self.count("filter.dropped_sentences")
+        return kept - self.count("tokenize.empty_sentences")
+
+    @property
+    def sentences_per_document(self) -> float:
+        """Their mean number."""
+        return self.sentences / max(1, self.count("tokenize.documents"))
+
+    @property
+    def trimmed_share(self) -> float:
+        """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
+        tokens = count_copied_tokens(self.manifest.counts) * self.repeats
+        return self.count("build.trimmed_tokens") / max(1, tokens)
+
+    @property
+    def passes(self) -> float:
+        """How many times each document was built, on average over all sources."""
+        documents = max(1, self.count("tokenize.documents"))
+        return self.repeats * count_copies(self.manifest.counts) / documents
+
+    def equal_share(self, stage: str, name: str) -> float:
+        """Share of the rows or passages that are equal to an earlier one.
+
+        0 where it was not counted, or for so few that chance decides.
+        """
+        total = self.count(f"{stage}.{name}")
+        distinct = self.manifest.counts.get(f"{stage}.distinct_{name}", total)
+        return 1 - distinct / total if total >= FEWEST_ROWS else 0.0
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document was built."""
+        return max(1, self.manifest.objective.repeats)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a row has two segments."""
+        return column_of(self.manifest.columns, Role.SEGMENTS) is not None
+
+    def is_about_segments(self, column: Column) -> bool:
+        """Whether a column is a class of the pair of segments, as its title says."""
+        return self.has_pairs and column.role is Role.CLASS and "segment" in column.title
+
+    @property
+    def lacks_pairs(self) -> bool:
+        """Whether rows of two segments are made of documents of one sentence."""
+        reads_sentences = self.rules.get("sentence_rule") != "document"
+        return reads_sentences and self.has_pairs and 0 < self.sentences_per_document < 2
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the text is none: its control characters are far too many."""
+        size = self.count("tokenize.text_bytes")
+        share = self.count("tokenize.control_characters") / max(1, size)
+        return share > USUAL["control characters"].high
+
+    @property
+    def ends_at_blanks(self) -> bool:
+        """Whether an empty line may end a document."""
+        is_text = self.rules.get("input_format", "text") in {"auto", "text"}
+        return is_text and self.rules.get("document_rule") in {None, "wikitext", "blank-lines"}
+
+    def explain_short_documents(self) -> tuple[str, str]:
+        """Why documents have too few sentences, and what cures it."""
+        whole = f"{option('document_rule', 'whole-file')} if a file is one text"
+        if self.rules.get("sentence_rule") == "split":
+            cause = "Sentences are split, but the documents are short"
+            if self.ends_at_blanks:
+                return cause, f"Add {whole}"
+            return cause, "Join the records of one text, or choose examples without pairs"
+        cause, cure = self._explain_lines()
+        if self.ends_at_blanks:
+            rule = self.rules.get("document_rule")
+            cause += f", and an empty line ends a document ({option('document_rule', rule)})"
+            cure += f", and {whole}"
+        return cause, cure
+
+    def explain_long_sentences(self) -> tuple[str, str]:
+        """Why sentences do not fit into rows, and what cures it."""
+        width = self.options.get("max_seq_length") or 0
+        length = self.tokens / max(1, self.sentences)
+        are_sentences = width < _SHORT_ROW and length <= _LONG_LINE
+        if self.rules.get("sentence_rule") != "split" and not are_sentences:
+            return self.explain_short_documents() if self.lacks_pairs else self._explain_lines()
+        # Two sentences of twice the mean length fit, or as many tokens as in two rows of today.
+        wanted = max(2 * width, suggest_length(4 * length))
+        cause = f"Rows of {width:,} tokens are short beside sentences of {length:,.0f} on average"
+        return cause, f"Give a larger {option('max_seq_length')}, such as {wanted}"
+
+    @staticmethod
+    def _explain_lines() -> tuple[str, str]:
+        cause = "Each line is taken for a sentence, but a line of running text is a paragraph"
+        split = f"{option('sentence_rule', 'split')} {option('language', 'en')}"
+        return cause, f"Add {split}, or the code of the text's language"
