@@ -479,6 +479,17 @@ def _check_validation(facts: Facts) -> Iterator[Finding]:
         yield Finding("validation rows", what, rows, usual.shown, cause, cure)
 
 
+def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
+    found = facts.count("tokenize.special_tokens_in_text")
+    tokenizer = facts.manifest.tokenizer
+    if not (found and tokenizer.options.get("special_tokens_in_text")):
+        return
+    what = f"{found:,} special tokens of {tokenizer.name}, such as [SEP], stand in the text itself"
+    cause = "Each became its id, so that a text can end its own document, or hide a token"
+    cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
+    yield Finding("special tokens in text", what, found, "none", cause, cure)
+
+
 _CHECKS = (
     check_rejects,
     check_cut_documents,
@@ -492,4 +503,5 @@ _CHECKS = (
     _check_copies,
     _check_sizes,
     _check_validation,
+    _check_special_tokens,
 )

@@ -279,15 +279,15 @@ class TokenizerOptions:
     """How to read a tokenizer whose file does not say everything."""
 
     lowercase: bool | None = None
-    """For a vocab.txt: lower-case the text, like BERT's do_lower_case. By default the
-    tokenizer_config.json beside it decides; without one, text is lower-cased if no word of the
-    vocabulary has an upper-case letter."""
+    """For a vocab.txt or a .model: lower-case the text, like do_lower_case of BERT and ALBERT. By
+    default the tokenizer_config.json beside it decides; without one, text is lower-cased if no word
+    of a vocab.txt has an upper-case letter."""
     strip_accents: bool | None = None
-    """For a vocab.txt: strip accents. By default the tokenizer_config.json beside it decides;
-    without one, accents are stripped if the text is lower-cased."""
-    special_tokens_in_text: bool = True
-    """Turn a special token that occurs in the text, such as <|endoftext|> or [SEP], into its id; if
-    not, tokenize it as ordinary text."""
+    """For a vocab.txt or a .model: strip accents. By default the tokenizer_config.json beside it
+    decides; without one, accents are stripped if the text is lower-cased."""
+    special_tokens_in_text: bool = False
+    """Turn a special token that occurs in the text, such as <|endoftext|> or [SEP], into its id, by
+    which a text can end its own document; if not, tokenize it as ordinary text."""
     tiktoken_pattern: str | None = None
     """For a tiktoken file: what breaks text into pieces; gpt2, r50k, p50k, cl100k, o200k, or a
     regular expression. By default the file's name decides."""

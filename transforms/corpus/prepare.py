@@ -67,7 +67,7 @@ class Tokenizing:
     sha256: str
     token_dtype: str
     memoize: bool = True
-    special_tokens_in_text: bool = True
+    special_tokens_in_text: bool = False
     words: str = ""
     cuts: TextCuts | None = None
     engine: Engine = "own"
@@ -110,8 +110,9 @@ def tokenize_batch(
     tally.add("tokenize.text_bytes", encoded.text_bytes)
     tally.add("tokenize.empty_sentences", encoded.empty_sentences)
     tally.add("tokenize.empty_documents", encoded.empty_documents)
-    if encoded.cut_texts:
-        tally.add("tokenize.cut_texts", encoded.cut_texts)
+    for name in ("cut_texts", "special_tokens_in_text"):
+        if number := getattr(encoded, name):
+            tally.add(f"tokenize.{name}", number)
     index, token_ids = unpack_documents(encoded.documents)
     passages = cut_rows(index.sentence_offsets[index.offsets], PASSAGE_TOKENS)
     tally.add("tokenize.passages", len(passages) - 1)
