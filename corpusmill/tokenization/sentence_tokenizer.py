@@ -23,7 +23,12 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
-from corpusmill.tokenization.tokenizer_file import added_tokens, ids_of, mark
+from corpusmill.tokenization.tokenizer_file import (
+    added_tokens,
+    hide_special_tokens,
+    ids_of,
+    mark,
+)
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.words import (
     FindJoins,
@@ -73,6 +78,9 @@ class SentenceTokenizer:
         engine: Engine = "own",
         limits: Limits = LIMITS,
     ) -> None:
+        self._special_texts = _special_texts(orjson.loads(tokenizer_json))
+        if not special_tokens_in_text:
+            tokenizer_json = hide_special_tokens(tokenizer_json)
         with catch_panics(_LIBRARY):
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
@@ -86,7 +94,6 @@ class SentenceTokenizer:
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
-        self._special_texts = _special_texts(orjson.loads(tokenizer_json))
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None

@@ -152,8 +152,8 @@ def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) ->
 
 def test_the_probe_finds_special_tokens_that_are_ordinary_text(tokenizer_path: Path) -> None:
     file = read_tokenizer(str(tokenizer_path), read_bytes)
-    results = encode_with(file)
     ordinary = replace(file, options=replace(file.options, special_tokens_in_text=False))
+    results = encode_with(replace(file, options=replace(file.options, special_tokens_in_text=True)))
     with pytest.raises(UserError, match="does not give the ids of its own library"):
         proven(replace(ordinary, reference=results), [])
     assert proven(ordinary, ["a [SEP] b"]) == (True, "")
