@@ -73,7 +73,7 @@ class SentenceTokenizer:
         tokenizer_json: str,
         dtype: np.dtype,
         memoize: bool = True,
-        special_tokens_in_text: bool = False,
+        special_tokens_in_text: bool = True,
         words: str = "",
         engine: Engine = "own",
         limits: Limits = LIMITS,

@@ -71,7 +71,7 @@ def read_map(charsmap: bytes) -> dict[str, str]:
     labels = (units & 0x800000FF).astype(np.int64)
     places = np.arange(len(units))
     first_child = places ^ ((units >> 10) << ((units & 0x200) >> 6)).astype(np.int64)
-    nodes = np.flatnonzero((labels > 0) & (labels < 256))
+    nodes = np.flatnonzero((labels > 0) & (labels >> 31 == 0))
     nodes = nodes[np.argsort((nodes ^ labels[nodes]), kind="stable")]
     parents = nodes ^ labels[nodes]
     values, keys, bases = {}, [b""], first_child[:1]

@@ -4,6 +4,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -221,12 +222,14 @@ def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPat
 def test_an_engine_with_other_ids_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a text that is short, too: during the build only long ones are given to it."""
 
-    def encode(text: bytes) -> np.ndarray:
-        ids = Tokenizer.from_str(content).encode(text.decode()).ids
+    def encode(given: bytes, text: bytes) -> np.ndarray:
+        ids = Tokenizer.from_str(given.decode()).encode(text.decode()).ids
         return np.array([0] if text == b"3 .." else ids, np.uint32)
 
-    content, engine = byte_level(), SimpleNamespace(backend=SimpleNamespace(encode=encode))
-    package = SimpleNamespace(from_json=lambda _: engine)
+    def from_json(given: bytes) -> SimpleNamespace:
+        return SimpleNamespace(backend=SimpleNamespace(encode=partial(encode, given)))
+
+    content, package = byte_level(), SimpleNamespace(from_json=from_json)
     monkeypatch.setitem(sys.modules, "gigatoken", SimpleNamespace(Tokenizer=package))
     sentence_tokenizer.load_sentence_tokenizer.cache_clear()
     tokenizer = read_tokenizer("t.json", {"t.json": content.encode()}.get)

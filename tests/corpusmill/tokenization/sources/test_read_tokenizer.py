@@ -187,11 +187,11 @@ def test_the_memo_and_special_tokens_in_the_text_can_be_left_out() -> None:
 @pytest.mark.parametrize("memoize", [True, False])
 def test_as_ordinary_text_no_special_token_becomes_its_id(name: str, memoize: bool) -> None:
     described = json.loads((MEMOIZING if name in MEMOIZING else PLAIN_PATH)[name])
-    unknown = described["model"].get("unk_token")
+    unknown = find_special_tokens(described, {}).unk_id
     special = {
         token["content"]: token["id"]
         for token in described["added_tokens"]
-        if token["special"] and token["content"] != unknown
+        if token["special"] and token["id"] != unknown
     }
     texts = [text for token in special for text in (token, f"a {token} b", f"x{token}{token}y")]
     for in_text in (True, False):
