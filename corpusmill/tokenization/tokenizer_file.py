@@ -128,6 +128,11 @@ def hide_special_tokens(tokenizer_json: str) -> str:
     model = described["model"]
     special = [token for token in added_tokens(described) if token.get("special")]
     names = {token["content"] for token in special} - {model.get("unk_token")}
+    if isinstance(
+        model["vocab"], list
+    ):  # Unigram: control pieces score 0, and SentencePiece itself
+        # takes its user-defined symbols out of each text.
+        names &= {name for name, score in model["vocab"] if score == 0}
     if model.get("type") == "BPE" or not names:
         return tokenizer_json
 
