@@ -97,6 +97,9 @@ USUAL = {
     "validation rows": Range(
         100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
     ),
+    "special tokens in text": Range(
+        0, 0, "none", "as text they are harmless; as ids one is enough to end a document"
+    ),
     "kept fields": Range(
         1, _ANY, "1 and more", "a field that no record has is misspelt, or another input was meant"
     ),

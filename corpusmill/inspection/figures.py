@@ -71,6 +71,9 @@ def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
     if cut := counts.get("tokenize.cut_texts", 0):
         meaning = "of the texts or words were so long that they were tokenized in parts"
         yield Figure("tokenized in parts", cut, f"{cut:,}", meaning)
+    if special := counts.get("tokenize.special_tokens_in_text", 0):
+        meaning = "special tokens, such as [SEP], stand in the text of the corpus"
+        yield Figure("special tokens in text", special, f"{special:,}", meaning)
 
 
 def _dropped_figures(counts: Mapping[str, int]) -> Iterator[Figure]:

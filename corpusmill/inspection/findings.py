@@ -24,7 +24,7 @@ __all__ = ["USUAL", "Finding", "find"]
 # A file of fewer bytes is read by one worker in a minute, however unequal the others are.
 _LARGE_BYTES = 2**28
 # Compressed files, which one worker reads from their beginning to their end.
-_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".tgz", ".tbz2", ".txz", ".tzst")
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4", ".tgz", ".tbz2", ".txz", ".tzst")
 # More files are counted, not named.
 _NAMED_FILES = 10
 # A larger share is not kept back for validation.
@@ -396,6 +396,17 @@ def _check_kept_fields(facts: Facts) -> Iterator[Finding]:
         yield _find("kept fields", 0, what, cause, cure)
 
 
+def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
+    found = facts.count("tokenize.special_tokens_in_text")
+    tokenizer = facts.manifest.tokenizer
+    if not (found and tokenizer.options.get("special_tokens_in_text")):
+        return
+    what = f"{found:,} special tokens of {tokenizer.name}, such as [SEP], stand in the text itself"
+    cause = "Each became its id, so that a text can end its own document, or hide a token"
+    cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
+    yield _find("special tokens in text", found, what, cause, cure)
+
+
 _CHECKS = (
     _check_unfinished,
     _check_rejects,
@@ -411,5 +422,6 @@ _CHECKS = (
     _check_copies,
     _check_sizes,
     _check_rows,
+    _check_special_tokens,
     _check_kept_fields,
 )

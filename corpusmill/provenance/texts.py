@@ -54,7 +54,7 @@ class Texts:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        tokenizer = Tokenizer.from_str(self.tokenizer.json)
+        tokenizer = Tokenizer.from_str(self.tokenizer.encoding_json)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = not self.tokenizer.options.special_tokens_in_text

@@ -224,7 +224,8 @@ def _tokenize(
     cuts: TextCuts | None,
 ) -> Tokenized:
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
-    encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
+    in_text = tokenizer.options.special_tokens_in_text
+    encoder = SentenceTokenizer(tokenizer.json, dtype, True, in_text, words)
     batches = list(read_text(io.BytesIO(text), FileRange("text", 0, options, 0, len(text))))
     full = [batch.documents for batch in batches if batch.documents.num_rows]
     encoded = [encode_documents(encoder, batch, cuts, facts=True) for batch in full]

@@ -46,6 +46,8 @@ class EncodedDocuments(NamedTuple):
         empty_documents: documents left out because they have no sentences.
         cut_texts: texts, or words of them, that the tokenizers library got in parts
             (`corpusmill.tokenization.compiled.units`).
+        special_tokens_in_text: special tokens that stand in the texts, whether they become their
+            ids or ordinary tokens.
     """
 
     documents: pa.RecordBatch
@@ -57,6 +59,7 @@ class EncodedDocuments(NamedTuple):
     empty_sentences: int
     empty_documents: int
     cut_texts: int
+    special_tokens_in_text: int
 
 
 @njit
@@ -178,6 +181,7 @@ def encode_documents(
         if (np.diff(document_offsets) != 1).any():
             raise ValueError("documents that are cut must have one sentence each")
         text_offsets, document_offsets = cuts(ids, text, text_offsets)
+    special_tokens = tokenizer.count_special(text[text_offsets[0] : text_offsets[-1]])
     cuts_before = CUTS.number
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)
     drop = drop_empty_texts if cuts else drop_empty
@@ -198,6 +202,7 @@ def encode_documents(
         empty_sentences=empty_documents if cuts else empty_sentences,
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,
+        special_tokens_in_text=special_tokens,
     )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import orjson
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
@@ -22,7 +23,12 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
-from corpusmill.tokenization.tokenizer_file import ids_of, mark
+from corpusmill.tokenization.tokenizer_file import (
+    added_tokens,
+    hide_special_tokens,
+    ids_of,
+    mark,
+)
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.words import (
     FindJoins,
@@ -72,6 +78,9 @@ class SentenceTokenizer:
         engine: Engine = "own",
         limits: Limits = LIMITS,
     ) -> None:
+        self._special_texts = _special_texts(orjson.loads(tokenizer_json))
+        if not special_tokens_in_text:
+            tokenizer_json = hide_special_tokens(tokenizer_json)
         with catch_panics(_LIBRARY):
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
@@ -89,10 +98,13 @@ class SentenceTokenizer:
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None
         if engine == "gigatoken":
-            if self._is_marked or not special_tokens_in_text:
-                cause = "gigatoken knows neither rules of words nor special tokens as ordinary text"
-                raise UserError(FLAG, cause, "Leave it out")
-            self.gigatoken = Gigatoken(tokenizer_json)
+            if self._is_marked:
+                raise UserError(FLAG, "gigatoken knows no rules of words", "Leave it out")
+            described = orjson.loads(tokenizer_json)
+            if not special_tokens_in_text:
+                added = [one for one in added_tokens(described) if not one.get("special")]
+                described["added_tokens"] = added
+            self.gigatoken = Gigatoken(orjson.dumps(described).decode())
 
     def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
         encode = partial(encode_texts, self._tokenizer, words, self._limits.texts_per_call)
@@ -146,6 +158,20 @@ class SentenceTokenizer:
             return 0
         ids = ids_of(token_ids) if self._is_marked else token_ids
         return int(np.count_nonzero(ids == self._unknown_id))
+
+    def count_special(self, text: npt.NDArray[np.uint8]) -> int:
+        """Count the special tokens that stand in a text, whatever becomes of them.
+
+        Args:
+            text: uint8[bytes].
+        """
+        texts, offsets = self._special_texts
+        # There are one or two first bytes, and a pass for each is faster than a table of all.
+        begins = np.zeros(len(text), np.bool_)
+        for first in np.unique(texts[offsets[:-1]]):
+            begins |= text == first
+        found: int = _count_texts(text, np.flatnonzero(begins), texts, offsets)
+        return found
 
     def encode(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
@@ -228,6 +254,34 @@ def _encode_joined(
     ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
     marked, left = join_marks(ids, ends, *find_joins(text, offsets))
     return marked, ends, left
+
+
+def _special_texts(described: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it."""
+    contents = [one["content"].encode() for one in added_tokens(described) if one.get("special")]
+    contents = sorted(filter(None, contents), key=len, reverse=True)
+    offsets = np.cumsum([0, *map(len, contents)], dtype=np.int64)
+    return np.frombuffer(b"".join(contents), np.uint8), offsets
+
+
+@njit
+def _count_texts(
+    text: np.ndarray, places: np.ndarray, texts: np.ndarray, offsets: np.ndarray
+) -> int:
+    """Count texts, given longest first, that stand at places of another one, without overlaps."""
+    count = end = 0
+    for place in places:
+        for number in range(len(offsets) - 1 if place >= end else 0):
+            start, length = offsets[number], offsets[number + 1] - offsets[number]
+            same = 0
+            while same < min(length, len(text) - place) and (
+                text[place + same] == texts[start + same]
+            ):
+                same += 1
+            if same == length:
+                count, end = count + 1, place + length
+                break
+    return count
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

@@ -107,6 +107,47 @@ def added_tokens(tokenizer_json: Part) -> list[Part]:
     return tokenizer_json.get("added_tokens") or []
 
 
+# A noncharacter, which no text needs.
+_HIDDEN = "\ufdd0"
+
+
+def hide_special_tokens(tokenizer_json: str) -> str:
+    """Rename the special tokens in a tokenizer's vocabulary, so that no text becomes one of them.
+
+    The tokenizers library's `encode_special_tokens` only keeps them from being taken out of the
+    text: unigram and word-level models then find them in their vocabulary all the same.
+
+    Args:
+        tokenizer_json: a complete tokenizer.json; one of BPE, whose pieces follow from merges, and
+            the token for unknown words stay as they are.
+
+    Returns:
+        The tokenizer.json by which texts are encoded, with the same ids.
+    """
+    described = json.loads(tokenizer_json)
+    model = described["model"]
+    special = [token for token in added_tokens(described) if token.get("special")]
+    names = {token["content"] for token in special} - {model.get("unk_token")}
+    if isinstance(
+        model["vocab"], list
+    ):  # Unigram: control pieces score 0, and SentencePiece itself
+        # takes its user-defined symbols out of each text.
+        names &= {name for name, score in model["vocab"] if score == 0}
+    if model.get("type") == "BPE" or not names:
+        return tokenizer_json
+
+    def rename(name: str) -> str:
+        return _HIDDEN + name if name in names else name
+
+    for token in described["added_tokens"]:
+        token["content"] = rename(token["content"])
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {rename(name): token_id for name, token_id in model["vocab"].items()}
+    else:  # Unigram: with scores
+        model["vocab"] = [[rename(name), score] for name, score in model["vocab"]]
+    return json.dumps(described, ensure_ascii=False)
+
+
 # The usual names of tokens of each role, for tokenizers whose files do not say.
 _CONVENTIONS = {
     "cls": ("[CLS]", "<cls>", "<s>"),
@@ -279,15 +320,15 @@ class TokenizerOptions:
     """How to read a tokenizer whose file does not say everything."""
 
     lowercase: bool | None = None
-    """For a vocab.txt: lower-case the text, like BERT's do_lower_case. By default the
-    tokenizer_config.json beside it decides; without one, text is lower-cased if no word of the
-    vocabulary has an upper-case letter."""
+    """For a vocab.txt or a .model: lower-case the text, like do_lower_case of BERT and ALBERT. By
+    default the tokenizer_config.json beside it decides; without one, text is lower-cased if no word
+    of a vocab.txt has an upper-case letter."""
     strip_accents: bool | None = None
-    """For a vocab.txt: strip accents. By default the tokenizer_config.json beside it decides;
-    without one, accents are stripped if the text is lower-cased."""
-    special_tokens_in_text: bool = True
-    """Turn a special token that occurs in the text, such as <|endoftext|> or [SEP], into its id; if
-    not, tokenize it as ordinary text."""
+    """For a vocab.txt or a .model: strip accents. By default the tokenizer_config.json beside it
+    decides; without one, accents are stripped if the text is lower-cased."""
+    special_tokens_in_text: bool = False
+    """Turn a special token that occurs in the text, such as <|endoftext|> or [SEP], into its id, by
+    which a text can end its own document; if not, tokenize it as ordinary text."""
     tiktoken_pattern: str | None = None
     """For a tiktoken file: what breaks text into pieces; gpt2, r50k, p50k, cl100k, o200k, or a
     regular expression. By default the file's name decides."""
@@ -349,6 +390,11 @@ class TokenizerFile:
         if self.revision is not None:
             return self.name
         return PurePosixPath(self.name).name or TOKENIZER_JSON
+
+    @property
+    def encoding_json(self) -> str:
+        """The tokenizer.json by which texts are encoded, with special tokens in them or without."""
+        return self.json if self.options.special_tokens_in_text else hide_special_tokens(self.json)
 
     @property
     def token_dtype(self) -> np.dtype:

@@ -149,9 +149,10 @@ def prove_tokenizer(
     sentences = _sentence_tokenizer(tokenizer, words, memoize=True)
     if not sentences.memoizes and tokenizer.reference is None and words is None:
         return True
-    plain = Tokenizer.from_str(tokenizer.json)
+    plain = Tokenizer.from_str(tokenizer.encoding_json)
     plain.encode_special_tokens = not tokenizer.options.special_tokens_in_text
-    special = {plain.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
+    named = Tokenizer.from_str(tokenizer.json)
+    special = {named.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
     texts = hard_texts(name for name in special if name is not None) + texts
 
     def encode_plainly(texts: list[str]) -> list[list[int]]:

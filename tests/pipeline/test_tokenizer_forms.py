@@ -41,7 +41,7 @@ def test_a_vocab_txt_and_its_options(vocab_txt: Path, sample: Path, tmp_path: Pa
     outcome = build([sample], vocab_txt.parent, out, "--strip-accents", "False")
     assert_built(outcome, out, "vocab.txt")
     assert header_of(out)["options"] == {
-        "lowercase": True, "strip_accents": False, "special_tokens_in_text": True,
+        "lowercase": True, "strip_accents": False, "special_tokens_in_text": False,
         "tiktoken_pattern": None,
     }  # fmt: skip
 

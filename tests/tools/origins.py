@@ -100,7 +100,7 @@ def check_provenance(folder: Path, *inputs: Path) -> list[RowOrigin]:
 
 def _tokenize(texts: Texts, pieces: Pieces) -> pa.RecordBatch:
     """Tokenize the documents by the tokenizers library, {document, sentences}."""
-    tokenizer = Tokenizer.from_str(texts.tokenizer.json)
+    tokenizer = Tokenizer.from_str(texts.tokenizer.encoding_json)
     tokenizer.encode_special_tokens = not texts.tokenizer.options.special_tokens_in_text
     sentences = [
         [tokenizer.encode(piece, add_special_tokens=False).ids for piece in own]

@@ -203,7 +203,7 @@ PLAIN_PATH = lazily(
 
 def encode_with(file: TokenizerFile) -> Encode:
     """Encode texts with a tokenizer's JSON."""
-    tokenizer = Tokenizer.from_str(file.json)
+    tokenizer = Tokenizer.from_str(file.encoding_json)
     tokenizer.encode_special_tokens = not file.options.special_tokens_in_text
     return lambda texts: [
         encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)

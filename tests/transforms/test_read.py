@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import resolve_format
+from corpusmill.corpus.input_formats import judge_name, resolve_format
 from corpusmill.dataset.accounting import split_unread
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, Limits
@@ -199,7 +199,9 @@ def test_all_stored_bytes_of_a_file_that_ends_early_count_as_unread(
     files = [tmp_path / f"{number}.{kind}" for number in range(3)]
     for number, file in enumerate(files):
         file.write_bytes(content[: len(content) // 2] if number == 1 else content)
-    options = resolve_format(DocumentOptions(), [file.name for file in files])
+    options = resolve_format(
+        DocumentOptions(), {file.name: judge_name(file.name) for file in files}
+    )
     counts = read(files, 10**9, tmp_path, splittable=False, options=options)["counts"]
     assert counts["read.unfinished_files"] == 1
     assert split_unread(counts)[1] == {1: len(content) // 2}
@@ -209,7 +211,7 @@ def test_only_what_follows_known_damage_counts_as_unread(tmp_path: Path) -> None
     content = bytearray(_archive(b"A line .\n" * 1000))
     content[_HEADER : _HEADER + 512] = 512 * b"?"
     (tmp_path / "text.tar").write_bytes(content)
-    options = resolve_format(DocumentOptions(), ["text.tar"])
+    options = resolve_format(DocumentOptions(), {"text.tar": judge_name("text.tar")})
     counts = read([tmp_path / "text.tar"], 10**9, tmp_path, False, options=options)["counts"]
     [unread] = split_unread(counts)[1].values()
     assert len(content) - _HEADER - 512 <= unread <= len(content) - _HEADER

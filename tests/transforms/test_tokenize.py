@@ -68,6 +68,21 @@ def test_texts_that_are_tokenized_in_parts_are_counted(
     assert counts["tokenize.cut_texts"] == cut
 
 
+@pytest.mark.parametrize("in_text", [True, False])
+def test_special_tokens_in_text_are_counted(
+    in_text: bool, tokenizer: TokenizerFile, tokenizing: Tokenizing
+) -> None:
+    batches = [batch((1, ["[SEP] a [SE P] [", "b[MASK][UNK]"]), (2, ["[[SEP]", "Sea ."]))]
+    tokens, counts = tokenize(batches, replace(tokenizing, special_tokens_in_text=in_text))
+    assert counts["tokenize.special_tokens_in_text"] == 4
+    ids = tokens[0].column("sentences").flatten().flatten().to_pylist()
+    special = {*tokenizer.special.all_ids} - {tokenizer.special.unk_id}
+    assert sum(token in special for token in ids) == (3 if in_text else 0)
+    # Part of a batch is counted alone.
+    _, counts = tokenize([batches[0].slice(1)], tokenizing)
+    assert counts["tokenize.special_tokens_in_text"] == 1
+
+
 def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
     tokens, counts = tokenize(batches, tokenizing)

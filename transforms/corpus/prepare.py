@@ -67,7 +67,7 @@ class Tokenizing:
     sha256: str
     token_dtype: str
     memoize: bool = True
-    special_tokens_in_text: bool = True
+    special_tokens_in_text: bool = False
     words: str = ""
     cuts: TextCuts | None = None
     engine: Engine = "own"
@@ -110,7 +110,7 @@ def tokenize_batch(
     tally.add("tokenize.text_bytes", encoded.text_bytes)
     tally.add("tokenize.empty_sentences", encoded.empty_sentences)
     tally.add("tokenize.empty_documents", encoded.empty_documents)
-    for name in ("letter_bytes", "control_characters", "cut_texts"):
+    for name in ("letter_bytes", "control_characters", "cut_texts", "special_tokens_in_text"):
         if number := getattr(encoded, name):
             tally.add(f"tokenize.{name}", number)
     index, token_ids = unpack_documents(encoded.documents)

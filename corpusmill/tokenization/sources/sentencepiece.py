@@ -6,10 +6,12 @@ as SentencePiece treats them; the sentencepiece library itself is the reference.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import USUAL_NAMES, Encode, TokenizerOptions
 
@@ -26,12 +28,15 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     """Convert a SentencePiece model of the unigram or bpe kind.
 
     Its control symbols become special tokens. SentencePiece itself tokenizes them as ordinary text
-    when they occur in a text, and so does the result without `special_tokens_in_text`.
+    when they occur in a text, and so does the result without `special_tokens_in_text`. If the text
+    is lower-cased or loses its accents, that is done before, as for ALBERT, with the quotation
+    marks `` and '' made one sign.
 
     Raises:
         UserError: it is not one, its kind cannot be converted, or a library is missing.
     """
-    file.check_options(options, FORM)
+    file.check_options(options, FORM, "lowercase", "strip_accents")
+    options = _choose_cases(file, options)
     try:
         import sentencepiece  # noqa: PLC0415  optional
 
@@ -52,14 +57,36 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
         or (piece.type == _USER_DEFINED and piece.piece in USUAL_NAMES)
     ]
     tokenizer = Tokenizer(_model(model))
-    tokenizer.normalizer = normalizers.Sequence(list(_normalizers(model.normalizer_spec)))
+    before = list(_normalizers_before(options))
+    tokenizer.normalizer = normalizers.Sequence([*before, *_normalizers(model.normalizer_spec)])
     splits = list(_splits(model))
     if splits:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits)
     tokenizer.decoder = _decoder(model)
     tokenizer.add_special_tokens(special)
-    reference = _reference(processor, special if options.special_tokens_in_text else [])
+    in_text = special if options.special_tokens_in_text else []
+    reference = _reference(processor, in_text, normalizers.Sequence(before))
     return Source(FORM, tokenizer, options, reference)
+
+
+def _choose_cases(file: SourceFile, options: TokenizerOptions) -> TokenizerOptions:
+    """What the options leave open is as the tokenizer_config.json says; without one, as it is."""
+    lowercase, strip_accents = options.lowercase, options.strip_accents
+    if lowercase is None:
+        lowercase = bool(file.config.get("do_lower_case", False))
+    if strip_accents is None:
+        strip_accents = not file.config.get("keep_accents", not lowercase)
+    return replace(options, lowercase=lowercase, strip_accents=strip_accents)
+
+
+def _normalizers_before(options: TokenizerOptions) -> Iterator[normalizers.Normalizer]:
+    """The steps of transformers' AlbertTokenizer before those of the model."""
+    if options.lowercase or options.strip_accents:
+        yield from (normalizers.Replace(marks, '"') for marks in ("``", "''"))
+    if options.strip_accents:
+        yield from (normalizers.NFKD(), normalizers.StripAccents())
+    if options.lowercase:
+        yield normalizers.Lowercase()
 
 
 def _check_model(file: SourceFile, model: Any) -> None:
@@ -101,17 +128,17 @@ def _scores(pieces: Any) -> Iterator[tuple[str, float]]:
 
 
 def _normalizers(spec: Any) -> Iterator[normalizers.Normalizer]:
-    # In the order of Normalizer::Normalize in normalizer.cc.
+    # In the order of Normalizer::Normalize in normalizer.cc, which puts a space even before a text
+    # of which the map leaves nothing; as the end of a text it would be removed again.
+    begins = [normalizers.Prepend(_SPACE)] if spec.add_dummy_prefix else []
+    if not spec.remove_extra_whitespaces:
+        yield from begins
     if spec.precompiled_charsmap:
-        # Of a letter with combining marks, the tokenizers library maps the letter alone. NFC makes
-        # one character of them first, and that is mapped.
-        yield normalizers.NFC()
-        yield normalizers.Precompiled(spec.precompiled_charsmap)
+        yield from map_as_sentencepiece(spec.precompiled_charsmap)
     if spec.remove_extra_whitespaces:
         yield normalizers.Replace(Regex(r"\A +| +\z"), "")
         yield normalizers.Replace(Regex(" {2,}"), " ")
-    if spec.add_dummy_prefix:
-        yield normalizers.Prepend(_SPACE)
+        yield from begins
     yield normalizers.Replace(" ", _SPACE)
     if spec.remove_extra_whitespaces:
         yield normalizers.Replace(Regex(rf"{_SPACE}+\z"), "")
@@ -168,8 +195,14 @@ def _decoder(model: Any) -> decoders.Decoder:
     return decoders.Sequence(steps)
 
 
-def _reference(processor: Any, special: list[str]) -> Encode:
-    """SentencePiece's ids of texts, with special tokens in them turned into their ids."""
+def _reference(processor: Any, special: list[str], before: normalizers.Normalizer) -> Encode:
+    """SentencePiece's ids of texts, with special tokens in them turned into their ids.
+
+    Args:
+        processor: the library's.
+        special: the special tokens; none if they are plain text.
+        before: what is done to the text between them before the library gets it.
+    """
     ids = {token: processor.piece_to_id(token) for token in special}
     longest_first = sorted(map(re.escape, special), key=len, reverse=True)
     pattern = re.compile(f"({'|'.join(longest_first)})") if special else re.compile("(?!)")
@@ -178,7 +211,10 @@ def _reference(processor: Any, special: list[str]) -> Encode:
         encoded = []
         for text in texts:
             parts = [part for part in pattern.split(text) if part]
-            rows = [[ids[part]] if part in ids else processor.encode(part) for part in parts]
+            rows = [
+                [ids[part]] if part in ids else processor.encode(before.normalize_str(part))
+                for part in parts
+            ]
             encoded.append([token for row in rows for token in row])
         return encoded
 

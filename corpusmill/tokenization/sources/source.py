@@ -57,7 +57,7 @@ class SourceFile(NamedTuple):
         Raises:
             UserError: another option has a value.
         """
-        kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
+        kinds = {"lowercase": "vocab.txt or .model", "strip_accents": "vocab.txt or .model",
                  "tiktoken_pattern": "tiktoken file"}  # fmt: skip
         for name, kind in kinds.items():
             value = getattr(options, name)

@@ -404,3 +404,16 @@ def test_the_reference_has_a_row_for_each_finding() -> None:
 def test_a_finding_reads_as_sentences() -> None:
     finding = Finding("x", "Half is missing", 0.5, "all", "It was lost", "Find it")
     assert str(finding) == "Half is missing (usually all). It was lost. Find it."
+
+
+def test_special_tokens_in_the_text_that_became_their_ids() -> None:
+    counts = {"tokenize.special_tokens_in_text": 3}
+    manifest = manifest_of(counts)
+    for in_text in (True, False):
+        options = {"special_tokens_in_text": in_text}
+        tokenizer = replace(manifest.tokenizer, options=options)
+        data = replace(manifest, tokenizer=tokenizer)
+        cures = [finding.cure for finding in find(data)]
+        assert [cure[:31] for cure in cures] == ["Give --no-special-tokens-in-text"[:31]] * in_text
+        figures = [figure.name for figure in summarize(data).figures]
+        assert "special tokens in text" in figures

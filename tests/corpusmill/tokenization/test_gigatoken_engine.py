@@ -61,6 +61,23 @@ def test_long_texts_go_to_the_engine_and_short_ones_do_not(monkeypatch: pytest.M
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize("in_text", [True, False])
+def test_special_tokens_in_text_are_what_the_option_says(
+    in_text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, encode_by_library)
+    own, other = (
+        SentenceTokenizer(TOKENIZER, UINT16, special_tokens_in_text=in_text, engine=engine)
+        for engine in ("own", "gigatoken")
+    )
+    text, offsets = as_arrays([TEXTS[1]])
+    assert other.gigatoken is not None
+    ids, _ = other.gigatoken.encode(text, offsets)
+    assert ids.tolist() == own.encode(text, offsets)[0].tolist()
+    special = Tokenizer.from_str(TOKENIZER).token_to_id("<|endoftext|>")
+    assert ids.tolist().count(special) == (40 if in_text else 0)
+
+
 def test_another_id_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, lambda _, text: np.zeros(len(text), np.uint32))
     tokenizer = SentenceTokenizer(TOKENIZER, UINT16, engine="gigatoken")
@@ -76,7 +93,7 @@ def test_what_it_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "gigatoken", package)
     with pytest.raises(UserError, match="cannot load this tokenizer"):
         SentenceTokenizer(TOKENIZER, UINT16, engine="gigatoken")
-    with pytest.raises(UserError, match="neither rules of words nor special tokens"):
+    with pytest.raises(UserError, match="no rules of words"):
         SentenceTokenizer(TOKENIZER, np.dtype(np.int16), words="unicode", engine="gigatoken")
     monkeypatch.setitem(sys.modules, "gigatoken", None)  # as if it were not installed
     with pytest.raises(UserError, match="not installed"):

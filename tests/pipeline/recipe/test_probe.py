@@ -4,6 +4,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,8 +153,8 @@ def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) ->
 
 def test_the_probe_finds_special_tokens_that_are_ordinary_text(tokenizer_path: Path) -> None:
     file = read_tokenizer(str(tokenizer_path), read_bytes)
-    results = encode_with(file)
     ordinary = replace(file, options=replace(file.options, special_tokens_in_text=False))
+    results = encode_with(replace(file, options=replace(file.options, special_tokens_in_text=True)))
     with pytest.raises(UserError, match="does not give the ids of its own library"):
         proven(replace(ordinary, reference=results), [])
     assert proven(ordinary, ["a [SEP] b"]) == (True, "")
@@ -221,12 +222,14 @@ def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPat
 def test_an_engine_with_other_ids_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a text that is short, too: during the build only long ones are given to it."""
 
-    def encode(text: bytes) -> np.ndarray:
-        ids = Tokenizer.from_str(content).encode(text.decode()).ids
+    def encode(given: bytes, text: bytes) -> np.ndarray:
+        ids = Tokenizer.from_str(given.decode()).encode(text.decode()).ids
         return np.array([0] if text == b"3 .." else ids, np.uint32)
 
-    content, engine = byte_level(), SimpleNamespace(backend=SimpleNamespace(encode=encode))
-    package = SimpleNamespace(from_json=lambda _: engine)
+    def from_json(given: bytes) -> SimpleNamespace:
+        return SimpleNamespace(backend=SimpleNamespace(encode=partial(encode, given)))
+
+    content, package = byte_level(), SimpleNamespace(from_json=from_json)
     monkeypatch.setitem(sys.modules, "gigatoken", SimpleNamespace(Tokenizer=package))
     sentence_tokenizer.load_sentence_tokenizer.cache_clear()
     tokenizer = read_tokenizer("t.json", {"t.json": content.encode()}.get)

@@ -181,3 +181,23 @@ def test_the_memo_and_special_tokens_in_the_text_can_be_left_out() -> None:
             [expected] = plain_rows(library, ["the [SEP] film"])
             assert (library.token_to_id("[SEP]") in expected) is in_text
             assert encoded_rows(tokenizer, ["the [SEP] film"]) == [expected]
+
+
+@pytest.mark.parametrize("name", [*MEMOIZING, *PLAIN_PATH])
+@pytest.mark.parametrize("memoize", [True, False])
+def test_as_ordinary_text_no_special_token_becomes_its_id(name: str, memoize: bool) -> None:
+    described = json.loads((MEMOIZING if name in MEMOIZING else PLAIN_PATH)[name])
+    unknown = find_special_tokens(described, {}).unk_id
+    special = {
+        token["content"]: token["id"]
+        for token in described["added_tokens"]
+        if token["special"] and token["id"] != unknown
+    }
+    texts = [text for token in special for text in (token, f"a {token} b", f"x{token}{token}y")]
+    for in_text in (True, False):
+        tokenizer = SentenceTokenizer(
+            json.dumps(described), np.dtype(np.int16),
+            memoize=memoize, special_tokens_in_text=in_text,
+        )  # fmt: skip
+        for text, ids in zip(texts, encoded_rows(tokenizer, texts), strict=True):
+            assert not special.keys() or bool({*special.values()} & {*ids}) is in_text, text

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import unicodedata
 from typing import Any
 
 import pytest
@@ -18,11 +19,8 @@ from tests.tools.tokenizer_samples import TEXT, encode_with
 sentencepiece = pytest.importorskip("sentencepiece")
 
 PIECES = (" ", "  ", "\u2581", "film ", "<mask>", "<s>", "</s>", "<unk>", "<0x41>", "@-@", "Robert")
-# Without combining marks: under some rules the tokenizers library drops them from letters, and the
-# probe refuses such a corpus.
-CHARACTERS = st.characters(
-    codec="utf-8", exclude_categories=("Cs", "Mn", "Me", "Mc"), max_codepoint=0x2FFF
-)
+HALFWIDTH = "\uff76\uff9e \uff76 \uff9e\u30ac A\u0301\u0323 \uff21\u030a \u1100\u1161\u11a8 \r\n"
+CHARACTERS = st.characters(codec="utf-8", max_codepoint=0x2FFF) | st.sampled_from(HALFWIDTH)
 
 KINDS: dict[str, dict[str, Any]] = {
     "unigram": {"model_type": "unigram"},
@@ -37,7 +35,22 @@ KINDS: dict[str, dict[str, Any]] = {
     "unigram, cases folded": {
         "model_type": "unigram", "normalization_rule_name": "nmt_nfkc_cf",
     },
+    "unigram, bytes and map": {
+        "model_type": "unigram", "byte_fallback": True, "vocab_size": 460,
+    },
+    "unigram, bytes, map and spaces": {
+        "model_type": "unigram", "byte_fallback": True, "vocab_size": 460,
+        "normalization_rule_name": "nfkc", "remove_extra_whitespaces": False,
+    },
     "bpe": {"model_type": "bpe"},
+    "bpe, bytes and map": {
+        "model_type": "bpe", "byte_fallback": True, "vocab_size": 460,
+        "remove_extra_whitespaces": False,
+    },
+    "bpe, bytes, cases folded": {
+        "model_type": "bpe", "byte_fallback": True, "vocab_size": 460, "add_dummy_prefix": False,
+        "normalization_rule_name": "nmt_nfkc_cf",
+    },
     "bpe, bytes": {
         "model_type": "bpe", "byte_fallback": True, "vocab_size": 420,
         "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
@@ -50,9 +63,9 @@ KINDS: dict[str, dict[str, Any]] = {
 def train(**options: Any) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([*TEXT, "a @-@ b < > / [ ]"]), model_writer=model, minloglevel=2,
-        **{"vocab_size": 190, "hard_vocab_limit": False, "control_symbols": ["[CLS]"],
-           "character_coverage": 1.0, **options},
+        sentence_iterator=iter([*TEXT, "a @-@ b < > / [ ]", HALFWIDTH]), model_writer=model,
+        **{"minloglevel": 2, "vocab_size": 190, "hard_vocab_limit": False,
+           "control_symbols": ["[CLS]"], "character_coverage": 1.0, **options},
     )  # fmt: skip
     return model.getvalue()
 
@@ -76,6 +89,7 @@ ENCODE = {name: encode_with(file) for name, file in FILES.items()}
 @given(
     texts=st.lists(st.lists(st.sampled_from(PIECES) | st.text(CHARACTERS, max_size=8)).map("".join))
 )
+@example(texts=[HALFWIDTH, "\x01", "\x01 a", " \r\n "])
 @example(texts=["<mask><s>", "<s><mask></s>", "a<mask><unk>b"])
 @example(texts=[*hard_texts(["<s>", "<unk>", "<mask>", "[CLS]"]), *TEXT])
 def test_the_ids_are_those_of_sentencepiece(texts: list[str]) -> None:
@@ -93,6 +107,53 @@ def test_special_tokens_that_occur_in_the_text(kind: str) -> None:
     [ids] = encode_with(special)([text])
     assert (ids[0], ids[-2:]) == (processor.eos_id(), [processor.eos_id(), processor.unk_id()])
     assert ids[1:-2] == processor.encode(" The film")
+
+
+def prepare(text: str, lowercase: bool, strip_accents: bool) -> str:
+    """What AlbertTokenizer does before the model, which lower-cases each character by itself."""
+    text = text.replace("``", '"').replace("''", '"')
+    if strip_accents:
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(one for one in decomposed if not unicodedata.combining(one))
+    return "".join(map(str.lower, text)) if lowercase else text
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe, bytes and map"])
+@pytest.mark.parametrize(
+    ("lowercase", "strip_accents"), [(True, None), (True, False), (False, True)]
+)
+def test_text_is_lower_cased_and_loses_its_accents_as_for_albert(
+    kind: str, lowercase: bool, strip_accents: bool | None
+) -> None:
+    file = read(MODELS[kind], lowercase=lowercase, strip_accents=strip_accents)
+    strips = lowercase if strip_accents is None else strip_accents
+    processor = sentencepiece.SentencePieceProcessor(model_proto=MODELS[kind])
+    texts = [*TEXT, "The Film''s ``\u00c9t\u00e9'' E\u0301 na\u00efve", "\uff26\u0130LM", HALFWIDTH]
+    assert encode_with(file)(texts) == [
+        processor.encode(prepare(text, lowercase, strips)) for text in texts
+    ]
+    assert file.reference is not None
+    assert find_difference(encode_with(file), file.reference, hard_texts(())) is None
+    assert (file.options.lowercase, file.options.strip_accents) == (lowercase, strips)
+
+
+@pytest.mark.parametrize(
+    ("config", "chosen"),
+    [
+        (None, (False, False)),
+        ("{}", (False, False)),
+        ('{"do_lower_case": true}', (True, True)),
+        ('{"do_lower_case": false, "keep_accents": false}', (False, True)),
+        ('{"do_lower_case": true, "keep_accents": true}', (True, False)),
+    ],
+)
+def test_the_configuration_beside_it_says_whether_text_is_lower_cased(
+    config: str | None, chosen: tuple[bool, bool]
+) -> None:
+    files = {"m/spiece.model": MODELS["unigram"]}
+    files |= {"m/tokenizer_config.json": config.encode()} if config else {}
+    file = read_tokenizer("m", files.get)
+    assert (file.options.lowercase, file.options.strip_accents) == chosen
 
 
 def test_roles_are_found() -> None:

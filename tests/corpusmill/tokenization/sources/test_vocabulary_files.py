@@ -154,7 +154,7 @@ def test_a_special_token_that_occurs_in_the_text(in_text: bool) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [
-        ("m", {"lowercase": True}, "--lowercase True: it is for a vocab.txt"),
+        ("m", {"lowercase": True}, "--lowercase True: it is for a vocab.txt or .model"),
         ("m", {"tiktoken_pattern": "gpt2"}, "--tiktoken-pattern gpt2: it is for a tiktoken file"),
         ("t.json", {"strip_accents": False}, "--strip-accents False.*t.json is a tokenizer.json"),
         ("vocab.txt", {"tiktoken_pattern": "gpt2"}, "t.*vocab.txt is a vocab.txt"),
