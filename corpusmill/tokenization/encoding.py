@@ -181,17 +181,15 @@ def encode_documents(
         if (np.diff(document_offsets) != 1).any():
             raise ValueError("documents that are cut must have one sentence each")
         text_offsets, document_offsets = cuts(ids, text, text_offsets)
-    special_tokens = tokenizer.count_special(text[text_offsets[0] : text_offsets[-1]])
-    cuts_before = CUTS.number
+    cuts_before, drop = CUTS.number, drop_empty_texts if cuts else drop_empty
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)
-    drop = drop_empty_texts if cuts else drop_empty
     sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
     if facts:
         encoded = _add_facts(encoded, documents, is_kept, keep_fields)
     empty_documents = int(np.count_nonzero(~is_kept))
-    empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
+    empty_sentences = empty_documents if cuts else int(last - first) + 1 - len(sentence_offsets)
     return EncodedDocuments(
         documents=encoded,
         tokens=len(token_ids),
@@ -199,10 +197,10 @@ def encode_documents(
         text_bytes=len(tokenized),
         letter_bytes=letter_bytes,
         control_characters=control_characters,
-        empty_sentences=empty_documents if cuts else empty_sentences,
+        empty_sentences=empty_sentences,
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,
-        special_tokens_in_text=special_tokens,
+        special_tokens_in_text=tokenizer.count_special(tokenized),
     )
 
 

@@ -57,18 +57,20 @@ from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import (
     EXPANSION,
     InputFile,
-    NamedSource,
     choose_format,
-    keep_order,
     list_inputs,
-    list_sources,
-    parse_sources,
     read_bytes,
-    spread_sources,
     sum_costs,
 )
 from pipeline.recipe.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
 from pipeline.recipe.records import Records
+from pipeline.recipe.sources import (
+    NamedSource,
+    keep_order,
+    list_sources,
+    parse_sources,
+    spread_sources,
+)
 from transforms.corpus.listed import open_listed
 from transforms.storage.files import open_file
 

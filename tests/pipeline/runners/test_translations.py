@@ -25,8 +25,9 @@ from pipeline.jobs.counting_job import count_corpus, plan_counting
 from pipeline.jobs.editing import add_stages
 from pipeline.jobs.verification import check_files
 from pipeline.jobs.word_counting import SampledCorpus
-from pipeline.recipe.inputs import InputFile, NamedSource
+from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.sources import NamedSource
 from pipeline.runners.local.engine import LocalEngine
 from pipeline.runners.proto_checks import LARGEST_PIPELINE
 from tests.tools.manifests import small_manifest
