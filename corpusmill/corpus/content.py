@@ -80,6 +80,10 @@ def measure_window(head: bytes) -> int:
 
 def check_compression(head: bytes, compression: str) -> Content | None:
     """Return why a compressed file cannot be read, as far as its first bytes show."""
+    if compression and not find_compression(head):
+        what = f"no {compression} file, whatever its name says"
+        cure = "Get it again or leave it out; LZ4 of Hadoop has to be written again as lz4 does"
+        return Content(compression, what=what, cure=cure, is_text=False)
     window = measure_window(head) if compression == ".zst" else 0
     if window <= _MOST_WINDOW:
         return None

@@ -247,18 +247,22 @@ def find_conflict(
         is_chosen: whether someone has chosen it, and not the file's name.
     """
     reader = FORMATS[input_format]
-    if content.what and reader.is_text and not (is_chosen and content.is_text):
+    if FORMATS.package_of(input_format) is not None:
+        return None
+    if content.what:
+        is_wanted = is_chosen and content.is_text and reader.is_text and not reader.has_fields
+        is_left_to_reader = not (reader.is_text or content.is_text or input_format in _MARKED)
         as_text = f", or give {option('input_format', 'text')} to train on it as it stands"
-        return f"it is {content.what}", content.cure + as_text * content.is_text
-    is_other = content.format not in {"", input_format}
-    is_ours = FORMATS.package_of(input_format) is None
-    lacks_lines = (content.format, input_format) == ("json", "json-lines")
-    if is_other and is_ours and (not content.is_text or lacks_lines or input_format in _MARKED):
-        cure = f"Give {option('input_format', content.format)}, or leave the option out"
-        return f"it is of the format {content.format}, not {input_format}", cure
-    if not content.format and content.is_known and input_format in _MARKED and not content.what:
+        cure = content.cure + as_text * content.is_text
+        return None if is_wanted or is_left_to_reader else (f"it is {content.what}", cure)
+    if not content.format and content.is_known and input_format in _MARKED:
         return f"it is text, not {input_format}", "Rename it, or give its format"
-    return None
+    lacks_lines = (content.format, input_format) == ("json", "json-lines")
+    is_other = not content.is_text or lacks_lines or input_format in _MARKED
+    if content.format in {"", input_format} or not is_other:
+        return None
+    cure = f"Give {option('input_format', content.format)}, or leave the option out"
+    return f"it is of the format {content.format}, not {input_format}", cure
 
 
 # Formats whose files always begin with a mark.

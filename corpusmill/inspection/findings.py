@@ -94,9 +94,10 @@ def _check_unfinished(facts: Facts) -> Iterator[Finding]:
     named = ", ".join(map(_describe_unread, cut[:_NAMED_FILES]))
     more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
     share = percent(measure_unread(files).share)
+    which = f"{len(cut):,} of {len(files):,} files" if len(files) > 1 else "The only file"
     what = (
-        f"{len(cut):,} of {len(files):,} files could not be read to their end, with up to {share} "
-        f"of the stored bytes: {named}{more}"
+        f"{which} could not be read to the end, with up to {share} of the stored bytes: "
+        f"{named}{more}"
     )
     cause = "They break off or are damaged, as after a download or a copy that did not finish"
     cure = (

@@ -367,7 +367,8 @@ def _print_files(files: Sequence[InputFile], left_out: Sequence[str], console: C
         lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
     if left_out:
         shown = ", ".join(sorted({path.rsplit("/", 1)[-1] for path in left_out})[:3])
-        lines.append(f"input: {len(left_out):,} files hold no data and are left out ({shown})")
+        number = f"{len(left_out):,} files" if len(left_out) > 1 else "1 file"
+        lines.append(f"input: left out {number} without data ({shown})")
     for line in lines:
         console.print(line)
 

@@ -11,7 +11,7 @@ from tests.tools.growing import Growing
 from tests.tools.jobs import assert_nothing_final, build, run_here
 from tests.tools.origins import list_documents
 
-NAMED = "1 of {} files could not be read to their end, with up to {} % of the stored bytes: b.gz"
+NAMED = "1 of {} files could not be read to the end, with up to {} % of the stored bytes: b.gz"
 
 
 @pytest.fixture

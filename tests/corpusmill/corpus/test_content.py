@@ -183,6 +183,15 @@ def test_compression_is_told_by_marks(suffix: str, size: int) -> None:
     assert look(data).compression == look(data, f"a{suffix}").compression == suffix
 
 
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("data", [b"\x1f", bytes(4096), b"\0\0\x12\xac\0\0\x02\x69\xf1\x1d{"])
+def test_a_file_that_only_its_name_calls_compressed_is_refused(suffix: str, data: bytes) -> None:
+    """The last one is how Hadoop begins a block of LZ4."""
+    name = f"a.txt{suffix}"
+    with pytest.raises(UserError, match=rf"--input a\.txt\{suffix}: it is no {suffix} file"):
+        resolve_format(DocumentOptions(), {name: look(data, name)})
+
+
 @pytest.mark.parametrize("known_size", [False, True])
 @pytest.mark.parametrize(("log", "is_read"), [(27, True), (28, False), (31, False)])
 def test_a_window_that_no_reader_holds_is_refused(
@@ -209,6 +218,10 @@ def test_a_window_that_no_reader_holds_is_refused(
     ("options", "data", "message"),
     [
         ("parquet", LINES.encode(), "--input-format json-lines"),
+        ("parquet", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        ("json-lines", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        ("tar", b"<!DOCTYPE html>", "HTML"),
+        ("csv", b"<!DOCTYPE html>", "HTML"),
         ("text", b"PAR1\x15\x04", "--input-format parquet"),
         ("csv", b"Obj\x01\x04", "--input-format avro"),
         ("json-lines", json.dumps(RECORDS).encode(), "--input-format json"),
@@ -220,9 +233,18 @@ def test_a_chosen_format_must_be_that_of_the_file(options: str, data: bytes, mes
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
-def test_a_name_is_not_enough(name: str) -> None:
-    with pytest.raises(UserError, match=rf"--input {name}: it is text, not"):
-        resolve_format(DocumentOptions(), {name: look(b"a line\n", name)})
+@pytest.mark.parametrize(
+    ("data", "what"), [(b"a line\n", "text, not"), (bytes(99), "binary data"), (b"PK\3\4", "a ZIP")]
+)
+def test_a_name_is_not_enough(name: str, data: bytes, what: str) -> None:
+    with pytest.raises(UserError, match=rf"--input {name}: it is {what}"):
+        resolve_format(DocumentOptions(), {name: look(data, name)})
+
+
+def test_what_has_no_mark_is_left_to_its_reader() -> None:
+    stream = LINES.encode("utf-16")[2:] + bytes(range(256)) * 9
+    assert resolve_format(DocumentOptions(), {"a.arrow": look(stream, "a.arrow")})
+    assert resolve_format(DocumentOptions(input_format="tar"), {"a": look(bytes(9999), "a")})
 
 
 def test_json_of_both_kinds_is_read_together() -> None:

@@ -220,7 +220,7 @@ def test_what_programs_leave_beside_data_is_left_out_and_counted(
     own = ["part-0.txt"] if given == "out/*" else ["deep/_intro.txt", "part-0.txt"]
     assert [file.name.removeprefix("out/") for file in files] == own
     number = 6 if given == "out/*" else len(LEFT_BEHIND)
-    assert f"input: {number} files hold no data and are left out" in console.export_text()
+    assert f"input: left out {number} files without data (" in console.export_text()
     assert names("out/_SUCCESS", "out/_metadata") == ["_SUCCESS", "_metadata"]
 
 
