@@ -35,8 +35,8 @@ class DocumentOptions:
     .tsv, .tar, .tgz and .wet are the formats of those names; all others are text. Installed
     packages may add formats."""
     csv_separator: str | None = None
-    """The character between the cells of CSV files; by default the one that the header shows, of
-    comma, semicolon, tab and |."""
+    """The character between the cells of CSV files ("tab" for a tab); by default the one that the
+    header shows, of comma, semicolon, tab and |."""
     csv_quotes: Quotes | None = None
     """What quotes mean in CSV and TSV files: they enclose cells, in which a quote is doubled
     ("double") or stands after a backslash ("backslash"), or they are letters as any other ("none").
@@ -87,6 +87,8 @@ class DocumentOptions:
             )
         self._check_fields()
         self._check_rule("csv_quotes", get_args(Quotes))
+        if self.csv_separator in {r"\t", "tab"}:  # as people write it on a command line
+            object.__setattr__(self, "csv_separator", "\t")
         separator = self.csv_separator
         if separator is not None and (len(separator) != 1 or separator in '"\r\n\\'):
             cause = "a separator is one character, and neither a quote nor a backslash"

@@ -86,6 +86,12 @@ def test_a_separator_is_one_character(separator: str) -> None:
         DocumentOptions(csv_separator=separator)
 
 
+@pytest.mark.parametrize("separator", ["\t", r"\t", "tab"])
+def test_a_tab_can_be_written_in_words(separator: str) -> None:
+    options = replace(CSV, csv_separator=separator)
+    assert read(b"id,text\ttext\n1\ta\n", options).texts == [["a"]]
+
+
 def test_quotes_have_one_of_three_meanings() -> None:
     with pytest.raises(UserError, match="double, backslash, none"):
         DocumentOptions(csv_quotes="single")  # type: ignore[arg-type]
