@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from corpusmill.corpus.records.csv_dialects import judge_separators, list_lines
+from corpusmill.corpus.records.csv_dialects import SEPARATORS, count_rows, list_lines
 
 
 class Content(NamedTuple):
@@ -118,7 +118,6 @@ _CONTAINERS = (
     (re.compile(rb"PAR1"), "parquet"),
     (re.compile(rb"ARROW1\0\0|FEA1|\xff{4}.{4}[\x0c-\x20]\0{3}", re.DOTALL), "arrow"),
     (re.compile(rb"Obj\x01"), "avro"),
-    (re.compile(rb".{257}ustar", re.DOTALL), "tar"),
     (re.compile(rb"WARC/\d"), "wet"),
 )
 _UNPACK, _TABLE = "Unpack it, and give its files", "Convert it to Parquet"
@@ -140,18 +139,25 @@ _OTHERS = (
 )
 
 
+# Most files have none of them, and there may be a million files.
+_ANY_MARK = re.compile(b"|".join(mark.pattern for mark, *_ in (*_CONTAINERS, *_OTHERS)), re.DOTALL)
+
+
 def find_container(head: bytes) -> Content | None:
     """Return what a file is by the marks of containers and encodings; None if it has none.
 
     Args:
         head: its first bytes, decompressed.
     """
-    for mark, name in _CONTAINERS:
-        if mark.match(head):
-            return Content(format=name, is_text=name == "wet")
-    for mark, what, cure in _OTHERS:
-        if mark.match(head):
-            return Content(what=what, cure=cure, is_text=False)
+    if head[257:262] == b"ustar":
+        return Content(format="tar", is_text=False)
+    if _ANY_MARK.match(head):
+        for mark, name in _CONTAINERS:
+            if mark.match(head):
+                return Content(format=name, is_text=name == "wet")
+        for mark, what, cure in _OTHERS:
+            if mark.match(head):
+                return Content(what=what, cure=cure, is_text=False)
     if encoding := _find_encoding(head):
         cure = f"Convert it to UTF-8, as by: iconv -f {encoding} -t UTF-8"
         return Content(what=f"text in {encoding}", cure=cure, is_text=False)
@@ -270,6 +276,8 @@ _FASTQ = re.compile(r"@[^\n]+\n([A-Z]+)\n\+[^\n]*\n[!-~]+\n")
 
 
 def _judge_sequences(text: str, _: bool) -> Content | None:
+    if text[:1] not in {">", "@"}:
+        return None
     plain = text.replace("\r", "")
     if _FASTQ.match(plain) or (plain.startswith(">") and _FASTA.fullmatch(plain)):
         return Content(what="sequences of FASTA or FASTQ", cure="Write one sequence a line")
@@ -304,7 +312,11 @@ def _parse(line: str) -> object:
         return None
 
 
-_NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
+_NAME = r'"?[^\W\d][\w.\-]{0,63}"?'
+_HEADERS = {
+    separator: re.compile(rf"(?:{_NAME})?(?:{re.escape(separator)}{_NAME})+(?=[\r\n])")
+    for separator in SEPARATORS
+}
 _USUAL_NAMES = {
     "text", "content", "body", "sentence", "document", "title", "url", "id", "label", "abstract",
     "article", "date",
@@ -314,14 +326,14 @@ _FEWEST_ROWS = 5
 
 def _judge_table(text: str, is_whole: bool) -> Content | None:
     """Tell a table by a header of names, and by rows that all have as many cells."""
-    for dialect, header, rows in judge_separators(text, is_whole):
-        # The first column of an index often has no name.
-        names = header if header[:1] != [""] else header[1:]
-        is_usual = any(cell.lower() in _USUAL_NAMES for cell in names)
-        fewest = 2 if is_usual else _FEWEST_ROWS
-        are_names = names and all(map(_NAME.fullmatch, names)) and len({*names}) == len(names)
-        if len(header) > 1 and are_names and rows >= fewest:
-            return Content(format="tsv" if dialect.separator == "\t" else "csv")
+    for separator, header in _HEADERS.items():
+        if match := header.match(text):
+            # The first column of an index often has no name.
+            names = [name.strip('"') for name in match[0].split(separator)]
+            is_usual = not _USUAL_NAMES.isdisjoint(map(str.lower, names))
+            rows = count_rows(text, is_whole, separator) if len({*names}) == len(names) else 0
+            if rows >= (2 if is_usual else _FEWEST_ROWS):
+                return Content(format="tsv" if separator == "\t" else "csv")
     return None
 
 

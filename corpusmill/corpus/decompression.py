@@ -10,6 +10,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from io import BytesIO
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -244,7 +245,8 @@ def open_decompressed(
     """Open the text of a file that is compressed if its first bytes say so.
 
     Members (gz, bz2, xz) or frames (zst, lz4) that follow each other are read to the last one, with
-    a bounded amount in memory. A file without compression is returned as it is.
+    a bounded amount in memory. A file without compression is returned as it is, or as its bytes
+    if it is small.
 
     Args:
         raw: the file, seekable, at its beginning; closed with the returned stream.
@@ -256,11 +258,20 @@ def open_decompressed(
         after it returned the text before that place. Errors of raw itself pass through unchanged.
     """
     head = read_fully(raw, _MARK_BYTES)
-    raw.seek(0)
     if suffix := compression_of(head, path):
+        raw.seek(0)
         source = SourceStream(raw)
         return cast(BinaryIO, _DecompressedStream(source, _DECODERS[suffix](source, limits)))
+    head += read_fully(raw, HEAD_BYTES - len(head))
+    if len(head) < HEAD_BYTES:  # whoever reads it looks at its beginning once more, and seeks
+        return BytesIO(head)
+    raw.seek(0)
     return raw
+
+
+def is_decompressed(stream: BinaryIO) -> bool:
+    """Whether a stream of `open_decompressed` is the text of a compressed file."""
+    return isinstance(stream, _DecompressedStream)
 
 
 class ReturnReader(io.RawIOBase):

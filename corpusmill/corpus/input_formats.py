@@ -32,6 +32,7 @@ from corpusmill.corpus.decompression import (
     ReturnReader,
     compression_of,
     has_suffix,
+    is_decompressed,
     open_decompressed,
     peek,
 )
@@ -307,7 +308,7 @@ def open_range(raw: BinaryIO, part: FileRange) -> tuple[BinaryIO, FileRange]:
         The file itself and the range; or its text and all of it if it is compressed.
     """
     stream = open_decompressed(raw, part.file, part.limits.refusals)
-    return stream, part if stream is raw else replace(part, start=0, end=None)
+    return stream, replace(part, start=0, end=None) if is_decompressed(stream) else part
 
 
 def read_file(raw: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

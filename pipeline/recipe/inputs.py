@@ -332,6 +332,9 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
 
 
 def _look_at(planned: PlannedRange) -> Content:
+    if scheme_of(planned.file) is None:
+        with open(planned.file, "rb") as raw:  # noqa: PTH123  the path is text
+            return look_at(raw, planned.file)
     if is_object_path(planned.file) and planned.bytes:
         planned = planned._replace(bytes=min(planned.bytes, _FETCHED_BYTES))
     with open_listed(planned, _FETCHED_BYTES + 1) as raw:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import field_column
 from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
+from corpusmill.corpus.decompression import is_decompressed
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
@@ -125,7 +126,7 @@ class TaskReader:
             if batch.counts.unfinished_files:
                 # A plain archive is read on to its end, whatever its reader makes of it.
                 places = [reject.offset for reject in batch.rejects if reject.length < 0]
-                place = max(places, default=0) if stream is raw else raw.tell()
+                place = max(places, default=0) if not is_decompressed(stream) else raw.tell()
                 size = planned.bytes or 0
                 # What a file lacks that breaks off is known to nobody.
                 unread = size - place if place < size else size

@@ -6,13 +6,13 @@ as many cells as the header.
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 # "double" writes a quote within quotes twice, "backslash" after a backslash.
 Quotes = Literal["double", "backslash", "none"]
-_SEPARATORS = (",", ";", "\t", "|")
+SEPARATORS = (",", ";", "\t", "|")
 
 
 class Dialect(NamedTuple):
@@ -97,8 +97,8 @@ def find_separator(header: str, text_field: str) -> str:
     Example:
         "id;text" and "text" give ";".
     """
-    names = {one: [cell.strip().strip('"') for cell in header.split(one)] for one in _SEPARATORS}
-    return max(_SEPARATORS, key=lambda one: (text_field in names[one], len(names[one])))
+    names = {one: [cell.strip().strip('"') for cell in header.split(one)] for one in SEPARATORS}
+    return max(SEPARATORS, key=lambda one: (text_field in names[one], len(names[one])))
 
 
 def find_dialect(
@@ -145,23 +145,16 @@ def _has_bare_quotes(text: str, separator: str) -> bool:
     return bool(re.search(rf'(?<![\\\r\n])(?<!{re.escape(separator)})"(?!{ends}|\Z)', text[1:]))
 
 
-def judge_separators(text: str, is_whole: bool) -> Iterator[tuple[Dialect, list[str], int]]:
-    """Yield the dialects in which all first rows have as many cells as the header.
+def count_rows(text: str, is_whole: bool, separator: str) -> int:
+    """Return how many first rows of a table there are; 0 if they have unequal numbers of cells.
 
     Args:
         text: the beginning of a file.
         is_whole: whether that is all of it.
-
-    Yields:
-        The dialect, the cells of the header, and the number of rows.
+        separator: the separator.
     """
     lines = list_lines(text, is_whole)
-    for separator in _SEPARATORS:
-        if not lines or separator not in lines[0]:
-            continue
-        for quotes in get_args(Quotes):
-            dialect = Dialect(separator, quotes)
-            rows = measure_rows(lines, dialect, is_whole)
-            if rows.are_right:
-                yield dialect, next(dialect.read_rows(lines), []), len(rows.cells)
-                break
+    rows = (
+        measure_rows(lines, Dialect(separator, quotes), is_whole) for quotes in get_args(Quotes)
+    )
+    return next((len(some.cells) for some in rows if some.are_right), 0)

@@ -4,13 +4,18 @@ import io
 import lzma
 from collections.abc import Callable
 from functools import partial
-from typing import BinaryIO, cast
 
 import lz4.frame
 import pytest
 import zstandard
 
-from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.corpus.decompression import (
+    HEAD_BYTES,
+    DamagedStreamError,
+    is_compressed,
+    is_decompressed,
+    open_decompressed,
+)
 from corpusmill.limits import LIMITS, RefusalLimits
 
 TEXT = b"".join(b"%d the line number %d\n" % (n * n, n) for n in range(20_000))
@@ -203,5 +208,12 @@ def test_suffixes() -> None:
     assert all(is_compressed(f"a.txt{suffix}") for suffix in COMPRESS)
     assert is_compressed("A.GZ")
     assert not is_compressed("gz")
-    raw = cast(BinaryIO, io.BytesIO())
-    assert open_decompressed(raw, "wiki.train.tokens") is raw
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(HEAD_BYTES - 1, False), (HEAD_BYTES, True)])
+def test_a_plain_file_is_itself_or_its_bytes(size: int, is_kept: bool) -> None:
+    raw = io.BytesIO(b"a" * size)
+    stream = open_decompressed(raw, "wiki.train.tokens")
+    assert (stream is raw) == is_kept
+    assert not is_decompressed(stream)
+    assert stream.read() == b"a" * size
