@@ -78,7 +78,7 @@ def test_special_tokens_are_those_in_the_companion() -> None:
     companion = b"""{"added_tokens_decoder": {
         "900": {"content": "<|begin|>", "special": true}, "907": {"content": "<|end_of_text|>"}}}"""
     contents = {"m/tokenizer.model": CONTENT, "m/tokenizer_config.json": companion}
-    options = TokenizerOptions(tiktoken_pattern="cl100k")
+    options = TokenizerOptions(tiktoken_pattern="cl100k", special_tokens_in_text=True)
     file = read_tokenizer("m", contents.get, options)  # like Llama 3's
     assert file.special.all_ids == (900, 907)
     assert (file.special.eos_id, file.vocab_size) == (907, 908)
