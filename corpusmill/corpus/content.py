@@ -118,7 +118,6 @@ _CONTAINERS = (
     (re.compile(rb"PAR1"), "parquet"),
     (re.compile(rb"ARROW1\0\0|FEA1|\xff{4}.{4}[\x0c-\x20]\0{3}", re.DOTALL), "arrow"),
     (re.compile(rb"Obj\x01"), "avro"),
-    (re.compile(rb"WARC/\d"), "wet"),
 )
 _UNPACK, _TABLE = "Unpack it, and give its files", "Convert it to Parquet"
 # What the library of magic numbers does not know, or calls by no name that people use.
@@ -129,8 +128,6 @@ _OTHERS = (
     (re.compile(rb"\x02\x21\x4c\x18"), "LZ4 in its legacy form", "Compress it again with lz4"),
     (re.compile(rb"\x1f[\x9d\xa0]"), "compressed by compress (.Z)", "Decompress it"),
     (re.compile(rb"\xff\x06\0\0sNaPpY"), "compressed by Snappy", "Decompress it"),
-    (re.compile(rb"%PDF-"), "a PDF document", "Extract its text first"),
-    (re.compile(rb"\{\\rtf"), "an RTF document", "Convert it to plain text"),
     (re.compile(rb"\xd0\xcf\x11\xe0"), "an Office document", "Convert it to plain text"),
     (re.compile(rb"\x89HDF"), "an HDF5 file", _TABLE),
     (re.compile(rb"\x93NUMPY"), "an array of NumPy", _TABLE),
@@ -149,12 +146,14 @@ def find_container(head: bytes) -> Content | None:
     Args:
         head: its first bytes, decompressed.
     """
-    if head[257:262] == b"ustar":
-        return Content(format="tar", is_text=False)
-    if _ANY_MARK.match(head):
+    is_tar = head[257:262] == b"ustar"
+    # Words of a text may begin as a mark does.
+    if (is_tar or _ANY_MARK.match(head)) and not is_plain(head):
+        if is_tar:
+            return Content(format="tar", is_text=False)
         for mark, name in _CONTAINERS:
             if mark.match(head):
-                return Content(format=name, is_text=name == "wet")
+                return Content(format=name, is_text=False)
         for mark, what, cure in _OTHERS:
             if mark.match(head):
                 return Content(what=what, cure=cure, is_text=False)
@@ -205,7 +204,7 @@ def _find_encoding(head: bytes) -> str:
 
 def _measure_text(head: bytes, encoding: str) -> float:
     """Return the share of white space and punctuation, if all characters are those of text."""
-    width = 4 if "32" in encoding else 2
+    width, head = 4 if "32" in encoding else 2, head[: 2**12]
     try:
         # A pair of surrogates may be cut.
         text = head[: len(head) // width * width].decode(encoding, errors="ignore")
@@ -223,6 +222,16 @@ def _name_binary(head: bytes) -> str:
 
     kind = filetype.guess(head)
     return f" ({kind.mime})" if kind else ""
+
+
+def _judge_document(text: str, _: bool) -> Content | None:
+    if text.startswith("WARC/1."):
+        return Content(format="wet")
+    if text.startswith("%PDF-"):
+        return Content(what="a PDF document", cure="Extract its text first", is_text=False)
+    if text.startswith(r"{\rtf"):
+        return Content(what="an RTF document", cure="Convert it to plain text", is_text=False)
+    return None
 
 
 def _judge_pointer(text: str, _: bool) -> Content | None:
@@ -264,11 +273,17 @@ def _judge_markup(text: str, _: bool) -> Content | None:
     if _XML.match(text):
         return Content(what="XML", cure="Extract its text first")
     begins = _PAGE.match(text)
-    if begins and (
-        begins[1].lower() in {"!doctype", "html"} or len(_HTML_TAGS.findall(text)) >= _FEWEST_TAGS
-    ):
+    if begins and (begins[1].lower() in {"!doctype", "html"} or _has_tags(text)):
         return Content(what="HTML", cure="Extract its text first")
     return None
+
+
+def _has_tags(text: str) -> bool:
+    """Whether tags of HTML end in a text, and stand in most of its lines, as not in Markdown."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(_HTML_TAGS.findall(text)) >= _FEWEST_TAGS and 2 * sum(
+        "<" in line for line in lines
+    ) >= len(lines)
 
 
 _FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,}\n?)+(>[^\n]*)?")
@@ -338,6 +353,7 @@ def _judge_table(text: str, is_whole: bool) -> Content | None:
 
 
 _RULES: tuple[Callable[[str, bool], Content | None], ...] = (
+    _judge_document,
     _judge_pointer,
     _judge_markup,
     _judge_sequences,
