@@ -215,8 +215,7 @@ def measure_job(
     """
     measure = partial(
         measure_tokens,
-        special=tokenizer.special,
-        vocab_size=tokenizer.vocab_size,
+        unknown=tokenizer.special.unk_id,
         marked=bool(job.objective.words),
         cut=bool(job.tokenizing.cuts),
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.text.line_kernels import count_words
-from corpusmill.tokenization.tokenizer_file import SpecialTokens, ids_of
+from corpusmill.tokenization.tokenizer_file import ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
 
@@ -137,8 +137,7 @@ def measure_text(documents: pa.RecordBatch) -> Measures:
 
 def measure_tokens(
     documents: pa.RecordBatch,
-    special: SpecialTokens,
-    vocab_size: int,
+    unknown: int | None,
     marked: bool = False,
     cut: bool = False,
 ) -> Measures:
@@ -146,15 +145,13 @@ def measure_tokens(
 
     Args:
         documents: tokenized, `corpusmill.tokenization.encoding.tokenized_schema`.
-        special: the tokenizer's special tokens.
-        vocab_size: its largest id + 1.
+        unknown: the id of the unknown token; None if the tokenizer has none.
         marked: whether ids are marked (`corpusmill.tokenization.tokenizer_file`).
         cut: whether documents, each of one sentence, were cut into pieces
             (`corpusmill.tokenization.text_cuts`).
 
     Returns:
-        The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens"
-        (without the unknown one), and DISTRIBUTIONS.
+        The counts "documents", "sentences", "tokens" and "unknown_tokens", and DISTRIBUTIONS.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     token_ids, sentence_offsets = ragged.from_arrow(sentences)
@@ -164,21 +161,15 @@ def measure_tokens(
         sentence_offsets = sentence_offsets[document_offsets]
         document_offsets = np.arange(len(document_offsets))
     per_sentence = np.diff(sentence_offsets.astype(np.int64))
-    kinds = np.zeros(vocab_size, np.uint8)
-    kinds[list(special.all_ids)] = 2
-    if special.unk_id is not None:
-        kinds[special.unk_id] = 1
     token_ids = token_ids[sentence_offsets[0] : sentence_offsets[-1]]
     if marked:
         token_ids = ids_of(token_ids)
-    kind_counts = np.bincount(kinds[token_ids], minlength=3)
     measures = Measures(
         Counter(
             documents=len(document_offsets) - 1,
             sentences=len(per_sentence),
             tokens=len(token_ids),
-            unknown_tokens=int(kind_counts[1]),
-            special_tokens=int(kind_counts[2]),
+            unknown_tokens=int(np.count_nonzero(token_ids == (-1 if unknown is None else unknown))),
         )
     )
     values = (

@@ -85,7 +85,7 @@ def collect_numbers(
     return {
         "counts": dict(sorted(plain.items())),
         "text": text,
-        "tokens": describe_tokens(measured),
+        "tokens": describe_tokens(measured, plain.get("tokenize.special_tokens_in_text", 0)),
         "distributions": {
             histogram.name: describe_histogram(histogram) for histogram in histograms
         },
@@ -104,11 +104,12 @@ def _is_plain(name: str) -> bool:
     return not (is_histogram or is_sample or is_of_the_run(name))
 
 
-def describe_tokens(measured: Mapping[str, int]) -> dict[str, Any]:
+def describe_tokens(measured: Mapping[str, int], special_tokens: int = 0) -> dict[str, Any]:
     """How well the tokenizer suits the text: its fertility, and the share of unknown tokens.
 
     Args:
         measured: the counts of `corpusmill.inspection.corpus_measures.Measures`.
+        special_tokens: how many special tokens are written in the text.
     """
     tokens = measured.get("tokens", 0)
 
@@ -121,7 +122,7 @@ def describe_tokens(measured: Mapping[str, int]) -> dict[str, Any]:
         "bytes_per_token": share("bytes", tokens),
         "characters_per_token": share("characters", tokens),
         "unknown_share": share("unknown_tokens", tokens),
-        "special_share": share("special_tokens", tokens),
+        "special_share": special_tokens / tokens if tokens else None,
     }
 
 
@@ -270,7 +271,7 @@ def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
         ("bytes_per_token", "bytes per token", "of text, without separators of sentences"),
         ("characters_per_token", "characters per token", "likewise"),
         ("unknown_share", "unknown", "of the tokens replace text that the vocabulary cannot spell"),
-        ("special_share", "special", "of the tokens are special tokens written in the text"),
+        ("special_share", "special", "special tokens written in the text, for each token"),
     )
     for name, shown, meaning in figures:
         if (value := tokens[name]) is not None:

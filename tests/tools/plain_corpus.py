@@ -29,5 +29,5 @@ def measure_corpus(batches: list[pa.RecordBatch], tokenizer: TokenizerFile) -> M
     measures = Measures()
     for batch, encoded in zip(batches, encode(batches, tokenizer), strict=True):
         measures.add(measure_text(batch))
-        measures.add(measure_tokens(encoded.documents, tokenizer.special, tokenizer.vocab_size))
+        measures.add(measure_tokens(encoded.documents, tokenizer.special.unk_id))
     return measures

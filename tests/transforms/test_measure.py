@@ -38,7 +38,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
         2**64 - 1,
         Workplace(str(tmp_path)),
     )
-    measure = partial(measure_tokens, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
+    measure = partial(measure_tokens, unknown=tokenizer.special.unk_id)
     with local_pipeline() as pipeline:
         measured = (
             pipeline | PlanTasks(plan, Workplace("")) | MeasureDocuments(preparation, measure)

@@ -60,8 +60,8 @@ def test_lengths_are_counted_as_python_counts_them(
     corpus: dict[int, list[list[int]]], cut: int
 ) -> None:
     batch = batch_of(corpus)
-    measures = measure_tokens(batch.slice(0, cut), SPECIAL, 1000)
-    measures.add(measure_tokens(batch.slice(cut), SPECIAL, 1000))
+    measures = measure_tokens(batch.slice(0, cut), SPECIAL.unk_id)
+    measures.add(measure_tokens(batch.slice(cut), SPECIAL.unk_id))
     documents = list(corpus.values())
     lengths = {
         "tokens_per_document": [sum(map(len, document)) for document in documents],
@@ -83,8 +83,9 @@ def test_lengths_are_counted_as_python_counts_them(
 
 def test_tokens_are_told_by_their_kind() -> None:
     batch = batch_of({7: [[1, 1, 20, 4], [3]], 8: [[21]]})
-    counts = measure_tokens(batch, SPECIAL, 30).counts
-    assert (counts["unknown_tokens"], counts["special_tokens"], counts["tokens"]) == (2, 2, 6)
+    counts = measure_tokens(batch, SPECIAL.unk_id).counts
+    assert (counts["unknown_tokens"], counts["tokens"]) == (2, 6)
+    assert measure_tokens(batch, None).counts["unknown_tokens"] == 0
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=50))
@@ -113,7 +114,7 @@ def test_quantiles_are_near_those_of_the_values(values: list[int]) -> None:
 
 
 def test_nothing_has_no_lengths() -> None:
-    assert measure_tokens(batch_of({}), SPECIAL, 9).largest == {}
+    assert measure_tokens(batch_of({}), None).largest == {}
     empty = read_histogram("x", {}, {})
     assert empty == Histogram("x", (), 0)
     assert (empty.mean, empty.quantile(0.5), empty.total) == (0, 0, 0)

@@ -282,7 +282,9 @@ def test_the_first_three_records_tell_whether_a_file_holds_text(before: int) -> 
 def test_a_member_that_is_no_text_is_a_reject(size: int) -> None:
     image = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9
     wide = ("\u4e2d\u6587 a b c d e f g h\n" * 9).encode("utf-16")
-    data = tar_of({"a.txt": b"a", "b.png": image, "c.txt": wide, "d.txt": b"d\0d", "e": b"PAR1\x15\x04"})
+    data = tar_of(
+        {"a.txt": b"a", "b.png": image, "c.txt": wide, "d.txt": b"d\0d", "e": b"PAR1\x15\x04"}
+    )
     limits = replace(LIMITS, corpus=CorpusLimits(small_member_bytes=size))
     content = read(data, TAR, limits)
     assert content.texts == [["a"], ["d\0d"]]
