@@ -74,9 +74,9 @@ class StageLimits(_Group):
     """Batches of text below this size are joined before they are tokenized."""
     small_file_bytes: int = 2**20
     """A file up to this size is read ahead as a whole, from a store with one request."""
-    looked_at_files: int = 100
-    """Of input files that take long to look at before any work, in stores or compressed by bzip2,
-    so many are looked at; all others where they are read."""
+    looked_at_files: int = 1000
+    """So many input files in stores are looked at before any work, and a tenth as many that bzip2
+    has compressed, which takes as long; all others where they are read."""
     looked_at_bytes: int = 64 * 2**20
     """Files from this size on are all looked at, as several tasks may read them."""
     most_fetched_bytes: int = 2**20

@@ -310,13 +310,9 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
         files: the input.
         limits: how many files that take long are looked at, and which ones are large.
     """
-    slow = [
-        file.path
-        for file in files
-        if scheme_of(file.path) or file.path.lower().endswith((".bz2", ".tbz2"))
-    ]
-    some = {*slow[:: max(1, -(-len(slow) // limits.looked_at_files))]}
-    others = {*slow} - some
+    far = [file.path for file in files if scheme_of(file.path)]
+    slow = [file.path for file in files if file.path.lower().endswith((".bz2", ".tbz2"))]
+    others = _skip(far, limits.looked_at_files) | _skip(slow, limits.looked_at_files // 10)
     chosen = [
         file.path
         for file in files
@@ -324,11 +320,16 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
     ]
     planned = {file.path: file.planned for file in files}
     ranges = map(planned.__getitem__, chosen)
-    contents = map_ahead(_look_at, ranges) if slow else map(_look_at, ranges)
+    contents = map_ahead(_look_at, ranges) if far else map(_look_at, ranges)
     known = dict(zip(chosen, contents, strict=True))
     return [
         replace(file, looked_at=known.get(file.path) or judge_name(file.path)) for file in files
     ]
+
+
+def _skip(paths: Sequence[str], most: int) -> set[str]:
+    """Return all paths but so many at even distances."""
+    return {*paths} - {*paths[:: max(1, -(-len(paths) // max(1, most)))]}
 
 
 def _look_at(planned: PlannedRange) -> Content:

@@ -250,8 +250,8 @@ def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
     filled.proxy.clear()
     build(filled)
     requests = [request for request in filled.proxy.requests if "small-" in request.path]
-    # A hundred are looked at before the run, and some are read to try the tokenizer.
-    assert len(requests) <= 150 + 100 + 20
+    # All are looked at before the run, and some are read to try the tokenizer.
+    assert len(requests) <= 150 + 150 + 20
     assert not [request for request in requests if request.method == "HEAD"]
 
 
