@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, option
+from corpusmill.limits import LIMITS
 from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange
 from transforms.storage.files import CALLS_AT_ONCE, map_ahead, open_file
@@ -120,7 +121,9 @@ def as_listed(planned: PlannedRange, raw: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_listed(planned: PlannedRange, small_bytes: int = 0) -> Iterator[BinaryIO]:
+def open_listed(
+    planned: PlannedRange, small_bytes: int = LIMITS.stages.small_file_bytes
+) -> Iterator[BinaryIO]:
     """Open the file of a range as it was when it was listed.
 
     Args:
