@@ -23,6 +23,8 @@ _SEE = (
 _FILE = (
     "With --config FILE, options come from a YAML or TOML file; `corpusmill config {}` prints one."
 )
+# Values that do not fit into a line of so many columns are listed in the text.
+_NARROWEST = 80
 _METAVARS = {bool: "{True,False}", int: "INT", float: "FLOAT", str: "STR"}
 
 
@@ -120,7 +122,11 @@ def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
         text = _wrap(members[0].group, 4) if title != "options" else None
         group = parser.add_argument_group(title, text)
         for member in members:
-            shown = f"{member.text} {_describe_default(member)}".strip().replace("%", "%%")
+            one_of = ""
+            if member.choices and _metavar(member) == member.name.upper():
+                one_of = f" One of {', '.join(map(str, member.choices))}."
+            text = f"{member.text}{one_of} {_describe_default(member)}"
+            shown = text.strip().replace("%", "%%")
             given: dict[str, Any] = {"help": shown}
             if member.is_switch:
                 given |= {"action": BooleanOptionalAction, "default": None}
@@ -144,9 +150,9 @@ def _describe_default(declared: Option) -> str:
 
 def _metavar(declared: Option) -> str:
     """Return how the help page shows the value of an option."""
-    if declared.is_positional:
-        return declared.name.upper()
-    return "|".join(_show_kinds(declared)) or declared.name.upper()
+    shown = "|".join(_show_kinds(declared))
+    is_long = len(f"  {declared.flag} {shown}") > _NARROWEST
+    return declared.name.upper() if declared.is_positional or is_long or not shown else shown
 
 
 def _show_kinds(declared: Option) -> Iterator[str]:

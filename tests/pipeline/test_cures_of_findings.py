@@ -161,8 +161,8 @@ def _copy_to(sample: Path, file: Path) -> None:
     file.write_bytes(sample.read_bytes())
 
 
-def _spread_with_nuls(sample: Path, file: Path) -> None:
-    file.write_bytes(re.sub(rb"([ -~])", b"\\1\0", sample.read_bytes()))
+def _spread_with_controls(sample: Path, file: Path) -> None:
+    file.write_bytes(re.sub(rb"([ -~])", b"\\1\1", sample.read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def _spread_with_nuls(sample: Path, file: Path) -> None:
     [
         ("unfinished files", _break_off, _mend),
         ("rejects", write_latin_1, _copy_to),
-        ("control characters", _spread_with_nuls, _copy_to),
+        ("control characters", _spread_with_controls, _copy_to),
     ],
 )
 def test_what_no_option_cures_is_cured_by_a_good_file(
