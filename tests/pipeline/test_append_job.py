@@ -237,7 +237,9 @@ def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
     for number in range(2):
         file = tmp_path / f"{number}.jsonl"
         texts = ("The lighthouse keeper wrote a letter . " * 9, "The lamp was lit . " * 20)
-        records = [{"text": f"{number} {text}", "url": f"u{number}"} for text in texts]
+        records = [
+            {"text": f"{number} {text}", "url": f"u{number}", "date": "2020"} for text in texts
+        ]
         file.write_text("".join(json.dumps(record) + "\n" for record in records))
         (growing.append if number else growing.build)(file)
     output = run_here("trace", growing.output, "--where", "url = 'u1'", "--json").output
