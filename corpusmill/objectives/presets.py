@@ -50,9 +50,10 @@ BERT_PRESETS: Mapping[str, Preset] = {
 ELECTRA_PRESETS: Mapping[str, Preset] = {
     "electra": Preset({}, "google-research/electra, build_pretraining_dataset.py, its defaults"),
     "deberta-v3": Preset(
-        {"max_seq_length": 512, "single_segment_prob": 1.0, "short_seq_prob": 0.0},
-        "He et al. 2021: ELECTRA's replaced tokens, rows of 512 tokens without pairs; for a "
-        "tokenizer of train-tokenizer --model unigram",
+        {"max_seq_length": 512, "merge_documents": True},
+        "He et al. 2021, and prepare_data.py of microsoft/DeBERTa: ELECTRA's replaced tokens, all "
+        "documents joined and cut into rows of 512 tokens; for a tokenizer of train-tokenizer "
+        "--model unigram",
     ),
 }
 

@@ -33,8 +33,14 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.limits import FileLimits
-from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
-from corpusmill.objectives.combined_rows import empty_lists
+from corpusmill.objectives.columns import (
+    JOINED_COUNTS,
+    SPANS,
+    denoiser_column,
+    target_column,
+    token_column,
+)
+from corpusmill.objectives.combined_rows import empty_lists, rows_of_chunks
 from corpusmill.objectives.denoising import (
     MODES,
     UL2,
@@ -47,19 +53,13 @@ from corpusmill.objectives.denoising import (
     fit_tokens,
     sentinel_roles,
 )
-from corpusmill.objectives.examples.row_spans import cut_lists, locate_stretches, single_spans
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
-
-# Built, but not written.
-_COUNTS = (
-    Column("documents", "uint16", "pieces of documents in the row"),
-    Column("pieces", "uint16", "pieces of documents of which the row holds the end"),
-)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class T5(Objective):
     @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns: pieces of documents, of which `pack` makes rows."""
-        return (*self.columns, *_COUNTS, SPANS)
+        return (*self.columns, *JOINED_COUNTS, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into pieces."""
@@ -255,7 +255,7 @@ class T5(Objective):
             self.columns[0].name: ragged.to_arrow(pieces, offsets),
             SPANS.name: single_spans(locate_stretches(index, owners, starts, np.diff(offsets))),
             "denoiser": np.zeros(len(owners), np.int8),
-            **{column.name: np.ones(len(owners), np.uint16) for column in _COUNTS},
+            **{column.name: np.ones(len(owners), np.uint16) for column in JOINED_COUNTS},
         }
         nothing = empty_lists(self.token_dtype, len(owners))
         values = [columns.get(column.name, nothing) for column in self.built_columns]
@@ -292,21 +292,8 @@ class T5(Objective):
             purpose_of("corpusmill.t5.rows"),
         )
         order = np.argsort(chunks.keys)
-        spans, cuts = pieces.column(SPANS.name), chunks.bounds[order]
-        columns = {
-            **self._make_rows(token_ids, chunks, order),
-            "key": chunks.keys[order],
-            "denoiser": chunks.kinds[order],
-            "documents": chunks.overlapped[order],
-            "pieces": chunks.ended[order],
-            SPANS.name: cut_lists(spans, offsets[:-1], cuts, np.arange(len(cuts) + 1)),
-        }
-        firsts = chunks.rows[order]
-        values = [
-            columns[name] if name in columns else pieces.column(name).to_numpy()[firsts]
-            for name in pieces.schema.names
-        ]
-        return ragged.to_batch(values, pieces.schema)
+        columns = {**self._make_rows(token_ids, chunks, order), "denoiser": chunks.kinds[order]}
+        return rows_of_chunks(pieces, offsets, chunks, order, columns)
 
     def _make_rows(
         self, token_ids: np.ndarray, chunks: Chunks, order: np.ndarray
@@ -326,6 +313,6 @@ class T5(Objective):
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Count rows also by the documents and the pieces in them."""
         counts = super().measure(examples)
-        for column in _COUNTS:
+        for column in JOINED_COUNTS:
             counts[column.name] = np.bincount(examples.column(column.name))
         return counts

@@ -74,6 +74,7 @@ WAYS: dict[str, ObjectiveOptions] = {
     "electra": ElectraOptions(max_seq_length=LENGTH),
     "electra, keeping": ElectraOptions(max_seq_length=LENGTH, overflow="keep"),
     "electra, one segment": ElectraOptions(max_seq_length=LENGTH, single_segment_prob=1.0),
+    "electra, merged": ElectraOptions(max_seq_length=LENGTH, merge_documents=True),
     "ernie": ErnieOptions(max_seq_length=LENGTH),
     "ernie, static": ErnieOptions(max_seq_length=LENGTH, mask="static"),
     "stream": GptOptions(),
