@@ -38,7 +38,7 @@ BERT_PRESETS: Mapping[str, Preset] = {
     "modernbert": Preset(
         {"segments": "packed", "max_seq_length": 1024, "masked_lm_prob": 0.3, **_DYNAMIC},
         "Warner et al. 2024, section 2.2: packed documents, 30 % of tokens masked, rows of 1,024 "
-        "tokens and later of 8,192",
+        "tokens and later of 8,192; their program draws as --draw-each-token does",
     ),
     "distilbert": Preset(
         {"segments": "doc-sentences", **_DYNAMIC},
@@ -73,6 +73,7 @@ T5_PRESETS: Mapping[str, Preset] = {
     "ul2": Preset(
         {"denoisers": "ul2"},
         "Tay et al. 2022, table 1: seven denoisers, equally likely; the lengths of spans are drawn "
-        "as in their program, and not from normal distributions",
+        "as in their program, and not from normal distributions; --denoisers ul2-program has its "
+        "longer targets of S, too",
     ),
 }

@@ -44,6 +44,7 @@ from corpusmill.objectives.combined_rows import empty_lists, rows_of_chunks
 from corpusmill.objectives.denoising import (
     MODES,
     UL2,
+    UL2_PROGRAM,
     Denoiser,
     MixedDenoiser,
     SpanCorrupter,
@@ -84,10 +85,11 @@ class T5Options(ObjectiveOptions):
     mask: Literal["static", "dynamic"] = "static"
     """"static" leaves out spans when the examples are built; "dynamic" stores their text, of which
     spans are left out anew in each epoch when it is loaded."""
-    denoisers: Literal["spans", "ul2"] = "spans"
+    denoisers: Literal["spans", "ul2", "ul2-program"] = "spans"
     """What is left out: "spans" of --noise-density and --mean-noise-span-length (T5); with "ul2" a
     row gets one of UL2's seven denoisers, which leave out short or long spans, few or many, or the
-    end of the row, and its input begins with the token of their mode."""
+    end of the row, and its input begins with the token of their mode. The end is a quarter of a row
+    on average, as in the article's table, or a half with "ul2-program", as in its program."""
     merge_documents: bool = True
     """Join 128 documents before they are cut into rows, as T5 does, so that nearly all rows are
     full; otherwise a row is of one document, and a document's last row may be short."""
@@ -109,7 +111,7 @@ class T5Options(ObjectiveOptions):
         )
         for name in ("noise_density", "mean_noise_span_length"):
             value = getattr(self, name)
-            if self.denoisers == "ul2" and value != getattr(T5Options, name):
+            if self.denoisers != "spans" and value != getattr(T5Options, name):
                 flag = f"--{name.replace('_', '-')} {value}"
                 raise UserError(flag, "UL2's denoisers have their own", "Leave it out")
         if self.duplicates > 1 and self.mask == "dynamic" and not self.merge_documents:
@@ -122,7 +124,8 @@ class T5Options(ObjectiveOptions):
     def mixture(self) -> tuple[MixedDenoiser, ...]:
         """How rows are corrupted: all ways are equally likely."""
         own = Denoiser(self.noise_density, self.mean_noise_span_length)
-        return UL2 if self.denoisers == "ul2" else (MixedDenoiser("spans", "", own),)
+        ul2 = {"ul2": UL2, "ul2-program": UL2_PROGRAM}
+        return ul2.get(self.denoisers, (MixedDenoiser("spans", "", own),))
 
     @property
     def row_tokens(self) -> tuple[int, ...]:
@@ -143,7 +146,7 @@ class T5Options(ObjectiveOptions):
 
     @property
     def _modes(self) -> Mapping[str, Sequence[str]]:
-        return MODES if self.denoisers == "ul2" else {}
+        return {} if self.denoisers == "spans" else MODES
 
     def bind(self, tokenizer: Vocabulary) -> "T5":
         """Return the objective for a tokenizer."""

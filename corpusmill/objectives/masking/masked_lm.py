@@ -17,7 +17,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.objectives.columns import prediction_columns, word_column
-from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows
+from corpusmill.objectives.masking.tokens import MaskingRule, mask_places, mask_rows
 from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
@@ -188,7 +188,7 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        rule, ids = self.rule, _replacement_ids(self.special, self.vocab_size)
+        rule, ids = self.rule, self._replacement_ids
         words, size = seg_labels if self.whole_words else None, self.vocab_size
         check_rows(input_ids, words, offsets, keys, size - 1)
         if not input_ids.flags.writeable:
@@ -203,12 +203,21 @@ class MaskedLm:
             is_wide = input_ids.itemsize > 2
             if is_wide and not 0 <= input_ids.min(initial=0) <= input_ids.max(initial=0) < size:
                 raise ValueError("input_ids must be ids of the vocabulary")
-            masked = mask_rows(input_ids, offsets, keys, self._maskable_ids, ids, rule)
+            mask = mask_places if rule.draws_each else mask_rows
+            masked = mask(input_ids, offsets, keys, self._maskable_ids, ids, rule)
         return masked
+
+    @property
+    def _replacement_ids(self) -> np.ndarray:
+        # ModernBERT's program takes any id, and any place but padding.
+        special = () if self.rule.draws_each else self.special.all_ids
+        return all_other_ids(special, self.vocab_size)
 
     @property
     def _maskable_ids(self) -> np.ndarray:
         special = self.special
+        if self.rule.draws_each:
+            return all_ids_but(self.vocab_size, special.pad_id)
         return all_ids_but(self.vocab_size, special.cls_id, special.sep_id, special.pad_id)
 
 
@@ -225,5 +234,6 @@ def all_ids_but(vocab_size: int, *excluded: int | None) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def _replacement_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
-    return np.setdiff1d(np.arange(vocab_size), np.array(special.all_ids)).astype(np.int32)
+def all_other_ids(special: tuple[int, ...], vocab_size: int) -> np.ndarray:
+    """Return int32[ids], those of the vocabulary that are not special."""
+    return np.setdiff1d(np.arange(vocab_size), np.array(special)).astype(np.int32)

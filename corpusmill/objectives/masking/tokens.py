@@ -5,6 +5,9 @@ predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_pred
 The same function masks rows once, when a data set is built, and anew in each epoch, when unmasked
 rows are loaded: another key draws other places. Whole words and n-grams are masked by
 `corpusmill.objectives.masking.words`.
+
+ModernBERT's program has no such number (`mlm_masking` in src/sequence_packer.py of its repository):
+each place of a row is predicted with the probability `masked_lm_prob`, and all are independent.
 """
 
 from typing import NamedTuple
@@ -33,6 +36,7 @@ class MaskingRule(NamedTuple):
         random_replace_prob: the probability that it becomes a random token; otherwise it stays.
         joins_segments: whether words and n-grams continue after a special token, as in Google's
             programs.
+        draws_each: whether each place is drawn by itself, as in ModernBERT's program.
     """
 
     masked_lm_prob: float
@@ -42,6 +46,7 @@ class MaskingRule(NamedTuple):
     mask_replace_prob: float = 0.8
     random_replace_prob: float = 0.1
     joins_segments: bool = False
+    draws_each: bool = False
 
 
 @njit
@@ -275,3 +280,43 @@ def mask_rows(
             labels[begin:end],
         )
     return positions, labels, prediction_offsets
+
+
+@njit
+def mask_places(
+    input_ids: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    maskable_ids: np.ndarray,
+    replacement_ids: np.ndarray,
+    rule: MaskingRule,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask every row of a batch in place, each of its places by a draw of its own.
+
+    Arguments and results are those of `mask_rows`; a row may have no predictions.
+    """
+    rows = len(offsets) - 1
+    positions = np.empty(len(input_ids), np.int32)
+    labels = np.empty(len(input_ids), input_ids.dtype)
+    ends = np.zeros(rows + 1, np.int64)
+    scratch = make_scratch(0 if rows == 0 else np.diff(offsets).max())
+    for i in range(rows):
+        row = input_ids[offsets[i] : offsets[i + 1]]
+        end = ends[i]
+        for place in range(len(row)):
+            is_drawn = to_uniform(draw(keys[i], place)) < rule.masked_lm_prob
+            if is_drawn and maskable_ids[row[place]]:
+                choose(scratch.chosen, place)
+                end += 1
+        ends[i + 1] = end
+        corrupt_chosen(
+            row,
+            scratch,
+            replacement_ids,
+            rule,
+            keys[i],
+            len(row),
+            positions[ends[i] : end],
+            labels[ends[i] : end],
+        )
+    return positions[: ends[-1]], labels[: ends[-1]], ends
