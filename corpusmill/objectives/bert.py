@@ -131,6 +131,8 @@ class BertOptions(ObjectiveOptions):
     def prediction_places(self) -> int:
         """The width of a padded row's predictions: the option, even if no row can reach it."""
         cap = self.max_predictions_per_seq
+        if self.mask == "dynamic" and cap is None:
+            return self.max_seq_length
         return self.most_predictions if cap is None else min(self.max_seq_length, cap)
 
     @property

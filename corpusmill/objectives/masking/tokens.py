@@ -8,6 +8,8 @@ rows are loaded: another key draws other places. Whole words and n-grams are mas
 
 ModernBERT's program has no such number (`mlm_masking` in src/sequence_packer.py of its repository):
 each place of a row is predicted with the probability `masked_lm_prob`, and all are independent.
+DistilBERT's draws rare tokens more often (`prepare_batch_mlm` in distiller.py of its project), each
+in proportion to a power of its count in the corpus.
 """
 
 from typing import NamedTuple
@@ -283,17 +285,70 @@ def mask_rows(
 
 
 @njit
-def mask_places(
+def choose_by_weight(
+    weights: np.ndarray, predictions: int, key: np.uint64, scratch: Scratch
+) -> int:
+    """Choose places one after another, each with a probability in proportion to its weight.
+
+    Places wait for an exponentially distributed time with their weight as the rate, and the first
+    ones to come are chosen, which gives the same distribution.
+
+    Args:
+        weights: float64[length], none below 0; places with a weight of 0 are not chosen.
+        predictions: the most places to choose.
+        key: the key of the row's stream, of which the first `length` draws are used.
+        scratch: the bits of chosen places are set in `chosen`; `shares` is changed.
+
+    Returns:
+        How many places are chosen.
+    """
+    times = scratch.shares[: len(weights)]
+    possible = 0
+    for place in range(len(weights)):
+        wait = -np.log(1 - to_uniform(draw(key, place)))
+        times[place] = wait / weights[place] if weights[place] > 0 else np.inf
+        possible += weights[place] > 0
+    predictions = min(possible, predictions)
+    for place in np.argsort(times)[:predictions]:
+        choose(scratch.chosen, place)
+    return predictions
+
+
+@njit
+def choose_each(weights: np.ndarray, share: float, key: np.uint64, scratch: Scratch) -> int:
+    """Choose each place whose weight is not 0 with the probability `share`; see above."""
+    chosen = 0
+    for place in range(len(weights)):
+        if weights[place] > 0 and to_uniform(draw(key, place)) < share:
+            choose(scratch.chosen, place)
+            chosen += 1
+    return chosen
+
+
+@njit
+def mask_weighted(
     input_ids: np.ndarray,
     offsets: np.ndarray,
     keys: np.ndarray,
-    maskable_ids: np.ndarray,
+    weights: np.ndarray,
     replacement_ids: np.ndarray,
     rule: MaskingRule,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mask every row of a batch in place, each of its places by a draw of its own.
+    """Mask every row of a batch in place, by the weights of its tokens or each place by itself.
 
-    Arguments and results are those of `mask_rows`; a row may have no predictions.
+    By weights, `masked_lm_prob` of a row's tokens are predicted, special tokens counted and rounded
+    up, as in DistilBERT's program.
+
+    Args:
+        input_ids: integers[tokens], changed.
+        offsets: int64[rows + 1].
+        keys: uint64[rows], one for each row's draws.
+        weights: float64[vocabulary], 0 for ids that are never predicted.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: how the rows are masked.
+
+    Returns:
+        What `mask_rows` returns.
     """
     rows = len(offsets) - 1
     positions = np.empty(len(input_ids), np.int32)
@@ -302,13 +357,12 @@ def mask_places(
     scratch = make_scratch(0 if rows == 0 else np.diff(offsets).max())
     for i in range(rows):
         row = input_ids[offsets[i] : offsets[i + 1]]
-        end = ends[i]
-        for place in range(len(row)):
-            is_drawn = to_uniform(draw(keys[i], place)) < rule.masked_lm_prob
-            if is_drawn and maskable_ids[row[place]]:
-                choose(scratch.chosen, place)
-                end += 1
-        ends[i + 1] = end
+        if rule.draws_each:
+            chosen = choose_each(weights[row], rule.masked_lm_prob, keys[i], scratch)
+        else:
+            most = min(int(np.ceil(rule.masked_lm_prob * len(row))), rule.max_predictions)
+            chosen = choose_by_weight(weights[row], most, keys[i], scratch)
+        begin, end = ends[i], ends[i] + chosen
         corrupt_chosen(
             row,
             scratch,
@@ -316,7 +370,8 @@ def mask_places(
             rule,
             keys[i],
             len(row),
-            positions[ends[i] : end],
-            labels[ends[i] : end],
+            positions[begin:end],
+            labels[begin:end],
         )
+        ends[i + 1] = end
     return positions[: ends[-1]], labels[: ends[-1]], ends
