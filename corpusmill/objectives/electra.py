@@ -78,8 +78,8 @@ class ElectraOptions(ObjectiveOptions):
     original does, and counts them; "keep" puts them before the sentences of the document's next
     example, so that no token is lost."""
     merge_documents: bool = False
-    """Join the tokens of all documents, and cut them into rows of one segment that are all full, as
-    DeBERTa-v3's program does; no token is lost. Then nothing is drawn, and --short-seq-prob,
+    """Join the tokens of all documents, and cut them into rows without segments that are all full,
+    as DeBERTa-v3's program does; no token is lost. Then nothing is drawn, and --short-seq-prob,
     --single-segment-prob and --overflow must be left out."""
 
     def __post_init__(self) -> None:
@@ -169,6 +169,8 @@ class Electra(Objective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
+        if self.options.merge_documents:
+            return (token_column(self.token_dtype, "[CLS] text [SEP]", length, pad_id),)
         meaning = "[CLS] first segment [SEP] second segment [SEP]; the second one may be missing"
         return (
             token_column(self.token_dtype, meaning, length, pad_id),
@@ -179,7 +181,7 @@ class Electra(Objective):
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         if self.options.merge_documents:
-            return (self.columns[0], FIRST_LENGTH, *JOINED_COUNTS, SPANS)
+            return (*self.columns, *JOINED_COUNTS, SPANS)
         return (
             self.columns[0],
             FIRST_LENGTH,
@@ -242,7 +244,7 @@ class Electra(Objective):
         starts = bounds[owners] + indices.astype(np.int64) * longest
         ones = np.ones(len(owners), np.uint16)
         spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))
-        values = [ragged.to_arrow(pieces, offsets), 0 * ones, ones, ones, spans]
+        values = [ragged.to_arrow(pieces, offsets), ones, ones, spans]
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
@@ -296,8 +298,5 @@ class Electra(Objective):
         input_ids, ends = assemble_rows(
             stretches, np.arange(count + 1), token_ids, self.special.cls_id, self.special.sep_id
         )
-        columns = {
-            "input_ids": ragged.to_arrow(input_ids, ends),
-            FIRST_LENGTH.name: stretches[:, 1].astype(np.uint16),
-        }
+        columns = {"input_ids": ragged.to_arrow(input_ids, ends)}
         return rows_of_chunks(pieces, offsets, chunks, order, columns)
