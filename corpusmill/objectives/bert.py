@@ -85,6 +85,10 @@ class BertOptions(ObjectiveOptions):
     """Whose rule makes pairs and counts predictions: the "article"'s, or "google" for that of
     Google's own programs, BERT's with "next-sentence" and ALBERT's with "sentence-order". By
     theirs a pair always has a second segment if there is another document."""
+    draw_each_token: bool = False
+    """Draw for each token by itself whether it is predicted, for [CLS] and [SEP] too, and replace
+    by any id, as ModernBERT's program does; otherwise a row has its exact share of predictions, and
+    no special tokens. Needs --mask dynamic and --max-predictions-per-seq None."""
 
     def __post_init__(self) -> None:
         """Check each option.
@@ -103,6 +107,13 @@ class BertOptions(ObjectiveOptions):
         if not self.whole_word_mask:
             _check_default("ngram", self.ngram, "n-grams are runs of whole words")
             _check_default("words", self.words, "single tokens are masked, not words")
+        if self.draw_each_token:
+            wanted = {"mask": "dynamic", "max_predictions_per_seq": None, "whole_word_mask": False}
+            for name, value in wanted.items():
+                given = getattr(self, name)
+                cause = f"{option('draw_each_token', True)} draws single tokens, [CLS] among them"
+                if given != value:
+                    raise UserError(option(name, given), cause, f"Give {option(name, value)}")
         is_valid = 1 <= self.pool_tokens < 2**48
         check_option("pool_tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
         check_option("pairs", self.pairs, self.pairs in {"article", "google"}, "article or google")
@@ -120,6 +131,8 @@ class BertOptions(ObjectiveOptions):
     def prediction_places(self) -> int:
         """The width of a padded row's predictions: the option, even if no row can reach it."""
         cap = self.max_predictions_per_seq
+        if self.mask == "dynamic" and cap is None:
+            return self.max_seq_length
         return self.most_predictions if cap is None else min(self.max_seq_length, cap)
 
     @property
@@ -204,6 +217,7 @@ class Bert(bert_rows.SentenceObjective):
             COUNTED if self.segments == "packed" else options.num_special,
             self.special.mask_id or 0,
             joins_segments=options.pairs == "google",
+            draws_each=options.draw_each_token,
         )
         return MaskedLm(
             rule,

@@ -33,6 +33,11 @@ FIRST_LENGTH = Column(
     "first_length", "uint16", "tokens of the first segment", role=Role.FIRST_LENGTH
 )
 RANDOM_LENGTH = Column("random_length", "uint16", "tokens of a random document")
+# Built, but not written, of rows that are cut from joined pieces of documents.
+JOINED_COUNTS = (
+    Column("documents", "uint16", "pieces of documents in the row"),
+    Column("pieces", "uint16", "pieces of documents of which the row holds the end"),
+)
 # Built, but not written: where each row comes from. It is the last of an objective's built columns.
 SPANS = Column(
     "spans",

@@ -23,6 +23,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.row_spans import cut_lists
+from corpusmill.objectives.examples.windows import Chunks
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.tokenized_documents import Documents
@@ -338,6 +339,39 @@ def mask_combined(
         column.name: values for column, values in zip(masked_lm.columns, masked, strict=True)
     }
     return _replace_columns(rows, {"input_ids": ragged.to_arrow(input_ids, offsets), **columns})
+
+
+def rows_of_chunks(
+    pieces: pa.RecordBatch,
+    offsets: np.ndarray,
+    chunks: Chunks,
+    order: np.ndarray,
+    columns: Mapping[str, np.ndarray | pa.Array],
+) -> pa.RecordBatch:
+    """Return the rows that are chunks of joined pieces.
+
+    Args:
+        pieces: rows with a key, JOINED_COUNTS and SPANS.
+        offsets: integers[pieces + 1] into their tokens, without special tokens.
+        chunks: from `cut_joined`.
+        order: int64[rows], the chunk of each row.
+        columns: the values of the lists, and of any others that a row does not have from the piece
+            in which it begins.
+    """
+    cuts = chunks.bounds[order]
+    spans = cut_lists(pieces.column(SPANS.name), offsets[:-1], cuts, np.arange(len(cuts) + 1))
+    values = {
+        name: pieces.column(name).to_numpy()[chunks.rows[order]]
+        for name in pieces.schema.names
+        if not pa.types.is_list(pieces.schema.field(name).type)
+    } | {
+        "key": chunks.keys[order],
+        "documents": chunks.overlapped[order],
+        "pieces": chunks.ended[order],
+        SPANS.name: spans,
+        **columns,
+    }
+    return ragged.to_batch([values[name] for name in pieces.schema.names], pieces.schema)
 
 
 def empty_lists(dtype: str, rows: int) -> pa.ListArray:

@@ -25,8 +25,8 @@ seven of them, of which all take part equally:
 
 A row's input begins with the token of its mode, [R], [S] or [X]; the published models have [NLU],
 [S2S] and [NLG] in their place. As in the program, spans are divided as T5 does, where the article
-speaks of normally distributed lengths; and the share of S is that of the table, where the program
-calls T5's function for a prefix language model, with a share of one half on average.
+speaks of normally distributed lengths. The share of S is that of the table; the program calls T5's
+function for a prefix language model instead, with a share of one half on average (UL2_PROGRAM).
 """
 
 from collections.abc import Mapping, Sequence
@@ -192,6 +192,12 @@ UL2 = (
     MixedDenoiser("X (spans of 8, 50 %)", "mode_x", Denoiser(0.5, 8.0)),
     MixedDenoiser("X (spans of 64, 15 %)", "mode_x", Denoiser(0.15, 64.0)),
     MixedDenoiser("X (spans of 64, 50 %)", "mode_x", Denoiser(0.5, 64.0)),
+)
+UL2_PROGRAM = tuple(
+    MixedDenoiser("S (one span at the end, 50 %)", mixed.mode, Denoiser(0.5, 0.0))
+    if mixed.mode == "mode_s"
+    else mixed
+    for mixed in UL2
 )
 
 # The usual names of the tokens of modes: the article's, and those of the published models.

@@ -5,9 +5,14 @@ to the trainer, which draws new places at each step.
 `corpusmill.objectives.examples.electra_packs` explains how the draws are made independent of the
 order of documents. The original drops tokens that do not fit into an example; here they are
 counted, and `overflow` keeps them.
+
+With `merge_documents` examples are those of DeBERTa-v3: its prepare_data.py joins the tokens of all
+documents, with nothing between them, and cuts them every max_seq_length - 2 tokens. Here the
+documents of a shard are joined in its random order, so that any number of workers builds the same,
+and rows of about four million tokens are shuffled together. Only the last row of a shard is short.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -17,17 +22,28 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
+from corpusmill.arrays.randomness import purpose_of
 from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.objectives.columns import FIRST_LENGTH, SPANS, segment_column, token_column
+from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.limits import FileLimits
+from corpusmill.objectives.columns import (
+    FIRST_LENGTH,
+    JOINED_COUNTS,
+    SPANS,
+    segment_column,
+    token_column,
+)
+from corpusmill.objectives.combined_rows import assemble_rows, rows_of_chunks
 from corpusmill.objectives.examples import electra_packs as packing
-from corpusmill.objectives.examples.row_spans import locate_stretches, span_lists
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
+from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ELECTRA_PRESETS
-from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
+from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
@@ -61,6 +77,10 @@ class ElectraOptions(ObjectiveOptions):
     """What becomes of tokens that do not fit into an example: "drop" leaves them out, as the
     original does, and counts them; "keep" puts them before the sentences of the document's next
     example, so that no token is lost."""
+    merge_documents: bool = False
+    """Join the tokens of all documents, and cut them into rows without segments that are all full,
+    as DeBERTa-v3's program does; no token is lost. Then nothing is drawn, and --short-seq-prob,
+    --single-segment-prob and --overflow must be left out."""
 
     def __post_init__(self) -> None:
         """Check each option.
@@ -75,6 +95,12 @@ class ElectraOptions(ObjectiveOptions):
             single_segment_prob=(0, 1),
         )
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
+        for name in ("short_seq_prob", "single_segment_prob", "overflow"):
+            if self.merge_documents and (value := getattr(self, name)) != getattr(
+                ElectraOptions, name
+            ):
+                cause = f"with {option('merge_documents', True)} all rows are full"
+                raise UserError(option(name, value), cause, "Leave one of the two out")
 
     def bind(self, tokenizer: Vocabulary) -> "Electra":
         """Return the objective for a tokenizer."""
@@ -143,6 +169,8 @@ class Electra(Objective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
+        if self.options.merge_documents:
+            return (token_column(self.token_dtype, "[CLS] text [SEP]", length, pad_id),)
         meaning = "[CLS] first segment [SEP] second segment [SEP]; the second one may be missing"
         return (
             token_column(self.token_dtype, meaning, length, pad_id),
@@ -152,6 +180,8 @@ class Electra(Objective):
     @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
+        if self.options.merge_documents:
+            return (*self.columns, *JOINED_COUNTS, SPANS)
         return (
             self.columns[0],
             FIRST_LENGTH,
@@ -161,8 +191,10 @@ class Electra(Objective):
         )
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
-        """Build packs of two segments."""
+        """Build packs of two segments, or pieces of documents that `pack` joins."""
         index, token_ids = unpack_documents(documents)
+        if self.options.merge_documents:
+            return self._cut_documents(index, token_ids, repeat)
         rule = packing.PackRule(
             self.options.max_seq_length,
             self.options.short_seq_prob,
@@ -188,6 +220,8 @@ class Electra(Objective):
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens that were dropped from each segment, and sentences longer than a row."""
+        if self.options.merge_documents:
+            return {"trimmed_tokens": 0}
         first, second = (
             int(examples.column(f"{segment}_trimmed").to_numpy().sum(dtype=np.int64))
             for segment in ("first", "second")
@@ -199,3 +233,70 @@ class Electra(Objective):
             "trimmed_tokens.second_segment": second,
             "long_sentences": int(np.count_nonzero(measure_sentences(documents) > room)),
         }
+
+    def _cut_documents(
+        self, index: Documents, token_ids: np.ndarray, repeat: Repeat
+    ) -> pa.RecordBatch:
+        """Cut documents into pieces, of which most have a single one."""
+        bounds = index.sentence_offsets[index.offsets]
+        longest = repeat.limits.piece_tokens
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest, 0, -1)
+        starts = bounds[owners] + indices.astype(np.int64) * longest
+        ones = np.ones(len(owners), np.uint16)
+        spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))
+        values = [ragged.to_arrow(pieces, offsets), ones, ones, spans]
+        return self.make_rows(index.ids[owners], repeat.number, indices, values)
+
+    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+        """Join pieces of documents and cut them into full rows, if documents are merged."""
+        return self._join(rows, limits.shuffled_tokens) if self.options.merge_documents else rows
+
+    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
+        """Count rows of merged documents also by the documents and the pieces in them."""
+        counts = super().measure(examples)
+        for column in JOINED_COUNTS if self.options.merge_documents else ():
+            counts[column.name] = np.bincount(examples.column(column.name))
+        return counts
+
+    def _join(self, rows: Iterator[pa.RecordBatch], tokens: int) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.RecordBatch] = []
+        used = 0  # of the tokens of the first piece that waits
+        for group in cut_into_groups(rows, "input_ids", tokens, tokens):
+            pieces = pa.concat_batches([*waiting, group])
+            offsets, chunks = self._cut_pieces(pieces, used)
+            full = int(np.count_nonzero(np.diff(chunks.bounds, axis=1) == self._room))
+            if full:
+                yield self._make_full_rows(pieces, offsets, chunks, full)
+            waiting, used = [], 0
+            if full < len(chunks.rows):
+                first = chunks.rows[full]
+                waiting, used = [pieces.slice(first)], chunks.bounds[full, 0] - offsets[first]
+        if waiting:
+            offsets, chunks = self._cut_pieces(waiting[0], used)
+            yield self._make_full_rows(waiting[0], offsets, chunks, len(chunks.rows))
+
+    @property
+    def _room(self) -> int:
+        """The tokens of a full row of one segment."""
+        return self.options.max_seq_length - 2
+
+    def _cut_pieces(self, pieces: pa.RecordBatch, used: int) -> tuple[np.ndarray, Chunks]:
+        """Return the pieces' offsets, and the chunks of their tokens without the first `used`."""
+        offsets = np.array(ragged.from_arrow(pieces.column("input_ids"))[1], np.int64)
+        begins = np.concatenate([offsets[:1] + used, offsets[1:]])
+        keys, purpose = pieces.column("key").to_numpy(), purpose_of("corpusmill.electra.rows")
+        return offsets, cut_joined(begins, keys, len(keys), np.array([self._room]), purpose)
+
+    def _make_full_rows(
+        self, pieces: pa.RecordBatch, offsets: np.ndarray, chunks: Chunks, count: int
+    ) -> pa.RecordBatch:
+        """Make rows of the first `count` chunks, in random order."""
+        order = np.argsort(chunks.keys[:count])
+        token_ids, _ = ragged.from_arrow(pieces.column("input_ids"))
+        bounds = chunks.bounds[order]
+        stretches = np.stack([bounds[:, 0], bounds[:, 1] - bounds[:, 0]], axis=1)
+        input_ids, ends = assemble_rows(
+            stretches, np.arange(count + 1), token_ids, self.special.cls_id, self.special.sep_id
+        )
+        columns = {"input_ids": ragged.to_arrow(input_ids, ends)}
+        return rows_of_chunks(pieces, offsets, chunks, order, columns)

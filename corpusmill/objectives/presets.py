@@ -38,7 +38,7 @@ BERT_PRESETS: Mapping[str, Preset] = {
     "modernbert": Preset(
         {"segments": "packed", "max_seq_length": 1024, "masked_lm_prob": 0.3, **_DYNAMIC},
         "Warner et al. 2024, section 2.2: packed documents, 30 % of tokens masked, rows of 1,024 "
-        "tokens and later of 8,192",
+        "tokens and later of 8,192; their program draws as --draw-each-token does",
     ),
     "distilbert": Preset(
         {"segments": "doc-sentences", **_DYNAMIC},
@@ -50,9 +50,10 @@ BERT_PRESETS: Mapping[str, Preset] = {
 ELECTRA_PRESETS: Mapping[str, Preset] = {
     "electra": Preset({}, "google-research/electra, build_pretraining_dataset.py, its defaults"),
     "deberta-v3": Preset(
-        {"max_seq_length": 512, "single_segment_prob": 1.0, "short_seq_prob": 0.0},
-        "He et al. 2021: ELECTRA's replaced tokens, rows of 512 tokens without pairs; for a "
-        "tokenizer of train-tokenizer --model unigram",
+        {"max_seq_length": 512, "merge_documents": True},
+        "He et al. 2021, and prepare_data.py of microsoft/DeBERTa: ELECTRA's replaced tokens, all "
+        "documents joined and cut into rows of 512 tokens; for a tokenizer of train-tokenizer "
+        "--model unigram",
     ),
 }
 
@@ -72,6 +73,7 @@ T5_PRESETS: Mapping[str, Preset] = {
     "ul2": Preset(
         {"denoisers": "ul2"},
         "Tay et al. 2022, table 1: seven denoisers, equally likely; the lengths of spans are drawn "
-        "as in their program, and not from normal distributions",
+        "as in their program, and not from normal distributions; --denoisers ul2-program has its "
+        "longer targets of S, too",
     ),
 }

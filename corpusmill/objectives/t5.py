@@ -33,11 +33,18 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.limits import FileLimits
-from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
-from corpusmill.objectives.combined_rows import empty_lists
+from corpusmill.objectives.columns import (
+    JOINED_COUNTS,
+    SPANS,
+    denoiser_column,
+    target_column,
+    token_column,
+)
+from corpusmill.objectives.combined_rows import empty_lists, rows_of_chunks
 from corpusmill.objectives.denoising import (
     MODES,
     UL2,
+    UL2_PROGRAM,
     Denoiser,
     MixedDenoiser,
     SpanCorrupter,
@@ -47,19 +54,13 @@ from corpusmill.objectives.denoising import (
     fit_tokens,
     sentinel_roles,
 )
-from corpusmill.objectives.examples.row_spans import cut_lists, locate_stretches, single_spans
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
-
-# Built, but not written.
-_COUNTS = (
-    Column("documents", "uint16", "pieces of documents in the row"),
-    Column("pieces", "uint16", "pieces of documents of which the row holds the end"),
-)
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,11 @@ class T5Options(ObjectiveOptions):
     mask: Literal["static", "dynamic"] = "static"
     """"static" leaves out spans when the examples are built; "dynamic" stores their text, of which
     spans are left out anew in each epoch when it is loaded."""
-    denoisers: Literal["spans", "ul2"] = "spans"
+    denoisers: Literal["spans", "ul2", "ul2-program"] = "spans"
     """What is left out: "spans" of --noise-density and --mean-noise-span-length (T5); with "ul2" a
     row gets one of UL2's seven denoisers, which leave out short or long spans, few or many, or the
-    end of the row, and its input begins with the token of their mode."""
+    end of the row, and its input begins with the token of their mode. The end is a quarter of a row
+    on average, as in the article's table, or a half with "ul2-program", as in its program."""
     merge_documents: bool = True
     """Join 128 documents before they are cut into rows, as T5 does, so that nearly all rows are
     full; otherwise a row is of one document, and a document's last row may be short."""
@@ -109,7 +111,7 @@ class T5Options(ObjectiveOptions):
         )
         for name in ("noise_density", "mean_noise_span_length"):
             value = getattr(self, name)
-            if self.denoisers == "ul2" and value != getattr(T5Options, name):
+            if self.denoisers != "spans" and value != getattr(T5Options, name):
                 flag = f"--{name.replace('_', '-')} {value}"
                 raise UserError(flag, "UL2's denoisers have their own", "Leave it out")
         if self.duplicates > 1 and self.mask == "dynamic" and not self.merge_documents:
@@ -122,7 +124,8 @@ class T5Options(ObjectiveOptions):
     def mixture(self) -> tuple[MixedDenoiser, ...]:
         """How rows are corrupted: all ways are equally likely."""
         own = Denoiser(self.noise_density, self.mean_noise_span_length)
-        return UL2 if self.denoisers == "ul2" else (MixedDenoiser("spans", "", own),)
+        ul2 = {"ul2": UL2, "ul2-program": UL2_PROGRAM}
+        return ul2.get(self.denoisers, (MixedDenoiser("spans", "", own),))
 
     @property
     def row_tokens(self) -> tuple[int, ...]:
@@ -143,7 +146,7 @@ class T5Options(ObjectiveOptions):
 
     @property
     def _modes(self) -> Mapping[str, Sequence[str]]:
-        return MODES if self.denoisers == "ul2" else {}
+        return {} if self.denoisers == "spans" else MODES
 
     def bind(self, tokenizer: Vocabulary) -> "T5":
         """Return the objective for a tokenizer."""
@@ -236,7 +239,7 @@ class T5(Objective):
     @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns: pieces of documents, of which `pack` makes rows."""
-        return (*self.columns, *_COUNTS, SPANS)
+        return (*self.columns, *JOINED_COUNTS, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into pieces."""
@@ -255,7 +258,7 @@ class T5(Objective):
             self.columns[0].name: ragged.to_arrow(pieces, offsets),
             SPANS.name: single_spans(locate_stretches(index, owners, starts, np.diff(offsets))),
             "denoiser": np.zeros(len(owners), np.int8),
-            **{column.name: np.ones(len(owners), np.uint16) for column in _COUNTS},
+            **{column.name: np.ones(len(owners), np.uint16) for column in JOINED_COUNTS},
         }
         nothing = empty_lists(self.token_dtype, len(owners))
         values = [columns.get(column.name, nothing) for column in self.built_columns]
@@ -292,21 +295,8 @@ class T5(Objective):
             purpose_of("corpusmill.t5.rows"),
         )
         order = np.argsort(chunks.keys)
-        spans, cuts = pieces.column(SPANS.name), chunks.bounds[order]
-        columns = {
-            **self._make_rows(token_ids, chunks, order),
-            "key": chunks.keys[order],
-            "denoiser": chunks.kinds[order],
-            "documents": chunks.overlapped[order],
-            "pieces": chunks.ended[order],
-            SPANS.name: cut_lists(spans, offsets[:-1], cuts, np.arange(len(cuts) + 1)),
-        }
-        firsts = chunks.rows[order]
-        values = [
-            columns[name] if name in columns else pieces.column(name).to_numpy()[firsts]
-            for name in pieces.schema.names
-        ]
-        return ragged.to_batch(values, pieces.schema)
+        columns = {**self._make_rows(token_ids, chunks, order), "denoiser": chunks.kinds[order]}
+        return rows_of_chunks(pieces, offsets, chunks, order, columns)
 
     def _make_rows(
         self, token_ids: np.ndarray, chunks: Chunks, order: np.ndarray
@@ -326,6 +316,6 @@ class T5(Objective):
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Count rows also by the documents and the pieces in them."""
         counts = super().measure(examples)
-        for column in _COUNTS:
+        for column in JOINED_COUNTS:
             counts[column.name] = np.bincount(examples.column(column.name))
         return counts

@@ -79,8 +79,11 @@ def test_every_token_is_in_an_example_or_counted(
 # The same bytes, however the job is run
 
 
-def test_the_same_bytes(sample: Path, tokenizer_path: Path, output: Path) -> None:
-    share = ("--validation-share", "0.2")
+@pytest.mark.parametrize("more", [(), ("--merge-documents",)], ids=["packs", "merged"])
+def test_the_same_bytes(
+    more: tuple[str, ...], sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    share = ("--validation-share", "0.2", *more)
     build(sample, tokenizer_path, output, *share)
     for way in (jobs.SMALL_RANGES, jobs.TWO_WORKERS):
         flags = (*share, *way)

@@ -6,7 +6,8 @@ with the same function.
 """
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from math import isfinite
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.objectives.columns import prediction_columns, word_column
-from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows
+from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows, mask_weighted
 from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
@@ -105,6 +106,8 @@ class MaskedLm:
         special: the tokenizer's special ids; cls, sep, mask and pad must be there.
         vocab_size: the largest id + 1.
         token_dtype: the NumPy name of the type of a token id.
+        token_weights: for each id of the vocabulary, how likely it is predicted in comparison with
+            the others; special ids never are. If it is empty, all are equally likely.
     """
 
     rule: MaskingRule
@@ -115,6 +118,7 @@ class MaskedLm:
     special: SpecialTokens
     vocab_size: int
     token_dtype: str
+    token_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what kernels take for granted.
@@ -131,6 +135,13 @@ class MaskedLm:
             0 <= rule.masked_lm_prob <= 1 and rule.max_predictions >= 0 and self.max_ngram >= 1
         ):
             raise ValueError(f"a number of {rule} or max_ngram {self.max_ngram} is out of range")
+        if weights := self.token_weights:
+            is_valid = len(weights) == self.vocab_size and all(map(isfinite, weights))
+            if not is_valid or min(weights) < 0 or self.whole_words or rule.draws_each:
+                raise ValueError(
+                    f"token_weights must be {self.vocab_size} numbers of 0 and more, for single "
+                    "tokens that are not drawn each by itself"
+                )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -188,7 +199,7 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        rule, ids = self.rule, _replacement_ids(self.special, self.vocab_size)
+        rule, ids = self.rule, self._replacement_ids
         words, size = seg_labels if self.whole_words else None, self.vocab_size
         check_rows(input_ids, words, offsets, keys, size - 1)
         if not input_ids.flags.writeable:
@@ -203,12 +214,34 @@ class MaskedLm:
             is_wide = input_ids.itemsize > 2
             if is_wide and not 0 <= input_ids.min(initial=0) <= input_ids.max(initial=0) < size:
                 raise ValueError("input_ids must be ids of the vocabulary")
-            masked = mask_rows(input_ids, offsets, keys, self._maskable_ids, ids, rule)
+            if rule.draws_each or self.token_weights:
+                masked = mask_weighted(input_ids, offsets, keys, self._weights, ids, rule)
+            else:
+                masked = mask_rows(input_ids, offsets, keys, self._maskable_ids, ids, rule)
         return masked
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """float64[ids], with a place for any number of 16 bits."""
+        if not self.token_weights:
+            return self._maskable_ids.astype(np.float64)
+        weights = np.zeros(max(self.vocab_size, 2**16))
+        weights[: self.vocab_size] = self.token_weights
+        weights[list(self.special.all_ids)] = 0
+        return weights
+
+    @property
+    def _replacement_ids(self) -> np.ndarray:
+        # The programs of ModernBERT and DistilBERT take any id.
+        takes_any = self.rule.draws_each or self.token_weights
+        special = () if takes_any else self.special.all_ids
+        return all_other_ids(special, self.vocab_size)
 
     @property
     def _maskable_ids(self) -> np.ndarray:
         special = self.special
+        if self.rule.draws_each:
+            return all_ids_but(self.vocab_size, special.pad_id)  # [CLS] and [SEP], too
         return all_ids_but(self.vocab_size, special.cls_id, special.sep_id, special.pad_id)
 
 
@@ -225,5 +258,6 @@ def all_ids_but(vocab_size: int, *excluded: int | None) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def _replacement_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
-    return np.setdiff1d(np.arange(vocab_size), np.array(special.all_ids)).astype(np.int32)
+def all_other_ids(special: tuple[int, ...], vocab_size: int) -> np.ndarray:
+    """Return int32[ids], those of the vocabulary that are not special."""
+    return np.setdiff1d(np.arange(vocab_size), np.array(special)).astype(np.int32)

@@ -5,6 +5,11 @@ predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_pred
 The same function masks rows once, when a data set is built, and anew in each epoch, when unmasked
 rows are loaded: another key draws other places. Whole words and n-grams are masked by
 `corpusmill.objectives.masking.words`.
+
+ModernBERT's program has no such number (`mlm_masking` in src/sequence_packer.py of its repository):
+each place of a row is predicted with the probability `masked_lm_prob`, and all are independent.
+DistilBERT's draws rare tokens more often (`prepare_batch_mlm` in distiller.py of its project), each
+in proportion to a power of its count in the corpus.
 """
 
 from typing import NamedTuple
@@ -33,6 +38,7 @@ class MaskingRule(NamedTuple):
         random_replace_prob: the probability that it becomes a random token; otherwise it stays.
         joins_segments: whether words and n-grams continue after a special token, as in Google's
             programs.
+        draws_each: whether each place is drawn by itself, as in ModernBERT's program.
     """
 
     masked_lm_prob: float
@@ -42,6 +48,7 @@ class MaskingRule(NamedTuple):
     mask_replace_prob: float = 0.8
     random_replace_prob: float = 0.1
     joins_segments: bool = False
+    draws_each: bool = False
 
 
 @njit
@@ -275,3 +282,96 @@ def mask_rows(
             labels[begin:end],
         )
     return positions, labels, prediction_offsets
+
+
+@njit
+def choose_by_weight(
+    weights: np.ndarray, predictions: int, key: np.uint64, scratch: Scratch
+) -> int:
+    """Choose places one after another, each with a probability in proportion to its weight.
+
+    Places wait for an exponentially distributed time with their weight as the rate, and the first
+    ones to come are chosen, which gives the same distribution.
+
+    Args:
+        weights: float64[length], none below 0; places with a weight of 0 are not chosen.
+        predictions: the most places to choose.
+        key: the key of the row's stream, of which the first `length` draws are used.
+        scratch: the bits of chosen places are set in `chosen`; `shares` is changed.
+
+    Returns:
+        How many places are chosen.
+    """
+    times = scratch.shares[: len(weights)]
+    possible = 0
+    for place in range(len(weights)):
+        wait = -np.log(1 - to_uniform(draw(key, place)))
+        times[place] = wait / weights[place] if weights[place] > 0 else np.inf
+        possible += weights[place] > 0
+    predictions = min(possible, predictions)
+    for place in np.argsort(times)[:predictions]:
+        choose(scratch.chosen, place)
+    return predictions
+
+
+@njit
+def choose_each(weights: np.ndarray, share: float, key: np.uint64, scratch: Scratch) -> int:
+    """Choose each place whose weight is not 0 with the probability `share`; see above."""
+    chosen = 0
+    for place in range(len(weights)):
+        if weights[place] > 0 and to_uniform(draw(key, place)) < share:
+            choose(scratch.chosen, place)
+            chosen += 1
+    return chosen
+
+
+@njit
+def mask_weighted(
+    input_ids: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    weights: np.ndarray,
+    replacement_ids: np.ndarray,
+    rule: MaskingRule,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask every row of a batch in place, by the weights of its tokens or each place by itself.
+
+    By weights, `masked_lm_prob` of a row's tokens are predicted, special tokens counted and rounded
+    up, as in DistilBERT's program.
+
+    Args:
+        input_ids: integers[tokens], changed.
+        offsets: int64[rows + 1].
+        keys: uint64[rows], one for each row's draws.
+        weights: float64[vocabulary], 0 for ids that are never predicted.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: how the rows are masked.
+
+    Returns:
+        What `mask_rows` returns.
+    """
+    rows = len(offsets) - 1
+    positions = np.empty(len(input_ids), np.int32)
+    labels = np.empty(len(input_ids), input_ids.dtype)
+    ends = np.zeros(rows + 1, np.int64)
+    scratch = make_scratch(0 if rows == 0 else np.diff(offsets).max())
+    for i in range(rows):
+        row = input_ids[offsets[i] : offsets[i + 1]]
+        if rule.draws_each:
+            chosen = choose_each(weights[row], rule.masked_lm_prob, keys[i], scratch)
+        else:
+            most = min(int(np.ceil(rule.masked_lm_prob * len(row))), rule.max_predictions)
+            chosen = choose_by_weight(weights[row], most, keys[i], scratch)
+        begin, end = ends[i], ends[i] + chosen
+        corrupt_chosen(
+            row,
+            scratch,
+            replacement_ids,
+            rule,
+            keys[i],
+            len(row),
+            positions[begin:end],
+            labels[begin:end],
+        )
+        ends[i + 1] = end
+    return positions[: ends[-1]], labels[: ends[-1]], ends

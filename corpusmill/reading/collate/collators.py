@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 from numba.core.errors import TypingError
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Role
@@ -271,6 +272,8 @@ class CollatorOptions(TypedDict, total=False):
         mask: whether to mask rows that were stored unmasked when they are loaded.
         mask_word_prob: ERNIE's probability that a sequence is masked by whole words, one for all
             data sets or one for each; by default that of the build.
+        token_weights: float[ids of the vocabulary], how likely each is predicted in comparison with
+            the others, so that rare tokens can be predicted more often, as in DistilBERT.
         predicted: for models of the next token: "labels" are the input_ids, as Hugging Face models
             take them, "targets" have the next token at each position.
         layout: the layout of packed rows; "flattened" puts a batch into one row without padding.
@@ -282,6 +285,7 @@ class CollatorOptions(TypedDict, total=False):
     seed: int
     mask: bool
     mask_word_prob: float | Sequence[float] | None
+    token_weights: Sequence[float] | npt.NDArray[np.float64] | None
     predicted: Predicted
     layout: Layout
 
@@ -291,7 +295,8 @@ MakeCollator = Callable[[Samples, Padding, CollatorOptions], Collator]
 
 # The values that leave to a collator what it does.
 _DEFAULTS: CollatorOptions = {
-    "mask": True, "mask_word_prob": None, "predicted": "labels", "layout": "rows"
+    "mask": True, "mask_word_prob": None, "token_weights": None, "predicted": "labels",
+    "layout": "rows"
 }  # fmt: skip
 
 
@@ -314,12 +319,15 @@ def refuse_others(options: CollatorOptions, *names: str) -> None:
     causes = {
         "mask": "the examples are not masked",
         "mask_word_prob": "no masks are drawn",
+        "token_weights": "no single tokens are drawn",
         "predicted": "the model of this data set does not take it",
         "layout": "the rows are not packed",
     }
     for name, cause in causes.items():
         value, default = options.get(name, _DEFAULTS.get(name)), _DEFAULTS.get(name)
-        check_suits(name, value, name in names or value == default, cause)
+        is_default = not isinstance(value, np.ndarray) and value == default
+        shown = "..." if name == "token_weights" else value
+        check_suits(name, shown, name in names or is_default, cause)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from corpusmill.arrays.ragged import longest_row
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import prediction_columns
-from corpusmill.objectives.masking.masked_lm import Masker
+from corpusmill.objectives.masking.masked_lm import MaskedLm, Masker
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Layout,
@@ -276,7 +276,9 @@ def collate_masked_lm(
         UserError: an option does not suit the data set.
     """
     is_packed = column_of(samples.manifest.columns, Role.BOUNDARIES) is not None
-    refuse_others(options, "mask", "mask_word_prob", *(("layout",) if is_packed else ()))
+    refuse_others(
+        options, "mask", "mask_word_prob", "token_weights", *(("layout",) if is_packed else ())
+    )
     columns, mask = samples.manifest.columns, options.get("mask", True)
     is_masked = column_of(columns, Role.POSITIONS) is not None
     cause = "the examples were masked when they were built"
@@ -299,12 +301,28 @@ def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMaskin
                 is_valid = has_words or not masker.whole_words
                 check_suits("mask", True, is_valid, "the rows lack the words that are masked whole")
                 maskers.append(masker)
+    weights = options.get("token_weights")
     if not maskers:
         check_suits("mask_word_prob", prob, prob is None, "no masks are drawn")
+        check_suits("token_weights", "...", weights is None, "no masks are drawn")
         return None
+    if weights is not None:
+        maskers = [_set_weights(masker, tuple(map(float, weights))) for masker in maskers]
     if prob is not None:
         maskers = _set_word_probs(maskers, prob)
     return DynamicMasking(tuple(maskers), columns, options.get("seed", 0), starts_of(sources))
+
+
+def _set_weights(masker: Any, weights: tuple[float, ...]) -> Masker:
+    """Return a masker that draws tokens by their weights."""
+    cause = "masks are not drawn of single tokens"
+    check_suits("token_weights", "...", isinstance(masker, MaskedLm), cause)
+    try:
+        weighted: Masker = replace(masker, token_weights=weights)
+    except ValueError as error:
+        cure = "Give one for each id of the tokenizer, or omit it"
+        raise UserError("token_weights", str(error), cure) from error
+    return weighted
 
 
 def _set_word_probs(maskers: list[Masker], prob: float | Sequence[float]) -> list[Masker]:

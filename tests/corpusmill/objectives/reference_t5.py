@@ -23,6 +23,8 @@ UL2: Sequence[tuple[float | None, float, str]] = (
     (64.0, 0.15, "X"),
     (64.0, 0.5, "X"),
 )
+# The program in the appendix calls T5's function for a prefix language model in place of S.
+UL2_PROGRAM = tuple((span, density if span else 0.5, mode) for span, density, mode in UL2)
 
 
 def lengths(inputs_length: int, density: float, mean_span: float) -> tuple[int, int]:

@@ -17,7 +17,11 @@ OPTIONS: dict[str, ObjectiveOptions] = {
     "document sentences": BertOptions("doc-sentences", 64, duplicates=1),
     "sentence order": BertOptions("sentence-order", 64, duplicates=2, whole_word_mask=True),
     "packed": BertOptions("packed", 128, duplicates=2, masked_lm_prob=0.3, whole_word_mask=True),
+    "each token": BertOptions(
+        "packed", 128, 1, mask="dynamic", max_predictions_per_seq=None, draw_each_token=True
+    ),
     "electra": ElectraOptions(max_seq_length=32, duplicates=2),
+    "electra merged": ElectraOptions(max_seq_length=32, duplicates=2, merge_documents=True),
     "ernie": ErnieOptions(max_seq_length=32, duplicates=2),
     "ernie static": ErnieOptions(max_seq_length=32, duplicates=2, mask="static"),
     "gpt stream": GptOptions(),

@@ -25,6 +25,7 @@ OBJECTIVES: dict[str, ObjectiveOptions] = {
     "ernie": ErnieOptions(max_seq_length=LENGTH),
     "electra": ElectraOptions(max_seq_length=LENGTH),
     "electra, keeping": ElectraOptions(max_seq_length=LENGTH, overflow="keep"),
+    "electra, merged": ElectraOptions(max_seq_length=LENGTH, merge_documents=True),
     "stream": GptOptions(),
     "windows": GptOptions(mode="windows", max_seq_length=LENGTH, overlap=3),
     "pack": GptOptions(mode="pack", max_seq_length=LENGTH),

@@ -29,6 +29,7 @@ def test_the_defaults_are_the_originals() -> None:
         "single_segment_prob": 0.1,
         "blanks_separate_docs": True,
         "overflow": "drop",
+        "merge_documents": False,
     }
 
 

@@ -74,6 +74,7 @@ WAYS: dict[str, ObjectiveOptions] = {
     "electra": ElectraOptions(max_seq_length=LENGTH),
     "electra, keeping": ElectraOptions(max_seq_length=LENGTH, overflow="keep"),
     "electra, one segment": ElectraOptions(max_seq_length=LENGTH, single_segment_prob=1.0),
+    "electra, merged": ElectraOptions(max_seq_length=LENGTH, merge_documents=True),
     "ernie": ErnieOptions(max_seq_length=LENGTH),
     "ernie, static": ErnieOptions(max_seq_length=LENGTH, mask="static"),
     "stream": GptOptions(),
@@ -92,6 +93,7 @@ WAYS: dict[str, ObjectiveOptions] = {
     "t5, document by document": T5Options(max_seq_length=12, merge_documents=False),
     "t5, dynamic": T5Options(max_seq_length=12, mask="dynamic", overflow="keep"),
     "ul2": T5Options(**UL2),
+    "ul2, program": T5Options(denoisers="ul2-program", max_seq_length=LENGTH),
     "ul2, dynamic": T5Options(**UL2, mask="dynamic", merge_documents=False),
 }
 any_way = pytest.mark.parametrize("name", WAYS)

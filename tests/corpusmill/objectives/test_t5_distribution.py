@@ -5,8 +5,9 @@ One observation is one row. Documents come to the reference in random order, as 
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,10 +51,18 @@ def properties(mask: tuple[bool, ...]) -> Mapping[str, int]:
     }
 
 
-@pytest.mark.parametrize("kind", range(7))
-def test_noise_of_ul2_is_distributed_as_in_the_reference(kind: int) -> None:
-    span, density, mode = reference_t5.UL2[kind]
-    options = T5Options(denoisers="ul2", max_seq_length=64)
+@pytest.mark.parametrize(
+    ("denoisers", "table", "kind"),
+    [
+        *(("ul2", reference_t5.UL2, kind) for kind in range(7)),
+        ("ul2-program", reference_t5.UL2_PROGRAM, 2),
+    ],
+)
+def test_noise_of_ul2_is_distributed_as_in_the_reference(
+    denoisers: Any, table: Sequence[tuple[float | None, float, str]], kind: int
+) -> None:
+    span, density, mode = table[kind]
+    options = T5Options(denoisers=denoisers, max_seq_length=64)
     length, draws = options.row_tokens[kind], random.Random(9)  # noqa: S311
     ours = our_masks(length, *options.mixture[kind].denoiser)
     theirs = (

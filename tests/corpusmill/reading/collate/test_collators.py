@@ -117,6 +117,9 @@ def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None
     )
     [generator] = make("electra").masking.maskers
     assert generator.rule == MaskingRule(0.15, 9, 0, 4, 0.85, 0)
+    weights = np.arange(generator.vocab_size) % 7
+    [weighted] = make("electra", token_weights=weights).masking.maskers
+    assert weighted == replace(generator, token_weights=tuple(map(float, weights)))
     assert isinstance(make("gpt_windows"), CausalLmCollator)
     assert isinstance(make("gpt_pack"), PackedCollator)
     stream = DataSet(request.getfixturevalue("gpt_stream"))
@@ -150,6 +153,11 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
         ("ernie", {"mask_word_prob": 1.5}, "mask_word_prob=1.5"),
         ("ernie", {"mask_word_prob": (0.5, 1)}, "mask_word_prob=[0.5, 1]"),
         ("ernie", {"predicted": "targets"}, "predicted=targets"),
+        ("bert_dynamic", {"token_weights": [1.0]}, "token_weights"),
+        ("electra", {"token_weights": [1.0]}, "token_weights"),
+        ("bert", {"token_weights": [1.0]}, "token_weights=..."),
+        ("ernie", {"token_weights": [1.0]}, "token_weights=..."),
+        ("gpt_windows", {"token_weights": np.ones(9)}, "token_weights=..."),
         ("gpt_windows", {"predicted": "label"}, "predicted=label"),
         ("gpt_windows", {"layout": "flattened"}, "layout=flattened"),
         ("gpt_pack", {"layout": "columns"}, 'layout="columns"'),
