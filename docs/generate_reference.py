@@ -1,8 +1,8 @@
 """The pages of the commands, generated from the dataclasses that the command line is made of.
 
-MkDocs calls `on_config` and `on_files` when it builds the site, and `on_post_build` to add `llms.txt`, the list of
-all pages for programs that read (https://llmstxt.org). Run as a program, this prints the pages of
-the commands: `python docs/generate_reference.py [COMMAND]`.
+MkDocs calls `on_config` and `on_files` when it builds the site, and `on_post_build` to add
+`llms.txt`, the list of all pages for programs that read (https://llmstxt.org). Run as a program,
+this prints the pages of the commands: `python docs/generate_reference.py [COMMAND]`.
 """
 
 import inspect
