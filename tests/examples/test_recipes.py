@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,8 +90,12 @@ def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
     logged = [entry["loss"] for entry in names["trainer"].state.log_history if "loss" in entry]
     assert logged[-1] < logged[0] - 0.3
     assert names["dataset"].epoch == 1  # so that each epoch has its own masks
+    names["SetEpoch"]().on_epoch_begin(None, SimpleNamespace(epoch=4.5), None)
+    assert names["dataset"].epoch == 4
+    validation = names["trainer"].eval_dataset
+    validation.set_epoch(1)  # as persistent workers are told
+    assert validation.epoch == 0
     last = [entry for entry in names["trainer"].state.log_history if "eval_loss" in entry][-1]
-    names["trainer"].eval_dataset.set_epoch(1)
     assert names["trainer"].evaluate()["eval_loss"] == last["eval_loss"]
 
 
