@@ -22,6 +22,10 @@ PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 # Without bytecode each of the hundreds of processes that the tests start would compile all sources.
 test coverage: export PYTHONDONTWRITEBYTECODE =
 
+# The web address of the repository that this is a clone of, without anybody's name or password; the site leads there.
+REPOSITORY = $(shell git remote get-url origin 2> /dev/null | \
+  sed -nE 's,^(ssh://)?git@([^:/]+)[:/],https://\2/,; s,^https://[^/@]*@,https://,; s,/*(\.git)?/*$$,,; /^https:/p')
+
 # The library and the job from this checkout, at the versions that were tested.
 INSTALL = $(VENV)/pip install --quiet --constraint constraints.txt --editable . --editable ./job
 
@@ -89,8 +93,8 @@ test-install: $(ENV)/test ## Install the wheels into empty environments with pip
 prism: $(ENV)/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 
 docs: $(ENV)/docs ## Build the documentation's site into site/; warnings are errors
-	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
-	@echo 'Open site/index.html'
+	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 REPOSITORY='$(REPOSITORY)' $(VENV)/mkdocs build --strict
+	@echo 'Serve it, as its search needs: $(VENV)/python -m http.server --directory site'
 
 wheels: $(ENV)/python ## Build the two wheels into dist/, as pip, the images of deploy/ and --extra_package take them
 	rm -rf dist

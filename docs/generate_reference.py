@@ -1,8 +1,8 @@
 """The pages of the commands, generated from the dataclasses that the command line is made of.
 
-MkDocs calls `on_files` when it builds the site, and `on_post_build` to add `llms.txt`, the list of
-all pages for programs that read (https://llmstxt.org). Run as a program, this prints the pages of
-the commands: `python docs/generate_reference.py [COMMAND]`.
+MkDocs calls `on_config` and `on_files` when it builds the site, and `on_post_build` to add
+`llms.txt`, the list of all pages for programs that read (https://llmstxt.org). Run as a program,
+this prints the pages of the commands: `python docs/generate_reference.py [COMMAND]`.
 """
 
 import inspect
@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from types import NoneType
@@ -24,6 +25,12 @@ _FOLDER = "reference/commands"
 # Some defaults are those of the machine.
 _DEFAULTS = {"workers": (os.cpu_count() or 1, "number of cores")}
 _KINDS = {str: "text", int: "integer", float: "number", bool: "True or False", NoneType: "None"}
+
+
+def on_config(config: Any) -> Any:
+    """Show the version beside the name; MkDocs calls this."""
+    config["site_name"] += f" {version('corpusmill')}"
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:

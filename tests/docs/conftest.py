@@ -19,7 +19,7 @@ __all__ = ["folder", "prepared", "remembered_beam"]
 
 @pytest.fixture(scope="session")
 def prepared(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What pages suppose: text in some layouts, tokenizers, and a data set `out`."""
+    """What pages may say to have: text in some layouts, tokenizers, and a data set `out`."""
     folder = tmp_path_factory.mktemp("pages")
     for place in (folder, folder / "samples"):
         place.mkdir(exist_ok=True)
@@ -54,15 +54,14 @@ def _write_tokenizers(folder: Path, path: Path) -> None:
 
 @pytest.fixture
 def folder(
-    prepared: Path,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
-    """A copy of the prepared folder to work in, and a cache that is not the user's."""
-    copy = tmp_path / "work"
-    shutil.copytree(prepared, copy)
+    """An empty folder to work in, and a cache that is not the user's."""
+    work = tmp_path / "work"
+    work.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.chdir(copy)
-    monkeypatch.setattr(sys, "path", [str(copy), *sys.path])
-    return copy
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(sys, "path", [str(work), *sys.path])
+    return work

@@ -38,6 +38,7 @@ _FENCE = re.compile(
     r"(?P<code>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
+_CODE = re.compile(r"`([\w./-]+)`")
 _OPENING = re.compile(r"^ *```\S", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|\d+(\.\d+)? s\b")
 _SPECIAL = set("|<>&;$`")
@@ -72,6 +73,17 @@ def read_blocks(page: Path) -> list[Block]:
     ]
     assert len(blocks) == len(_OPENING.findall(text)), f"{page}: a fence is not understood"
     return blocks
+
+
+def list_files(page: Path) -> set[str]:
+    """Return the files and folders that a page says to have, and its parts: all names in its text.
+
+    How-to guides say the usual ones together, on the page that lists the guides.
+    """
+    text = page.read_text(encoding="utf-8")
+    if page.parent.name == "how-to":
+        text += page.with_name("index.md").read_text(encoding="utf-8")
+    return {part for name in _CODE.findall(_FENCE.sub("", text)) for part in name.split("/")}
 
 
 class Session:

@@ -1,8 +1,11 @@
 """Every program on every page of the documentation."""
 
 import ast
+import builtins
 import json
 import re
+import shutil
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from docs.draw_graph import PICTURE, draw, list_edges, translate_graph
 from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
 from tests.corpusmill.test_public_names import NAMES
-from tests.docs.pages import Block, Session, read_blocks, split_commands
+from tests.docs.pages import Block, Session, list_files, read_blocks, split_commands
 from tests.examples.recipes import PAGES as RECIPES
 
 # These are run by tests of their own: tests/examples and tests/pipeline/test_plugins.py.
@@ -24,7 +27,9 @@ _ALL = sorted(str(page.relative_to(CHECKOUT)) for page in (CHECKOUT / "docs").rg
 _PAGES = [
     page
     for page in _ALL
-    if Path(page).name not in _ELSEWHERE and "```" in (CHECKOUT / page).read_text(encoding="utf-8")
+    if Path(page).name not in _ELSEWHERE
+    and "tutorials" not in page
+    and "```" in (CHECKOUT / page).read_text(encoding="utf-8")
 ]
 # Pages, and the programs of examples/.
 _PROGRAMS = [
@@ -42,9 +47,25 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["README.md", *_PAGES])
-def test_what_a_page_tells_to_do_works(page: str, folder: Path) -> None:
+def test_what_a_page_tells_to_do_works(page: str, prepared: Path, folder: Path) -> None:
+    follow(CHECKOUT / page, prepared, folder)
+
+
+def test_one_lesson_after_the_other_works_in_one_folder(prepared: Path, folder: Path) -> None:
+    lessons = CHECKOUT / "docs" / "tutorials"
+    for page in _LINK.findall((lessons / "index.md").read_text(encoding="utf-8")):
+        follow(lessons / page, prepared, folder)
+
+
+def follow(page: Path, prepared: Path, folder: Path) -> None:
+    """Do what a page says, in a folder with nothing but what its text says to have."""
+    for name in list_files(page):
+        if (prepared / name).is_dir():
+            shutil.copytree(prepared / name, folder / name, dirs_exist_ok=True)
+        elif (prepared / name).exists():
+            shutil.copy(prepared / name, folder)
     session = Session(folder)
-    for block in read_blocks(CHECKOUT / page):
+    for block in read_blocks(page):
         session.follow(block)
 
 
@@ -95,6 +116,45 @@ def test_links_lead_to_files(page: str) -> None:
 def test_commands_go_on_over_lines() -> None:
     script = "a --b \\\n  c  # comment\n\n# nothing\npython -c '\nprint(1)\n'\n"
     assert list(split_commands(script)) == ["a --b   c  # comment", "python -c '\nprint(1)\n'"]
+
+
+def _find_missing_names(programs: Iterable[str]) -> list[str]:
+    """Return the names that the programs of a page use, but neither make nor import.
+
+    A program may go on with what those before it have made; if it imports anything, it imports all.
+    """
+    missing, imported, made = list[str](), set[str](), {*dir(builtins)}
+    for program in programs:
+        nodes = list(ast.walk(ast.parse(program)))
+        imports = {
+            (alias.asname or alias.name).partition(".")[0]
+            for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }  # fmt: skip
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        used = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        made |= {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        made |= {
+            str(node.name)
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler)
+        }
+        missing += sorted(used - made - (imports or imported))
+        imported |= imports
+    return missing
+
+
+@pytest.mark.parametrize("page", ["README.md", *(page for page in _PROGRAMS if page in _ALL)])
+def test_programs_import_what_they_use(page: str) -> None:
+    blocks = read_blocks(CHECKOUT / page)
+    assert _find_missing_names(block.code for block in blocks if block.language == "python") == []
+
+
+def test_a_missing_import_is_found() -> None:
+    programs = ["import numpy as np\nfound = np.zeros(3)", "import json\nnp.ones(len(found))"]
+    assert _find_missing_names(programs) == ["np"]
+    assert _find_missing_names([programs[0], "print(np, samples)"]) == ["samples"]
 
 
 def _find_deep_imports(code: str) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,20 +86,50 @@ def test_packed_documents_do_not_see_each_other(build: Builder) -> None:
 
 def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
-    names = run_recipes(tmp_path, "Batches", "BERT 1", "Trainer")
+    names = run_recipes(tmp_path, "Data and model", "Trainer")
     logged = [entry["loss"] for entry in names["trainer"].state.log_history if "loss" in entry]
     assert logged[-1] < logged[0] - 0.3
     assert names["dataset"].epoch == 1  # so that each epoch has its own masks
+    names["SetEpoch"]().on_epoch_begin(None, SimpleNamespace(epoch=4.5), None)
+    assert names["dataset"].epoch == 4
+    validation = names["trainer"].eval_dataset
+    validation.set_epoch(1)  # as persistent workers are told
+    assert validation.epoch == 0
+    last = [entry for entry in names["trainer"].state.log_history if "eval_loss" in entry][-1]
+    assert names["trainer"].evaluate()["eval_loss"] == last["eval_loss"]
+
+
+def test_validation_has_the_same_masks_each_time(build: Builder) -> None:
+    names = run_recipes(build(_DYNAMIC), "Batches", "BERT", "Validation", "Epochs")
+    model, held_out = names["model"], names["held_out"]
+    next(iter(held_out))  # a loop that is left early
+    before = names["evaluate"](model)
+    assert names["evaluate"](model) == before
+    assert names["dataset"].epoch == 1
+
+
+def test_accelerate_learns(build: Builder, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
+    names = run_recipes(tmp_path, "Data and model", "Accelerate")
+    first, second = names["evaluations"]
+    assert second < first
+    losses = [names["compute_loss"](batch).item() for batch in names["held_out"]]
+    assert len(losses) == len(names["held_out"])
+    assert names["loader"].epoch == 2
 
 
 def test_lightning_learns(build: Builder, tmp_path: Path) -> None:
     pytest.importorskip("lightning", reason="lightning is not installed")
-    (tmp_path / "out").symlink_to(build(_STATIC) / "out")
-    names = run_recipes(tmp_path, "Batches", "BERT 1", "Lightning")
+    (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
+    names = run_recipes(tmp_path, "Data and model", "Lightning")
     trainer, loader = names["trainer"], names["loader"]
     assert trainer.callback_metrics["loss"] < 6.7
     assert trainer.global_step == 2 * len(loader)
     assert loader.state_dict()["number"] == 2 * len(names["samples"])
+    # All of the split, also behind the batches of the sanity check, and with the same masks.
+    loss = trainer.callback_metrics["validation loss"].item()
+    [validated] = trainer.validate(trainer.lightning_module, names["held_out"], verbose=False)
+    assert validated["validation loss"] == loss
 
     resumed, another = type(trainer)(max_epochs=3, logger=False), type(loader)(names["batches"])
     checkpoint = trainer.checkpoint_callback.best_model_path
@@ -175,12 +206,11 @@ numpy.savez("batches.npz", *(batch[name] for batch in batches for name in sorted
 
 def test_numpy_batches_equal_those_of_torch(build: Builder, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
-    recipes = [find_code(recipe) for recipe in ("Batches", "NumPy and JAX")]
-    program = "\n".join([_WITHOUT_TORCH, *recipes, _SAVE])
+    program = "\n".join([_WITHOUT_TORCH, find_code("NumPy and JAX"), _SAVE])
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
 
-    names = run_recipes(tmp_path, "Batches", "NumPy and JAX")
+    names = run_recipes(tmp_path, "NumPy and JAX")
     assert names["input_ids"].shape == (16, 64)
     expected = [
         tensor.numpy()

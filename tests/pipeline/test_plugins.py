@@ -1,6 +1,9 @@
 """Objectives and formats of other packages: those of docs/how-to, installed, not patched."""
 
 import json
+import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,8 +14,9 @@ import pytest
 from corpusmill.console.process import USER_ERROR
 from pipeline.runners.prism import find_program
 from tests.conftest import CHECKOUT
+from tests.docs.pages import read_blocks, split_commands
 from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, digests
-from tests.tools.packages import environment, install, read_blocks
+from tests.tools.packages import environment, install
 
 _FLAGS = ("--max-seq-length", "48", "--num-shards", "2", "--seed", "1", *SMALL_RANGES)
 
@@ -38,11 +42,14 @@ def subtitles(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    environment: Mapping[str, str], *arguments: str | Path, module: str = "pipeline"
+    environment: Mapping[str, str],
+    *arguments: str | Path,
+    module: str = "pipeline",
+    folder: Path = CHECKOUT,
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
-        env=dict(environment), cwd=CHECKOUT, capture_output=True, text=True, check=False,
+        env=dict(environment), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
@@ -166,13 +173,23 @@ def test_an_objective_that_is_missing_is_named(
     assert "objective prefix-lm: it is part of prefix-lm 1.0, which is not installed" in read.stderr
 
 
-def test_the_tests_of_the_pages_pass(found: Mapping[str, str], tmp_path: Path) -> None:
-    for page in ("write-an-objective.md", "write-a-format.md"):
-        blocks = [content for language, content in read_blocks(page) if language == "python"]
-        name = f"test_{page.removesuffix('.md').replace('-', '_')}.py"
-        (tmp_path / name).write_text(blocks[-1])
-    done = run(found, tmp_path, "-q", "-p", "no:cacheprovider", module="pytest")
+def test_the_tests_of_the_pages_pass(found: Mapping[str, str]) -> None:
+    site = Path(found["PYTHONPATH"].partition(os.pathsep)[0])
+    done = run(found, site, "-q", "-p", "no:cacheprovider", module="pytest")
     assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_the_commands_of_the_page_work(
+    found: Mapping[str, str], sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    shutil.copy(sample, tmp_path / "wiki.sample.tokens")
+    shutil.copy(tokenizer_path, tmp_path / "tokenizer.json")
+    for block in read_blocks(CHECKOUT / "docs" / "how-to" / "write-an-objective.md"):
+        for command in split_commands(block.code if block.language == "sh" else ""):
+            done = run(found, *shlex.split(command)[1:], folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+    assert "goes on" in done.stdout  # of the column of labels
 
 
 def test_a_package_that_is_broken_spoils_nothing_else(tmp_path: Path) -> None:

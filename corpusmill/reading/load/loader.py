@@ -279,13 +279,17 @@ class BaseLoader(Resumable, ABC, Generic[B]):
         world_size: int = 1,
         *,
         prefetch_factor: int = 8,
+        epoch: int | None = None,
     ) -> None:
         check_minimum("prefetch_factor", prefetch_factor, 0)
+        check_epoch("epoch", epoch or 0, len(batches.order))
         self.batches, self._reader = batches, Reader(rank, world_size)
-        self._prefetch_factor = prefetch_factor
+        self._prefetch_factor, self._fixed_epoch = prefetch_factor, epoch
         self._progress = Progress(batches, world_size)
 
     def __iter__(self) -> Iterator[B]:
+        if self._fixed_epoch is not None:
+            self._progress.move_to(Position(self._fixed_epoch * len(self.batches.order)))
         return self._progress.follow(self._read)
 
     @abstractmethod
@@ -322,6 +326,8 @@ class Loader(BaseLoader[Batch]):
         world_size: the number of processes that train together.
         prefetch_factor: batches to read ahead; with 0 each is read when the loop asks for it,
             without a thread.
+        epoch: the epoch that each iteration reads from its beginning, with the same masks, as
+            validation needs it; None for one epoch after another.
 
     Raises:
         UserError: a value is out of range.

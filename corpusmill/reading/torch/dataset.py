@@ -15,7 +15,7 @@ from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches, Collator, Reader
 from corpusmill.reading.load.loader import BaseLoader, Progress, Resumable
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.rows import Batch, Lists, Rows, Values
+from corpusmill.reading.rows import Batch, Lists, Rows, Values, check_epoch
 
 TensorBatch = dict[str, torch.Tensor]
 
@@ -192,20 +192,28 @@ class MapDataset(Dataset[Mapping[str, Any]]):
     values, which collators of other libraries take.
 
     Masks are drawn by example and epoch. An `EpochBatchSampler` passes the epoch with each batch.
-    With another sampler it is the epoch of `set_epoch`, which also reaches running workers.
-    Accelerate and transformers' Trainer call it; in your own loop, call it before each epoch.
+    With another sampler it is the epoch of `set_epoch`, which also reaches running workers; call it
+    before each epoch. (Accelerate and transformers' Trainer do so in some settings only.)
 
     Args:
         samples: a data set, windows of one, or a mixture.
         collator: turns rows into a model's arguments.
+        epoch: the epoch whose masks are always drawn, as validation needs it; None for that of the
+            sampler or of `set_epoch`.
+
+    Raises:
+        UserError: the epoch is negative, or too large.
 
     Example:
         DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2, collate_fn=dataset.collate)
     """
 
-    def __init__(self, samples: Samples, collator: Collator | None = None) -> None:
-        self.samples, self._collator = samples, collator
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+    def __init__(
+        self, samples: Samples, collator: Collator | None = None, epoch: int | None = None
+    ) -> None:
+        check_epoch("epoch", epoch or 0, len(samples))
+        self.samples, self._collator, self._is_fixed = samples, collator, epoch is not None
+        self._epoch = torch.tensor([epoch or 0]).share_memory_()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy has its own epoch; a worker shares that of the process that started it.
@@ -232,7 +240,9 @@ class MapDataset(Dataset[Mapping[str, Any]]):
         Returns:
             `Rows` with a collator, a list without one.
         """
-        epochs = indices.epochs if isinstance(indices, EpochBatch) else [self.epoch] * len(indices)
+        epochs: Sequence[int] = [self.epoch] * len(indices)
+        if isinstance(indices, EpochBatch) and not self._is_fixed:
+            epochs = indices.epochs
         with raised_in_worker():
             rows = self.samples.take(np.asarray(indices, np.int64), np.asarray(epochs, np.int64))
             if self._collator is None:
@@ -246,8 +256,9 @@ class MapDataset(Dataset[Mapping[str, Any]]):
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the masks of another epoch, also in running workers."""
-        self._epoch.fill_(epoch)
+        """Draw the masks of another epoch, also in running workers, unless the epoch is fixed."""
+        if not self._is_fixed:
+            self._epoch.fill_(epoch)
 
     @property
     def collate(self) -> TensorCollator:
@@ -330,6 +341,7 @@ class TensorLoader(BaseLoader[TensorBatch]):
         rank: the rank of this process; None for that of torch.distributed or torchrun.
         world_size: the number of processes that train together; None likewise.
         prefetch_factor: batches to read ahead, as in Loader.
+        epoch: the epoch that each iteration reads, as in Loader.
         pin_memory: whether to copy batches to pinned memory, from which a GPU copies in the
             background (`tensor.to("cuda", non_blocking=True)`); it has no effect without a GPU.
 
@@ -344,9 +356,11 @@ class TensorLoader(BaseLoader[TensorBatch]):
         world_size: int | None = None,
         *,
         prefetch_factor: int = 8,
+        epoch: int | None = None,
         pin_memory: bool = False,
     ) -> None:
-        super().__init__(batches, *find_rank(rank, world_size), prefetch_factor=prefetch_factor)
+        ranks = find_rank(rank, world_size)
+        super().__init__(batches, *ranks, prefetch_factor=prefetch_factor, epoch=epoch)
         self._pin_memory = pin_memory and torch.cuda.is_available()
         # Otherwise the thread that reads ahead would use the first GPU, and take memory there.
         self._device = torch.cuda.current_device() if self._pin_memory else 0

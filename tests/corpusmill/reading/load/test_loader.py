@@ -148,6 +148,17 @@ def test_setting_the_epoch_that_is_being_read_changes_nothing(batches: Batches) 
             loader.set_epoch(epoch)
 
 
+def test_a_fixed_epoch_is_read_from_its_beginning_each_time(batches: Batches) -> None:
+    loader = Loader(batches, epoch=1)
+    first = [key(batch) for batch in islice(loader, 3)]  # as Lightning's sanity check does
+    assert first == read_plainly(batches, 1)[:3]
+    for _ in range(2):
+        assert [key(batch) for batch in loader] == read_plainly(batches, 1)
+        loader.set_epoch(5)
+    with pytest.raises(UserError, match="epoch=-1: there is no such epoch"):
+        Loader(batches, epoch=-1)
+
+
 def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
     batching = FixedBatches(len(batches.order) + 1, drop_last=True)
     with pytest.raises(UserError, match="is too short for one batch per rank"):

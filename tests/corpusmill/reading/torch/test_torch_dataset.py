@@ -76,6 +76,17 @@ def test_the_epoch_reaches_workers_that_run(batches: Batches) -> None:
         assert {epoch_read for batch in loader for epoch_read, _ in key(batch)} == {epoch}
 
 
+def test_a_fixed_epoch_is_neither_set_nor_passed(batches: Batches) -> None:
+    dataset = MapDataset(batches.samples, TracedCollator(), epoch=3)
+    sampler = EpochBatchSampler(batches)
+    for loader in (load(dataset, 1, batch_size=50), load(dataset, 0, batch_sampler=sampler)):
+        dataset.set_epoch(5)
+        assert {epoch for batch in loader for epoch, _ in key(batch)} == {3}
+    assert dataset.epoch == 3
+    with pytest.raises(UserError, match="epoch=-1: there is no such epoch"):
+        MapDataset(batches.samples, epoch=-1)
+
+
 def test_a_copy_has_an_epoch_of_its_own(batches: Batches) -> None:
     dataset = MapDataset(batches.samples)
     copied = copy.deepcopy(dataset)
