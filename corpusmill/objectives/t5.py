@@ -50,7 +50,7 @@ from corpusmill.objectives.denoising import (
 from corpusmill.objectives.examples.row_spans import cut_lists, locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
@@ -60,6 +60,10 @@ _COUNTS = (
     Column("documents", "uint16", "pieces of documents in the row"),
     Column("pieces", "uint16", "pieces of documents of which the row holds the end"),
 )
+
+# T5's own tokenizer has a hundred sentinels; UL2's rows of 512 tokens have up to 127 spans.
+_SENTINELS = 128
+_SUITED_TOKENS = [names[0] for names in (*sentinel_roles(_SENTINELS).values(), *MODES.values())]
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class T5Options(ObjectiveOptions):
     )
     presets: ClassVar[Mapping[str, Preset]] = T5_PRESETS
     collator: ClassVar[str] = "corpusmill.reading.collate.seq2seq_collator:collate_seq2seq"
+    suited_tokenizer: ClassVar[SuitedTokenizer] = SuitedTokenizer(
+        "unigram", ("<pad>", "</s>", "<unk>", *_SUITED_TOKENS)
+    )
 
     max_seq_length: int = 512
     """Longest input of the encoder in tokens, with sentinels and the end token. The length of the

@@ -114,8 +114,12 @@ def end_in_finalizer() -> None:
 
 
 def end_in_callback_of_weak_reference() -> None:
+    def call(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(1000))
+
     target = threading.Event()
-    _kept = weakref.ref(target, lambda _: os.kill(os.getpid(), signal.SIGTERM) or sum(range(1000)))
+    _kept = weakref.ref(target, call)
     del target
 
 
@@ -133,11 +137,14 @@ def end_in_callback_of_library() -> None:
 def test_a_signal_whose_exception_python_drops_ends_the_command_all_the_same(
     end: Callable[[], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finished, hook = threading.Event(), sys.unraisablehook
+    def work() -> None:
+        end()
+        threading.Event().wait(60)
+
+    hook = sys.unraisablehook
     with EndingSignals() as signals:
         with pytest.raises(KeyboardInterrupt):
-            end()
-            finished.wait(60)
+            work()
         signals.ignore()
     assert capsys.readouterr().err == ""
     assert sys.unraisablehook is hook
