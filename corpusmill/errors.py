@@ -83,7 +83,7 @@ def spell(text: str, spelling: Spelling) -> str:
 
 def as_flag(mention: Mention) -> str:
     """Spell an option as on the command line."""
-    name = mention.name.replace("_", "-")
+    name = mention.name.rstrip("_").replace("_", "-")
     if not mention.is_flag:
         return f"{name.replace('-', ' ')} {mention.words}".rstrip()
     if not mention.words and mention.literal in {"True", "False"}:
@@ -161,8 +161,18 @@ def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
     Example:
         suggest("brt", ["bert", "gpt"]) is "Did you mean bert? "; where none is like it, "".
     """
-    close = get_close_matches(name, list(known), most)
+    by_lower = {one.lower(): one for one in known}
+    close = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, most)]
     return f"Did you mean {' or '.join(close)}? " if close else ""
+
+
+def count_things(number: int, noun: str, plural: str = "") -> str:
+    """Write a number of things, with a plural of its own where no s is added: "1 file", "2 files".
+
+    Example:
+        count_things(1, "example is", "examples are") is "1 example is".
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
 def check_option(name: str, value: object, is_valid: bool, allowed: str) -> None:

@@ -6,6 +6,7 @@ come from are not.
 An objective derives its options and itself:
 
     ObjectiveOptions, Preset                options of a command, and sets of them
+    SuitedTokenizer                         the tokenizer that suits an objective
     Objective, Repeat                       what builds rows, and the pass that it builds
     Column, Role, ANY_LENGTH, NO_PAD        the columns of a data set
     DocumentOptions                         how files become documents
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from corpusmill.objectives.objective import Repeat as Repeat
     from corpusmill.objectives.objective_options import ObjectiveOptions as ObjectiveOptions
     from corpusmill.objectives.objective_options import Preset as Preset
+    from corpusmill.objectives.objective_options import SuitedTokenizer as SuitedTokenizer
     from corpusmill.objectives.tokenized_documents import measure_sentences as measure_sentences
     from corpusmill.objectives.tokenized_documents import unpack_documents as unpack_documents
     from corpusmill.reading.collate.collators import CollatorOptions as CollatorOptions
@@ -134,7 +136,7 @@ else:
             "corpusmill.objectives.examples.windows": "cut_windows",
             "corpusmill.objectives.masking.masked_lm": "Masker",
             "corpusmill.objectives.objective": "Objective Repeat",
-            "corpusmill.objectives.objective_options": "ObjectiveOptions Preset",
+            "corpusmill.objectives.objective_options": "ObjectiveOptions Preset SuitedTokenizer",
             "corpusmill.reading.collate.collators": (
                 "CollatorOptions Padding attention_mask pad refuse_others"
             ),

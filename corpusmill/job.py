@@ -172,7 +172,7 @@ def inspect_corpus(
 def train_tokenizer(
     input: object,  # noqa: A002
     output: Path_,
-    model: str = "wordpiece",
+    model: str | None = None,
     **options: Any,
 ) -> TrainedTokenizer:
     """Train a tokenizer on a corpus of any size, and write its tokenizer.json.
@@ -180,9 +180,10 @@ def train_tokenizer(
     Args:
         input: what is read, as for `build`.
         output: the tokenizer.json to write.
-        model: "wordpiece", "bpe", "wordlevel" or "unigram".
-        options: those of the command `corpusmill train-tokenizer`, with underscores: vocab_size,
-            min_frequency, special_tokens, sample, replace and so on.
+        model: "wordpiece", "bpe", "wordlevel" or "unigram"; by default "wordpiece", or the one that
+            suits the objective that for_ names.
+        options: those of the command `corpusmill train-tokenizer`, with underscores: for_,
+            vocab_size, min_frequency, special_tokens, sample, replace and so on.
 
     Returns:
         The tokenizer, which `build` takes.
@@ -194,8 +195,8 @@ def train_tokenizer(
         corpusmill.train_tokenizer(texts, "tokenizer.json", vocab_size=8000)
     """
     run = _find_function("train_tokenizer")
-    described = run({"input": input, "output": output, "model": model, **options})
-    return TrainedTokenizer(fspath(output), model, tuple(described))
+    trained, described = run({"input": input, "output": output, "model": model, **options})
+    return TrainedTokenizer(fspath(output), trained, tuple(described))
 
 
 def drop(

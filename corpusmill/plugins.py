@@ -21,7 +21,7 @@ from importlib.metadata import (
 )
 from typing import Generic, TypeVar, cast
 
-from corpusmill.errors import UserError, first_line, option
+from corpusmill.errors import UserError, first_line, option, suggest
 
 Value = TypeVar("Value")
 
@@ -164,11 +164,11 @@ class Plugins(Generic[Value]):
             return entries[0]
         if self._takes_functions and _DOTTED_NAME.fullmatch(name):
             return EntryPoint(name, name, self.group)
-        cures = [f"Choose one of {', '.join(self.names)}"] if self.names else []
+        cures = [f"choose one of {', '.join(self.names)}"] if self.names else []
         if self._takes_functions:
             cures.append("give package.module:function")
-        cure = ", or ".join(cures or ["Install the package that provides it"])
-        cure = cure[0].upper() + cure[1:]
+        cure = ", or ".join(cures or ["install the package that provides it"])
+        cure = f"{suggest(name, self.names)}{cure[0].upper()}{cure[1:]}"
         cause = f"it is not known, and no installed package provides it (group {self.group})"
         raise UserError(self._mention(name), cause, cure)
 

@@ -20,7 +20,7 @@ from corpusmill.dataset.card import render_card
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, encode, seal
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, first_line, option
+from corpusmill.errors import UserError, count_things, first_line, option
 from corpusmill.hub import (
     LOGIN,
     SCHEME,
@@ -333,7 +333,7 @@ def push(
     say(f"Verifying {source}")
     _check_sound(source, contents.keys())
     repository.create()
-    say(f"Pushing {len(contents)} files to {repository.page}")
+    say(f"Pushing {count_things(len(contents), 'file')} to {repository.page}")
     commit = repository.replace(contents, f"Push {manifest.objective.name} examples", say)
     return PushedDataSet(
         target.url, f"{repository.page}/tree/{commit}", commit, repository.is_private
@@ -386,6 +386,7 @@ def _check_sound(source: Location, names: Collection[str]) -> None:
     """
     problems = [problem for problem in verify(source) if problem.file in names]
     if problems:
-        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        others = count_things(len(problems) - 1, "more problem")
+        more = f" (and {others})" if len(problems) > 1 else ""
         cause = f"the data set is damaged: {problems[0]}{more}"
         raise UserError(str(source), cause, "Copy or build the data set again")

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, is_typeddict
@@ -23,7 +22,7 @@ from corpusmill.commands.command import Call
 from corpusmill.console.outcomes import blame_system
 from corpusmill.console.terminal import Terminal
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import Mention, UserError, option, spell
+from corpusmill.errors import Mention, UserError, option, spell, suggest
 from corpusmill.inspection.findings import find
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -91,20 +90,20 @@ def inspect_corpus(objective: str | ObjectiveOptions, options: Mapping[str, Any]
         return measure_corpus(given.command, given.call, given.records)
 
 
-def train_tokenizer(options: Mapping[str, Any]) -> list[str]:
+def train_tokenizer(options: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Train a tokenizer and write its file.
 
     Args:
         options: all arguments of `corpusmill.train_tokenizer`, by name.
 
     Returns:
-        What was trained, in words.
+        The kind of tokenizer, and what was trained, in words.
 
     Raises:
         UserError: a mistake of the user's.
     """
     with _prepare(TrainTokenizer, options) as given:
-        return run_training(given.command, given.call, given.records)
+        return given.command.suited.model, run_training(given.command, given.call, given.records)
 
 
 def drop(options: Mapping[str, Any]) -> None:
@@ -364,8 +363,7 @@ def kind_of(objective: str | ObjectiveOptions) -> type[ObjectiveOptions]:
         return type(objective)
     names = OBJECTIVES.names
     if not isinstance(objective, str) or objective not in names:
-        close = get_close_matches(str(objective), names, 1)
-        cure = f"Did you mean {close[0]!r}? " if close else ""
+        cure = suggest(str(objective), names, 1)
         cure += f"Give one of {', '.join(names)}, or the options of an objective"
         raise UserError(option("objective", objective), "there is no such objective", cure)
     return OBJECTIVES[objective]

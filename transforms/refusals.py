@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
+from corpusmill.corpus.reject_lines import read_rejects
 from corpusmill.dataset.accounting import (
     count_dropped,
     measure_rejected_records,
@@ -10,12 +12,17 @@ from corpusmill.dataset.accounting import (
 )
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.errors import RefusedError, UserError, option
+from corpusmill.errors import RefusedError, UserError, count_things, option, printable
 from corpusmill.inspection.findings import find
+from transforms.elements import LinesFile
+from transforms.storage.files import open_file
 
 
 def check_rejects(
-    counts: dict[str, int], max_rejects: float | None, files: Sequence[SourceFile] = ()
+    counts: dict[str, int],
+    max_rejects: float | None,
+    files: Sequence[SourceFile] = (),
+    rejects: Sequence[LinesFile] = (),
 ) -> None:
     """Refuse a corpus with more rejects than allowed.
 
@@ -24,6 +31,7 @@ def check_rejects(
         max_rejects: a number from 1, or a share below 1 of the lines and rows, of the bytes, of
             the files and of their stored bytes; 0 allows none, None allows all.
         files: the input files.
+        rejects: the files of rejects, of which the first is told.
 
     Raises:
         UserError: there are more rejects.
@@ -38,13 +46,27 @@ def check_rejects(
             loss = measure_rejects(counts, files)
             is_excess = loss.exceeds(max_rejects)
     if is_excess:
-        cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {loss.verb}"
+        verb = loss.verb.replace("are rejects", "is a reject") if loss.part == 1 else loss.verb
+        cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {verb}"
+        if rejects:
+            cause += f"; the first is {_describe_first(min(rejects))}"
         cure = (
             "Repair the input, or allow more; a run without "
             f"{option('max_rejects')} lists them in rejects/"
         )
         allowed = int(max_rejects) if float(max_rejects).is_integer() else max_rejects
         raise UserError(option("max_rejects", allowed), cause, cure)
+
+
+def _describe_first(rejects: LinesFile) -> str:
+    with open_file(rejects.path) as stream:
+        first = next(read_rejects(stream))
+    if isinstance(first, Reject):
+        row, offset, detail = first.row, first.offset, f" ({first.detail})"
+    else:  # one of many in a line, without details
+        row, offset, detail = None if first.rows is None else first.rows[0], first.offsets[0], ""
+    place = f"byte {offset:,}" if row is None else f"row {row:,}"
+    return printable(f"at {place} of {first.file}: {first.reason}{detail}")
 
 
 def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
@@ -86,8 +108,9 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
         )
     return RefusedError(
         option("output", output),
-        f"no example was built: {lines:,} lines and rows were read, of which {rejects:,} are "
-        f"rejects, and they gave {documents:,} documents with {tokens:,} tokens",
+        f"no example was built: of {lines:,} lines and rows "
+        f"{count_things(rejects, 'is a reject', 'are rejects')}, and they gave "
+        f"{count_things(documents, 'document')} with {count_things(tokens, 'token')}",
         cure,
     )
 

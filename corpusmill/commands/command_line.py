@@ -124,12 +124,12 @@ def parse(
     given = gather_words(words, options)
     by_name = {option.name: option for option in options}
     typed = {name: read_words(by_name[name], value) for name, value in given.items()}
-    if not path:
-        return command, fill(command.options, typed), beam
     try:
-        values = {**read_options(path, content, options), **typed}
-        return command, fill(command.options, values), beam
+        values = {**(read_options(path, content, options) if path else {}), **typed}
+        return command, fill(command.options, values, f"{PROGRAM} {name}"), beam
     except UserError as error:
+        if not path:
+            raise
         raise error.spelled(partial(as_entry, path, content.keys() - typed.keys())) from None
 
 
@@ -173,14 +173,12 @@ def _choose_variant(
 def _list_words(
     prog: str, summary: str, entries: dict[str, str], words: Sequence[str]
 ) -> BaseException:
-    """Print the words that may follow if help is wanted, and return what ends the command."""
-    if _HELP & {*words}:
-        print_list(prog, summary, entries)
-        return SystemExit()
-    if words:
+    """Print the words that may follow, or refuse an option; return what ends the command."""
+    if words and not _HELP & {*words}:
         cure = f"{prog} --help lists the commands"
         return UserError(words[0], "the command comes before its options", cure)
-    return UserError(prog, "a command is missing", f"Give one of {', '.join(entries)}")
+    print_list(prog, summary, entries)
+    return SystemExit()
 
 
 def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:

@@ -82,7 +82,8 @@ class Trace:
             flags = ", ".join(f"--{name}" for name in _STARTS)
             cause = "it is not clear what to trace" if starts else "nothing says what to trace"
             value = " ".join(f"--{name}" for name in starts) or self.folder
-            raise UserError(value, cause, f"Give one of {flags}")
+            example = f"`corpusmill trace {self.folder} --row 0`"
+            raise UserError(value, cause, f"Give one of {flags}, as in {example}")
         if (self.file is None) != (self.offset is None):
             given, missing = (
                 (option("file"), option("offset"))

@@ -13,7 +13,7 @@ from corpusmill.commands.command import Call
 from corpusmill.commands.trace import Trace
 from corpusmill.console.traces import follow, print_documents, print_rows
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin
 from corpusmill.provenance.search import search_documents
@@ -68,7 +68,8 @@ def _row_of(manifest: Manifest, command: Trace, row: int) -> int:
         first = sum(shard.rows for shard in shards[:number])
         end, place = shards[number].rows, names[number]
     if not 0 <= row < end:
-        raise UserError(option("row", row), f"{place} has {end:,} rows", f"Give 0 to {end - 1}")
+        rows = count_things(end, "row")
+        raise UserError(option("row", row), f"{place} has {rows}", f"Give 0 to {end - 1}")
     return first + row
 
 
@@ -126,7 +127,7 @@ def _find_state(value: Any) -> Mapping[str, Any] | None:
 def _trace_step(tracer: Tracer, samples: Samples, step: Step, command: Trace) -> list[TracedRow]:
     """Return what each sample of a step is made of, with its rank."""
     if command.rank is not None and not 0 <= command.rank < len(step.batches):
-        cause = f"the run has {len(step.batches)} ranks"
+        cause = f"the run has {count_things(len(step.batches), 'rank')}"
         raise UserError(option("rank", command.rank), cause, "Give a number from 0")
     places = [
         {"epoch": step.epoch, "step": step.number, "rank": rank, "sample": sample}

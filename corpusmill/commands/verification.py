@@ -7,7 +7,7 @@ from corpusmill.commands.table import JOB_PACKAGE
 from corpusmill.commands.verify import HERE, Verify
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.location import Location
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.verification.check_data_set import verify as find_problems
@@ -38,7 +38,7 @@ def report_problems(
     for problem in problems:
         console.print(f"{problem.file}: {problem.what}")
     if problems:
-        console.print(f"{command.folder}: {len(problems)} problems")
+        console.print(f"{command.folder}: {count_things(len(problems), 'problem')}")
         return 1
     _, manifest = open_data_set(folder)
     objective = manifest.objective
@@ -48,8 +48,9 @@ def report_problems(
             "not installed"
         )
     shards = sum(len(split.shards) for split in manifest.splits.values())
-    console.print(
-        f"{command.folder}: all {shards} shards with {manifest.rows:,} examples are as they were "
-        "written"
-    )
+    examples = count_things(manifest.rows, "example")
+    what = f"all {shards:,} shards with {examples} are as they were written"
+    if shards == 1:
+        what = f"its shard with {examples} is as it was written"
+    console.print(f"{command.folder}: {what}")
     return 0

@@ -16,16 +16,21 @@ def announce_compilation() -> None:
 
 
 def say_that_kernels_are_compiled() -> None:
-    """Print what the run waits for to a terminal, and log it for all others."""
+    """Say in one line what the run waits for: on standard error, unless the log says it there."""
     folder = kernel_folder()
     text = "compiling kernels for this machine's processor, which takes up to a minute; "
     if _is_kept(folder):
         text += f"this happens once, as they are kept in {folder}"
     else:
         text += "no cache folder can be written, so name one with NUMBA_CACHE_DIR to keep them"
-    _LOG.info(text, extra={"event": "kernels_compiled", "folder": str(folder)})
+    event = {"event": "kernels_compiled", "folder": str(folder)}
+    record = _LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None, extra=event)
+    handlers = logging.getLogger().handlers if _LOG.isEnabledFor(record.levelno) else ()
+    is_logged = any(handler.filter(record) for handler in handlers)
+    if is_logged:
+        _LOG.handle(record)
     terminal = Terminal(stderr=True)
-    if terminal.is_terminal:
+    if terminal.is_terminal or not is_logged:
         terminal.print(text)
 
 

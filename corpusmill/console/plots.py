@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.errors import count_things
 from corpusmill.inspection.figures import Distribution, Report, describe_distribution
 
 # Lengths up to 128, 512 and 1024 get 65 bins of 2, 8 and 16 values, the last for the full length.
@@ -204,7 +205,7 @@ def _plot_bins(by_split: Mapping[str, Distribution], title: str, unit: str) -> P
     )
     means = [f"{name}: {_in_words(one)}" for name, one in by_split.items()]
     width = len(bins[0])
-    text = f"Share of {unit} in bins of {_count_things(width, 'value')}. {'. '.join(means)}."
+    text = f"Share of {unit} in bins of {count_things(width, 'value')}. {'. '.join(means)}."
     return Plot(
         title, unit, text, (*by_split,), bars, outlines, columns, _value_ticks(bins, edges), y_ticks
     )
@@ -250,10 +251,6 @@ def _list_shares(by_split: Mapping[str, Distribution], shares: Sequence[float]) 
 def _in_words(distribution: Distribution) -> str:
     figure = describe_distribution(distribution)
     return f"{figure.text} {figure.meaning}"
-
-
-def _count_things(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _shorten(name: str, room: float) -> str:

@@ -17,6 +17,8 @@ USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+_SECONDS_TO_SEND_AGAIN = 0.05
+
 _before_exit: list[Callable[[], None]] = []
 
 
@@ -82,17 +84,23 @@ class EndingSignals:
 
     The first one raises KeyboardInterrupt, so that the run removes what it cannot resume from. The
     next one ends the process at once; what it leaves can be resumed as after a power failure.
+
+    Python drops what is raised while it runs a finalizer or a callback of a library, of which
+    compilation has thousands. Then the signal is sent again, until it is raised elsewhere.
     """
 
     def __init__(self) -> None:
         self._previous: dict[signal.Signals, Any] = {}
+        self._previous_hook = sys.unraisablehook
         self._came = False
 
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        self._previous_hook, sys.unraisablehook = sys.unraisablehook, self._send_again
         return self
 
     def __exit__(self, *_: object) -> None:
+        sys.unraisablehook = self._previous_hook
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -104,7 +112,16 @@ class EndingSignals:
         if self._came:
             _end_at_once()
         self._came = True
+        signal.setitimer(signal.ITIMER_REAL, 0)  # one that waits to be sent again
         raise KeyboardInterrupt
+
+    def _send_again(self, dropped: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            self._previous_hook(dropped)
+            return
+        self._came = False
+        signal.signal(signal.SIGALRM, self._handle)
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS_TO_SEND_AGAIN)
 
 
 def _ignore_signals() -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import printable
+from corpusmill.errors import count_things, printable
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -122,11 +122,13 @@ def _print_head(
     for removal in manifest.removals:
         print_line(console, f"removed   {removal}")
     _print_findings(console, report.findings)
-    print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
+    size, lines = count_things(corpus.bytes, "byte"), count_things(report.lines, "line")
+    print_line(console, f"from      {files}, {size}, {lines}")
     documents = report.counts.get("read.documents", 0)
+    tokens = report.counts.get("tokenize.tokens", 0)
     print_line(
         console,
-        f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
+        f"          {count_things(documents, 'document')}, {count_things(tokens, 'token')}",
     )
     loss = report.loss
     share = f" ({loss.share:.2%} of the {loss.unit})" if loss.part else ""
@@ -150,8 +152,8 @@ def _print_split(console: Console, split: SplitReport) -> None:
     print_line(
         console,
         Text(split.name, style="bold"),
-        f": {split.rows:,} examples, {split.tokens:,} tokens, "
-        f"{count_things(split.shards, 'shard')}, {split.bytes:,} bytes",
+        f": {count_things(split.rows, 'example')}, {count_things(split.tokens, 'token')}, "
+        f"{count_things(split.shards, 'shard')}, {count_things(split.bytes, 'byte')}",
     )
     print_figures(console, split.figures)
 
@@ -200,11 +202,6 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
             print_figures(console, split.figures)
 
 
-def count_things(number: int, noun: str) -> str:
-    """Write a number of things: "1 file", "2 files"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _has_colours(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
@@ -230,7 +227,7 @@ def _print_example(console: Console, number: int, example: DecodedExample) -> No
     print_line(
         console,
         Text(f"example {number}", style="bold"),
-        f": {example.length:,} tokens{predictions}{classes}",
+        f": {count_things(example.length, 'token')}{predictions}{classes}",
     )
     for name, segment in zip(name_segments(example), example.segments, strict=True):
         text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))

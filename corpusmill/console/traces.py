@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from rich.console import Console
 
 from corpusmill.console.terminal import Terminal
+from corpusmill.errors import count_things
 from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan
 
@@ -113,8 +114,9 @@ def print_documents(
     for document in documents[:limit]:
         console.print(_describe_document(document))
     if len(documents) > limit:
-        console.print(f"... and {len(documents) - limit:,} more documents")
-    console.print(f"{total:,} rows hold text of {len(documents):,} documents:")
+        console.print(f"... and {count_things(len(documents) - limit, 'more document')}")
+    text = f"text of {count_things(len(documents), 'document')}"
+    console.print(f"{count_things(total, 'row holds', 'rows hold')} {text}:")
     for row in rows:
         read = "".join(
             f"; epoch {one.epoch}, step {one.step:,}, rank {one.rank}"
@@ -122,4 +124,6 @@ def print_documents(
         )
         console.print(f"  {row.split} row {row.row:,}: {row.shard}, row {row.shard_row:,}{read}")
     if total > len(rows):
-        console.print(f"... and {total - len(rows):,} more rows (--limit 0 prints all)")
+        console.print(
+            f"... and {count_things(total - len(rows), 'more row')} (--limit 0 prints all)"
+        )

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.records.csv_dialects import Quotes
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, check_option, option, suggest
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
@@ -125,7 +125,7 @@ class DocumentOptions:
     def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
         rule = getattr(self, name)
         if rule not in {None, *rules}:
-            cure = f"Use one of {', '.join(rules)}"
+            cure = f"{suggest(str(rule), rules)}Use one of {', '.join(rules)}"
             raise UserError(f"{name}={rule!r}", "there is no such rule", cure)
 
     def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:

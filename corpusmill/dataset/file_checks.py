@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount, weigh
-from corpusmill.errors import in_one_line
+from corpusmill.errors import count_things, in_one_line
 from corpusmill.location import Location
 
 
@@ -156,7 +156,7 @@ def check_size(entry: FileEntry, size: int) -> Iterator[Problem]:
     """Compare the size of a file with its entry."""
     if size != entry.bytes:
         kind = "shorter" if size < entry.bytes else "longer"
-        cause = f"{abs(size - entry.bytes):,} bytes {kind} than the manifest says"
+        cause = f"{count_things(abs(size - entry.bytes), 'byte')} {kind} than the manifest says"
         yield Problem(entry.file, cause)
 
 
@@ -202,13 +202,15 @@ def _check_rows(
 def _compare(shard: Shard, rows: int, lengths: Counts) -> Iterator[Problem]:
     """Compare the rows of a shard, and how many have each length, with its entry."""
     if rows != shard.rows:
-        yield Problem(shard.file, f"holds {rows:,} rows, the manifest says {shard.rows:,}")
+        held = count_things(rows, "row")
+        yield Problem(shard.file, f"holds {held}, the manifest says {shard.rows:,}")
     tokens = weigh(lengths)
     if tokens != shard.tokens:
-        yield Problem(shard.file, f"holds {tokens:,} tokens, the manifest says {shard.tokens:,}")
+        held = count_things(tokens, "token")
+        yield Problem(shard.file, f"holds {held}, the manifest says {shard.tokens:,}")
     if shard.min_length is not None and shard.max_length is not None:
         outside = rows - int(lengths[shard.min_length : shard.max_length + 1].sum())
         if outside:
             bounds = f"{shard.min_length} to {shard.max_length}"
-            cause = f"holds {outside:,} rows whose length is not of its bin, {bounds}"
+            cause = f"holds {count_things(outside, 'row')} whose length is not of its bin, {bounds}"
             yield Problem(shard.file, cause)

@@ -27,6 +27,7 @@ from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
+from corpusmill.errors import count_things
 from corpusmill.formats import shard_names
 from corpusmill.layout.placement import Layout
 
@@ -518,8 +519,8 @@ class Removal:
 
     def __str__(self) -> str:
         return (
-            f"{self.documents:,} documents ({self.reason}), with {self.rows:,} rows of "
-            f"{self.tokens:,} tokens"
+            f"{count_things(self.documents, 'document')} ({self.reason}), with "
+            f"{count_things(self.rows, 'row')} of {count_things(self.tokens, 'token')}"
         )
 
 

@@ -44,6 +44,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import CorpusEntry
+from corpusmill.errors import count_things
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (
     Figure,
@@ -306,7 +307,8 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
         meaning = "of the tokens: no document fits; give more --sample-tokens to see examples"
         yield Figure("sample", 0, share, meaning)
         return
-    meaning = f"of the tokens, {sample['documents']:,} documents, were built to see this"
+    documents = count_things(sample["documents"], "document")
+    meaning = f"of the tokens, {documents}, were built to see this"
     yield Figure("sample", sample["share"], share, meaning)
     for name, split in build["splits"].items():
         for key, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):

@@ -22,6 +22,7 @@ from corpusmill.dataset.accounting import (
 )
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.manifest_entries import CorpusEntry
+from corpusmill.errors import count_things
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.windows import count_examples
 from corpusmill.settings.words import write_own_options
@@ -138,11 +139,12 @@ class SourceFigures:
     def __str__(self) -> str:
         taken = "" if self.repeat == 1 else f", taken {self.repeat:g} times"
         dropped = f", {self.dropped:,} of them dropped" if self.dropped else ""
-        rejects = f", {self.rejects:,} rejects" if self.rejects else ""
+        rejects = f", {count_things(self.rejects, 'reject')}" if self.rejects else ""
         return (
-            f"{self.name}{taken}: {self.bytes:,} bytes, {self.documents:,} documents{dropped}"
-            f"{rejects}, {self.tokens:,} tokens; {self.rows:,} examples of {self.row_tokens:,} "
-            f"tokens{f'; {self.reading}' if self.options else ''}"
+            f"{self.name}{taken}: {count_things(self.bytes, 'byte')}, "
+            f"{count_things(self.documents, 'document')}{dropped}{rejects}, "
+            f"{count_things(self.tokens, 'token')}; {count_things(self.rows, 'example')} of "
+            f"{count_things(self.row_tokens, 'token')}{f'; {self.reading}' if self.options else ''}"
         )
 
     @property

@@ -15,7 +15,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.accounting import measure_rejects, measure_unread
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile, weigh
-from corpusmill.errors import Spelling, as_flag, option, spell
+from corpusmill.errors import Spelling, as_flag, count_things, option, spell
 from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
 
@@ -110,7 +110,7 @@ def _check_unfinished(facts: Facts) -> Iterator[Finding]:
 def _describe_unread(file: SourceFile) -> str:
     unread = file.unread or 0
     after = f", {unread:,} of them after the damage" if unread < file.bytes else ""
-    return f"{file.path} ({file.bytes:,} bytes{after})"
+    return f"{file.path} ({count_things(file.bytes, 'byte')}{after})"
 
 
 def _check_rejects(facts: Facts) -> Iterator[Finding]:
@@ -140,10 +140,8 @@ def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
     is_chosen = facts.rules.get("max_document_bytes", limit) != limit
     if share > USUAL["cut documents"].high and not is_chosen:
         what = f"About {percent(share)} of the text is in documents that were cut"
-        cause = (
-            f"Above {option('max_document_bytes', limit)}, {cut:,} pieces became "
-            "documents of their own"
-        )
+        pieces = count_things(cut, "piece was cut off", "pieces were cut off")
+        cause = f"Above {option('max_document_bytes', limit)}, {pieces}, a document each"
         cure = (
             f"Give a {option('document_rule')} that finds where documents end; or a larger "
             f"{option('max_document_bytes', 2 * limit)}"
@@ -370,13 +368,17 @@ def _check_rows(facts: Facts) -> Iterator[Finding]:
     train, rows = (splits[name].rows if name in splits else 0 for name in SPLIT_NAMES)
     documents = facts.count("tokenize.documents")
     if train < rows:
-        what = f"The train split has {train:,} examples, and the validation split {rows:,}"
-        cause = f"{option('validation_share', share)} keeps most of {documents:,} documents back"
+        examples = count_things(train, "example")
+        what = f"The train split has {examples}, and the validation split {rows:,}"
+        cause = f"{option('validation_share', share)} keeps most of "
+        cause += f"{count_things(documents, 'document')} back"
         cure = f"Give a smaller {option('validation_share')}, such as 0.1"
         yield _find("train rows", train, what, cause, cure)
     elif rows < USUAL["validation rows"].low:
-        what = f"The validation split has {rows:,} examples"
-        cause = f"{option('validation_share', share)} of {documents:,} documents is few"
+        what = f"The validation split has {count_things(rows, 'example')}"
+        cause = (
+            f"{option('validation_share', share)} of {count_things(documents, 'document')} is few"
+        )
         wanted = 1.5 * share * USUAL["validation rows"].low / max(1, rows)
         cure = "Give more and shorter documents"
         if wanted <= _LARGEST_SHARE:
@@ -402,7 +404,8 @@ def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
     tokenizer = facts.manifest.tokenizer
     if not (found and tokenizer.options.get("special_tokens_in_text")):
         return
-    what = f"{found:,} special tokens of {tokenizer.name}, such as [SEP], stand in the text itself"
+    tokens = count_things(found, "special token")
+    what = f"The text itself has {tokens} of {tokenizer.name}, such as [SEP]"
     cause = "Each became its id, so that a text can end its own document, or hide a token"
     cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
     yield _find("special tokens in text", found, what, cause, cure)

@@ -401,9 +401,8 @@ def find_sentinels(tokenizer: Vocabulary, number: int, row_tokens: int) -> tuple
             f"rows of up to {row_tokens} tokens have up to {number} spans, and of as many "
             f"sentinels, <extra_id_0> to <extra_id_{number - 1}>, it lacks "
             f"<extra_id_{found.index(None)}>",
-            "Add them to the tokenizer as special tokens, train one with `train-tokenizer "
-            f"{option('special_tokens')}` and their names, or give a smaller "
-            f"{option('max_seq_length')} or longer spans",
+            f"Give a smaller {option('max_seq_length')} or longer spans, or train one that has "
+            f"them all as {option('special_tokens')}",
         )
     return tuple(token for token in found if token is not None)
 
@@ -421,10 +420,8 @@ def find_modes(tokenizer: Vocabulary, roles: Mapping[str, Sequence[str]]) -> Map
             raise UserError(
                 option("tokenizer", tokenizer.name),
                 f"it has no special token {' or '.join(names)}, which begins inputs of a mode",
-                "Add it to the tokenizer, train one with `train-tokenizer "
-                f"{option('special_tokens')} "
-                f"{names[0]}` and the others, or name another with "
-                f"{option('role_tokens', role)}=...",
+                "Train one that has it, add it to this one as a special token, or name another "
+                f"with {option('role_tokens', role)}=...",
             )
         ids[role] = token
     return ids

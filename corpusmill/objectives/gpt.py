@@ -44,7 +44,7 @@ from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.row_spans import cut_spans, span_lists
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import GPT_PRESETS
 from corpusmill.objectives.tokenized_documents import Documents, unpack_documents
 from corpusmill.tokenization.text_cuts import TextCuts
@@ -63,6 +63,9 @@ class GptOptions(ObjectiveOptions):
         "Build a GPT data set: tokens of documents as one stream, as windows, or packed."
     )
     collator: ClassVar[str] = "corpusmill.reading.collate.causal_collators:collate_causal_lm"
+    suited_tokenizer: ClassVar[SuitedTokenizer] = SuitedTokenizer(
+        "bpe", ("<|endoftext|>", *(names[0] for names in fim.FIM_TOKENS.values()))
+    )
 
     mode: Literal["stream", "windows", "pack"] = "stream"
     """What a row is: a document and the end-of-text token, for readers that cut examples from one

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, check_option, option, suggest
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
@@ -25,6 +25,19 @@ class Preset(NamedTuple):
     source: str
 
 
+class SuitedTokenizer(NamedTuple):
+    """The tokenizer that `train-tokenizer --for` trains for an objective.
+
+    Attributes:
+        model: "wordpiece", "bpe", "wordlevel" or "unigram".
+        special_tokens: those that the objective may need, in the order of their ids; empty for
+            those that the model has by default.
+    """
+
+    model: str
+    special_tokens: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ObjectiveOptions(ABC):
     """The options of an objective; the fields of each subclass are the flags of its command.
@@ -34,11 +47,13 @@ class ObjectiveOptions(ABC):
         presets: sets of options by name.
         collator: what makes its models' arguments of rows, "package.module:function"
             (`corpusmill.reading.collate.collators.MakeCollator`); readers import it.
+        suited_tokenizer: which tokenizer suits it.
     """
 
     summary: ClassVar[str]
     presets: ClassVar[Mapping[str, Preset]] = {}
     collator: ClassVar[str] = "corpusmill.reading.collate.masked_lm_collator:collate_masked_lm"
+    suited_tokenizer: ClassVar[SuitedTokenizer] = SuitedTokenizer("wordpiece")
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:
@@ -51,7 +66,8 @@ class ObjectiveOptions(ABC):
             BertOptions.from_preset("roberta", max_seq_length=256).
         """
         if name not in cls.presets:
-            cure = f"Give one of {', '.join(cls.presets)}" if cls.presets else "Leave it out"
+            cure = suggest(name, cls.presets)
+            cure += f"Give one of {', '.join(cls.presets)}" if cls.presets else "Leave it out"
             raise UserError(option("preset", name), "the objective has no such preset", cure)
         return cls(**{**cls.presets[name].options, **changes})
 

@@ -57,10 +57,14 @@ from corpusmill.objectives.denoising import (
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
 from corpusmill.objectives.objective import Objective, Repeat
-from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
+from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
+
+# T5's own tokenizer has a hundred sentinels; UL2's rows of 512 tokens have up to 127 spans.
+_SENTINELS = 128
+_SUITED_TOKENS = [names[0] for names in (*sentinel_roles(_SENTINELS).values(), *MODES.values())]
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class T5Options(ObjectiveOptions):
     )
     presets: ClassVar[Mapping[str, Preset]] = T5_PRESETS
     collator: ClassVar[str] = "corpusmill.reading.collate.seq2seq_collator:collate_seq2seq"
+    suited_tokenizer: ClassVar[SuitedTokenizer] = SuitedTokenizer(
+        "unigram", ("<pad>", "</s>", "<unk>", *_SUITED_TOKENS)
+    )
 
     max_seq_length: int = 512
     """Longest input of the encoder in tokens, with sentinels and the end token. The length of the

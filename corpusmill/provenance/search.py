@@ -1,5 +1,6 @@
 """Documents found by a condition of SQL, which DuckDB evaluates over the tables of documents."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,10 +11,13 @@ import pyarrow as pa
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, first_line, option
+from corpusmill.errors import UserError, first_line, option, suggest
 from corpusmill.location import Location
 from corpusmill.provenance.records import DocumentRecord, records_of
 from corpusmill.provenance.store import OriginStore
+
+# How DuckDB names a column that there is not.
+_UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|column named "?([^"\s]+)"?')
 
 
 def search_documents(folder: Location, manifest: Manifest, where: str) -> list[DocumentRecord]:
@@ -74,7 +78,10 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
                     found = connection.sql(query).to_arrow_table().column("document")
                 except duckdb.Error as error:
                     cause = f"DuckDB refuses the condition ({first_line(error)})"
-                    cure = f"Its columns are {', '.join([*names, *told])}"
+                    known = [*names, *told]
+                    unknown = _UNKNOWN_COLUMN.search(str(error))
+                    cure = suggest(unknown[1], known) if unknown else ""
+                    cure += f"Its columns are {', '.join(known)}"
                     raise UserError(option("where", where), cause, cure) from None
                 is_found = np.isin(documents.column("document").to_numpy(), found.to_numpy())
                 yield documents.filter(pa.array(is_found))

@@ -20,7 +20,7 @@ from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.dataset.manifest import Manifest, bin_name
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
-from corpusmill.errors import UserError, in_one_line, option
+from corpusmill.errors import UserError, count_things, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, Ids
@@ -101,7 +101,7 @@ class OriginStore:
         """
         wanted, total = np.unique(np.array(rows, np.int64)), self.manifest.splits[split].rows
         if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
-            raise IndexError(f"{split} has {total} rows, from 0")
+            raise IndexError(f"{split} has {count_things(total, 'row')}, from 0")
         names, starts = self.names("spans", split), self.row_starts(split)
         files = np.searchsorted(starts, wanted, side="right") - 1
         numbers = np.unique(files).tolist()

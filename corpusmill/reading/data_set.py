@@ -15,7 +15,7 @@ from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.errors import UserError, catch_panics, count_things, option, suggest
 from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location, locate, refuse_special
 from corpusmill.reading.cache.pieces import cut_shards
@@ -52,14 +52,15 @@ def check_split(folder: Location, manifest: Manifest, split: str) -> None:
     if split not in manifest.splits or not manifest.splits[split].rows:
         filled = [name for name, entry in manifest.splits.items() if entry.rows]
         cause = f"{folder} has {', '.join(filled) or 'no examples'}"
-        raise UserError(f'split="{split}"', cause, "Give one of these")
+        cure = f"{suggest(split, filled)}Give one of these"
+        raise UserError(f'split="{split}"', cause, cure)
 
 
 def check_length(manifest: Manifest, url: str, longest: int, max_length: int) -> None:
     """Refuse rows that are longer than a model allows."""
     if longest <= max_length:
         return
-    cause = f"the longest example of {url} has {longest} tokens"
+    cause = f"the longest example of {url} has {count_things(longest, 'token')}"
     cure = f"Use a model with a larger limit, or build with a smaller {option('max_seq_length')}"
     if manifest.columns[0].width == ANY_LENGTH:
         cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
@@ -84,7 +85,9 @@ def check_present(
                 raise damaged(folder, name, f"{MANIFEST} lists it, but it is missing")
             if present[name] != entries[name].bytes:
                 expected = f"{MANIFEST} says {entries[name].bytes:,}"
-                raise damaged(folder, name, f"it has {present[name]:,} bytes, {expected}")
+                raise damaged(
+                    folder, name, f"it has {count_things(present[name], 'byte')}, {expected}"
+                )
 
 
 def find_damaged(
@@ -301,7 +304,7 @@ class Samples(ABC):
     def _check_numbers(self, samples: Integers) -> Integers:
         samples = integers("samples", samples)
         if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
-            raise IndexError(f"there are {len(self)} examples, numbered from 0")
+            raise IndexError(f"it has {count_things(len(self), 'example')}, numbered from 0")
         return samples
 
 
@@ -428,7 +431,7 @@ class DataSet(Samples, Traceable):
 
     def __repr__(self) -> str:
         splits = ", ".join(
-            f"{name}: {entry.rows:,} rows of {entry.tokens:,} tokens"
+            f"{name}: {count_things(entry.rows, 'row')} of {entry.tokens:,} tokens"
             for name, entry in self.manifest.splits.items()
         )
         objective = self.manifest.objective.name

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, count_things
 from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.provenance.records import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
@@ -192,7 +192,7 @@ class Run:
             if number < before + pool.steps:
                 return self._read(pool, epoch, number - before, number)
             before += pool.steps
-        cause = f"epoch {epoch} has {before} steps"
+        cause = f"epoch {epoch} has {count_things(before, 'step')}"
         raise UserError(f"step={number}", cause, "Give a smaller number; steps count from 0")
 
     def step_before(self, state: Mapping[str, Any]) -> Step:

@@ -1,7 +1,7 @@
 """From values by name, of a file or a program, to the dataclass that declares the options."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
@@ -60,7 +60,7 @@ def _list_values(value: Any) -> Iterator[Any]:
 Options = TypeVar("Options")
 
 
-def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
+def fill(kind: type[Options], values: Mapping[str, Any], command: str = "") -> Options:
     """Return options, of which some have values.
 
     Args:
@@ -69,6 +69,7 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
         values: by the name of the option; or an instance of a whole group by the name of its field,
             whose own values are those of the instance where no others are given. The values of
             a `preset` are taken for what is not given.
+        command: how the command line begins, for the example in the message; empty in Python.
 
     Raises:
         UserError: an option is missing, or a value is not valid.
@@ -79,16 +80,28 @@ def fill(kind: type[Options], values: Mapping[str, Any]) -> Options:
         if _whole(group, values.get(name)) is not None
         for declared in options_of(group)
     }
-    missing = [
-        declared.mention()
-        for declared in options_of(kind)
-        if declared.is_required and declared.name not in whole | values.keys()
-    ]
-    if missing:
-        are, them = ("it is", "it") if len(missing) == 1 else ("they are", "them")
-        raise UserError(", ".join(missing), f"{are} missing", f"Give {them}")
+    options = options_of(kind)
+    required = [declared for declared in options if declared.is_required]
+    if missing := [one for one in required if one.name not in whole | values.keys()]:
+        # Text can be named in two ways, so that neither is required.
+        shown = [one for one in options if one in required or one.name == "input"]
+        raise _refuse_missing(missing, shown, command)
     filled: Options = _fill(kind, values)
     return filled
+
+
+def _refuse_missing(missing: Sequence[Option], shown: Sequence[Option], command: str) -> UserError:
+    """Return the error for options that are missing, with a command line that shows them."""
+    are, cure = ("it is", "Give it") if len(missing) == 1 else ("they are", "Give them")
+    if len(missing) == 1 and missing[0].meaning:
+        cure += f": {missing[0].meaning}"
+    if command:
+        given = [
+            f"{'' if one.is_positional else f'{one.flag} '}{one.name.upper()}" for one in shown
+        ]
+        cure += f", as in `{' '.join([command, *given])}`"
+    mentions = ", ".join(declared.mention() for declared in missing)
+    return UserError(mentions, f"{are} missing", cure)
 
 
 def _fill(kind: Any, values: Mapping[str, Any]) -> Any:

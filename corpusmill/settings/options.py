@@ -80,8 +80,8 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option on the command line."""
-        return f"--{self.name.replace('_', '-')}"
+        """The option on the command line; a name that Python reserves ends with an underscore."""
+        return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -122,6 +122,12 @@ class Option:
         # What is there by default comes last.
         kinds = sorted(self.kinds, key=lambda kind: kind is NoneType)
         return " or ".join(map(_describe_kind, kinds))
+
+    @property
+    def meaning(self) -> str:
+        """The first sentence of its documentation, to go on after a colon; empty without any."""
+        text = self.text.split(". ")[0].rstrip(".")
+        return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"
 
     def refuse(self, value: Any) -> UserError:
         """Return the error for a value that it does not take."""

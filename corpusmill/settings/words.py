@@ -117,7 +117,9 @@ def read_words(declared: Option, words: Sequence[str]) -> Any:
         declared.check_size(values)
         return values
     if not words:
-        cure = f"Give {declared.describe_values()}; --help explains all options"
+        kind = declared.describe_values()
+        meaning = f": {declared.meaning}" if declared.meaning else ""
+        cure = f"Give {kind}{meaning}; {_SEE}"
         raise UserError(declared.mention(), "its value is missing", cure)
     value = _read_word(declared, words[0], declared.kinds)
     declared.check_size(value)

@@ -4,6 +4,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -119,6 +120,12 @@ def _without(special: SpecialTokens, tokens: Sequence[int]) -> list[int]:
 
 
 _SEED = 3
+_JSON = "its {} change when they are written as JSON: use lists, texts, numbers, True and None"
+_PICKLED = "it changes when it is pickled: let it be a frozen dataclass of what `bind` is given"
+_BATCHES = (
+    "`build` returns other rows for other batches of documents: draw from keys of the document, "
+    "not from a generator with a state"
+)
 
 
 def check_objective(
@@ -141,30 +148,51 @@ def check_objective(
         AssertionError: it does not; the message says what differs.
     """
     build = SmallBuild(options, tokenizer, small_text() if text is None else text)
-    objective = build.bind()
-    _check_registration(objective, build)
-    _check_building(objective, build)
-    _check_packing(objective, build)
+    with _named("`bind`, or the tokenizing before it,"):
+        objective = build.bind()
+    with _named("what is registered, pickled and written as JSON"):
+        _check_registration(objective, build)
+    with _named("`build`"):
+        _check_building(objective, build)
+    with _named("`count`, `pack`, `measure` or `finish`"):
+        _check_packing(objective, build)
     for padding in get_args(Padding):
         if padding == "max_length" and not _can_pad(objective):
             continue
         output = OutputOptions(padding=padding)
-        with TemporaryDirectory(prefix="corpusmill-") as folder:
+        with (
+            TemporaryDirectory(prefix="corpusmill-") as folder,
+            _named(f"a data set with the padding {padding}"),
+        ):
             _check_dataset(Path(folder), replace(build, output=output))
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Say which part of an objective failed: the traceback shows ours, and not the author's."""
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"{part} raises {type(error).__name__}: {error}") from error
 
 
 def _check_registration(objective: Objective, build: SmallBuild) -> None:
     name, options = objective.name, build.objective
-    assert name in OBJECTIVES, f"no entry point of {OBJECTIVES.group} has the name {name!r}"
+    assert name in OBJECTIVES, (
+        f"no entry point of {OBJECTIVES.group} has the name {name!r}: add it to pyproject.toml, "
+        "and install the package again"
+    )
     assert OBJECTIVES[name] is type(options), f"the entry point {name!r} is another class"
-    assert pickle.loads(pickle.dumps(objective)) == objective, "it changes when it is pickled"  # noqa: S301
+    assert pickle.loads(pickle.dumps(objective)) == objective, _PICKLED  # noqa: S301
     as_json = json.loads(json.dumps(asdict(options)))
-    assert type(options)(**as_json) == options, "its options change when they are written as JSON"
-    assert json.loads(json.dumps(dict(objective.facts))) == objective.facts, "its facts: likewise"
+    assert type(options)(**as_json) == options, _JSON.format("options")
+    assert json.loads(json.dumps(dict(objective.facts))) == objective.facts, _JSON.format("facts")
     check_columns(objective.columns, build.tokenizer.vocab_size)
     tokens_of(objective.built_columns)
     spans = [column.role is Role.SPANS for column in objective.built_columns]
-    assert not any(spans[:-1]), "SPANS is not the last of its built_columns"
+    assert not any(spans[:-1]), "SPANS is not the last of its `built_columns`: put it there"
 
 
 def _check_building(objective: Objective, build: SmallBuild) -> None:
@@ -174,14 +202,17 @@ def _check_building(objective: Objective, build: SmallBuild) -> None:
         whole = _by_identity(
             _build_rows(objective, documents, number, build.seed, documents.num_rows)
         )
-        assert len(whole), "it builds no rows"
+        assert len(whole), "`build` returns no rows for the text: give check_objective a longer one"
         for size in (1, 7):
             parts = _by_identity(_build_rows(objective, documents, number, build.seed, size))
-            assert parts.keys() == whole.keys(), "other rows for other batches of documents"
+            assert parts.keys() == whole.keys(), _BATCHES
             for identity, row in whole.items():
-                assert parts[identity] == row, f"the row {identity} differs in another batch"
+                assert parts[identity] == row, (
+                    f"{_BATCHES}: the row {identity} (document, repeat, index) differs"
+                )
     names = [field.name for field in arrow_schema(objective.built_columns)]
-    assert list(next(iter(whole.values()))) == names, "it does not build its built_columns"
+    built = list(next(iter(whole.values())))
+    assert built == names, f"`build` returns the columns {built}, and `built_columns` are {names}"
 
 
 def _build_rows(
@@ -199,9 +230,13 @@ def _build_rows(
 def _by_identity(batches: Iterator[pa.RecordBatch]) -> dict[tuple[int, ...], dict[str, Any]]:
     rows: dict[tuple[int, ...], dict[str, Any]] = {}
     for batch in batches:
+        lacking = {"document", "repeat", "index"} - {*batch.schema.names}
+        assert not lacking, f"the rows of `build` lack {', '.join(sorted(lacking))}, their identity"
         for row in batch.to_pylist():
             identity = (row.pop("document"), row.pop("repeat"), row.pop("index"))
-            assert identity not in rows, f"two rows are {identity} (document, repeat, index)"
+            assert identity not in rows, (
+                f"`build` returns two rows that are {identity} (document, repeat, index)"
+            )
             rows[identity] = row
     return rows
 
@@ -217,7 +252,7 @@ def _check_packing(objective: Objective, build: SmallBuild) -> None:
     packed = pa.concat_batches(objective.pack(sort_rows(list(keyed), 10**9), LIMITS.files))
     for size in (1, 50):
         again = pa.concat_batches(objective.pack(sort_rows(list(keyed), size), LIMITS.files))
-        assert again == packed, f"other rows are packed from batches of {size}"
+        assert again == packed, f"`pack` returns other rows for batches of {size}"
     if SPANS in objective.built_columns:
         special, is_marked = build.tokenizer.special, bool(objective.words)
         check_spans(objective.columns, packed, documents, special, is_marked)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.columns import smallest_integer
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, option, suggest
 
 
 def marked_dtype(vocab_size: int) -> np.dtype:
@@ -204,9 +204,8 @@ class SpecialTokens:
             raise UserError(
                 option("tokenizer", tokenizer_name),
                 f"it has no {names} token",
-                "Add the token to the tokenizer as a special token, name it in a "
-                f"tokenizer_config.json beside it ({missing[0]}_token), or train one "
-                "with `train-tokenizer`",
+                "Train one that has it (`train-tokenizer`), add it to this one as a special token, "
+                f"or name it in a tokenizer_config.json beside it ({missing[0]}_token)",
             )
 
 
@@ -238,6 +237,17 @@ def find_special_tokens(
     special_ids = {token["id"] for token in added if token.get("special")}
     special_ids |= {*ids.values()} - {None}
     return SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
+
+
+def vocabulary_of(special_tokens: Sequence[str]) -> "TokenizerFile":
+    """Return a tokenizer that has nothing but special tokens, to try what they suffice for."""
+    added = [
+        {"id": number, "content": token, "special": True}
+        for number, token in enumerate(special_tokens)
+    ]
+    described = {"added_tokens": added, "model": {}}
+    special, content = find_special_tokens(described, {}), json.dumps(described)
+    return TokenizerFile("", content, len(added), special, digest="")
 
 
 def add_roles(
@@ -413,7 +423,8 @@ class TokenizerFile:
         named = dict(pair.split("=", 1) for pair in self.options.role_tokens)
         if unknown := sorted(named.keys() - roles.keys()):
             cause = "the objective does not ask for this role"
-            cure = f"Give one of {', '.join(roles)}" if roles else "Leave it out"
+            cure = f"{suggest(unknown[0], roles)}Give one of {', '.join(roles)}"
+            cure = cure if roles else "Leave it out"
             raise UserError(f"{option('role_tokens', unknown[0])}={named[unknown[0]]}", cause, cure)
         wanted = {role: [named[role]] if role in named else names for role, names in roles.items()}
         special = add_roles(self.special, json.loads(self.json), wanted) if roles else self.special

@@ -7,6 +7,8 @@ from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.commands.command import Command
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.objectives.objective_options import SuitedTokenizer
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
@@ -62,7 +64,7 @@ class GivenOptions(TypedDict, total=False):
     special_tokens: tuple[str, ...]
     """Special tokens, in the order of their ids: before all others, but after them for wordlevel.
     By default [PAD] [UNK] [CLS] [SEP] [MASK] for wordpiece, <|unk|> <|endoftext|> for wordlevel,
-    and <s> <pad> </s> <unk> <mask> for bpe and unigram."""
+    and <s> <pad> </s> <unk> <mask> for bpe and unigram; with --for those of the objective."""
     unk_token: str
     """wordlevel, unigram: the special token for unknown words; <|unk|> and <unk> by default."""
     normalizers: tuple[NormalizerName, ...]
@@ -102,8 +104,12 @@ class TrainTokenizer:
     """Files, globs or folders, as for a build."""
     output: str
     """The tokenizer.json to write."""
-    model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] = "wordpiece"
-    """The kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model."""
+    model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] | None = None
+    """The kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model. By
+    default wordpiece, or the one that suits the objective of --for."""
+    for_: str | None = None
+    """The objective, such as t5, whose model and special tokens are trained where none are
+    given."""
     save_model: str | None = None
     """Folder for the model's own files, in addition to the tokenizer.json: vocab.txt of wordpiece,
     vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
@@ -117,5 +123,21 @@ class TrainTokenizer:
     run: RunOptions = field(default_factory=RunOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
+    @property
+    def suited(self) -> SuitedTokenizer:
+        """The model that is trained, and its special tokens; none for those of the model.
 
-COMMAND = Command(TrainTokenizer, "pipeline.jobs.tokenizer_training:train_tokenizer", FORMAT_NAMES)
+        Raises:
+            UserError: the objective cannot be used.
+        """
+        suited = SuitedTokenizer("wordpiece")
+        if self.for_ is not None:
+            suited = OBJECTIVES[self.for_].suited_tokenizer
+        return SuitedTokenizer(self.model or suited.model, suited.special_tokens)
+
+
+COMMAND = Command(
+    TrainTokenizer,
+    "pipeline.jobs.tokenizer_training:train_tokenizer",
+    {**FORMAT_NAMES, (TrainTokenizer, "for_"): OBJECTIVES.names},
+)

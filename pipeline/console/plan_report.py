@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from corpusmill.console.terminal_report import count_things, print_figures, print_line
+from corpusmill.console.terminal_report import print_figures, print_line
+from corpusmill.errors import count_things
 from corpusmill.inspection.figures import Figure
 
 _PREFIXES = "kMGTP"

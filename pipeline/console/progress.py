@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from corpusmill.console.terminal import Terminal
+from corpusmill.errors import count_things
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
 
 
@@ -117,7 +118,7 @@ class Work:
         if not self.repeats:
             return text
         built = totals["build.examples"]
-        return f"{text}, {built:,} examples, {built / seconds:,.0f} a second"
+        return f"{text}, {count_things(built, 'example')}, {built / seconds:,.0f} a second"
 
     def _shares(self, counters: Counters) -> tuple[float, float]:
         totals = counters.totals()

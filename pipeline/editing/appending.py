@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.formats.shard_names import tells_parts_apart
 from corpusmill.limits import StageLimits
 from corpusmill.location import Location
@@ -184,7 +184,9 @@ def compare(earlier: Manifest, added: Manifest) -> str:
     """Describe what keeps two manifests from being those of generations; empty if nothing does."""
     added = replace(added, corpus=added.corpus.relative_to(earlier.corpus))
     changes = list(_compare_sources(earlier, added))
-    changes += describe_changes(_entries(earlier), _entries(added))
+    described = describe_changes(_entries(earlier), _entries(added))
+    # Another objective or tokenizer is the cause of most other differences.
+    changes += sorted(described, key=lambda change: ".name was" not in change)
     more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
     return f"{'; '.join(changes[:3])}{more}"
 
@@ -245,7 +247,7 @@ def check_mergeable(opened: Sequence[Opened]) -> None:
         UserError: if there are fewer than two, or they differ in what an option decides.
     """
     if len(opened) < 2:
-        cause = f"{len(opened)} data set{'s' * (not opened)} given, and two or more are joined"
+        cause = f"{count_things(len(opened), 'data set')} given, and two or more are joined"
         raise UserError("merge", cause, "Give two data sets or more")
     _, _, first = opened[0]
     for name, _, manifest in opened:

@@ -7,7 +7,7 @@ from typing import Any
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
@@ -125,7 +125,8 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
 
 def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:
     if changes:
-        more = f", and {len(changes) - 3} more changes" if len(changes) > 3 else ""
+        others = count_things(len(changes) - 3, "more change")
+        more = f", and {others}" if len(changes) > 3 else ""
         raise UserError(option("resume"), f"{cause}: {'; '.join(changes[:3])}{more}", cure)
 
 

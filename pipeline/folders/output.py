@@ -190,6 +190,10 @@ def check_output(output: Location, temp_location: Location | None, intent: Inten
         UserError: the folder is refused.
         NotAFileError: it has something else in the place of a file.
     """
+    if not intent.changes:
+        _refuse_file("output", output)
+    if temp_location:
+        _refuse_file("temp_location", temp_location)
     standing = look(output, temp_location)
     if standing.claim is not None:
         folder = standing.claim.temp_folder if standing.has_work else ""
@@ -199,6 +203,15 @@ def check_output(output: Location, temp_location: Location | None, intent: Inten
     else:
         _check_new(standing, intent)
     return standing
+
+
+def _refuse_file(name: str, folder: Location) -> None:
+    """Refuse a folder that cannot be made, as a file has its path or that of a folder around it."""
+    path = folder.local_path()
+    for place in (path, *path.parents) if path else ():
+        if place.exists() and not place.is_dir():
+            cause = f"{'it' if place == path else place} is a file, and no folder"
+            raise UserError(option(name, folder), cause, "Give a new or an empty folder")
 
 
 def _check_new(standing: Standing, intent: Intent) -> None:

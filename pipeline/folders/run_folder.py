@@ -20,7 +20,7 @@ from uuid import uuid4
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.ownership import remove_remains
-from corpusmill.errors import OutageError, UserError, option
+from corpusmill.errors import OutageError, UserError, count_things, option
 from corpusmill.limits import LIMITS, Limits
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.exchange import finish_exchange, remove_leftovers
@@ -278,7 +278,7 @@ def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
         take_claim(output.url, claim, stopped.token if stopped else None)
     except OSError as error:
         remove_empty(folder.made)
-        cause = f"no folder can be made there ({error})"
+        cause = f"no folder can be made there ({error.strerror})"
         cure = "Give a folder you can write to"
         raise UserError(option("output", output), cause, cure) from None
     except UserError as error:  # another run was faster, or a store refuses
@@ -368,9 +368,7 @@ def name_units(finished: Mapping[str, int]) -> str:
     Example:
         {"task": 12, "shard": 1} gives "12 tasks and 1 shard".
     """
-    return " and ".join(
-        f"{number:,} {kind}{'s' if number > 1 else ''}" for kind, number in finished.items()
-    )
+    return " and ".join(count_things(number, kind) for kind, number in finished.items())
 
 
 def describe_finished(

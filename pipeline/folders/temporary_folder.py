@@ -56,7 +56,9 @@ def make_temporary_folder(
         folder.discard()
         remove_empty(made)
         raise UserError(
-            flag, f"no folder can be made there ({error})", "Give a folder you can write to"
+            flag,
+            f"no folder can be made there ({error.strerror})",
+            "Give a folder you can write to",
         ) from None
     except UserError as error:
         raise error.about(flag) from None

@@ -11,7 +11,7 @@ from corpusmill.commands.command import Call
 from corpusmill.corpus.filters.duplicates import NOTHING_LEFT
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, count_things
 from corpusmill.formats.shard_names import check_parts
 from corpusmill.location import Location
 from pipeline.console.progress import Work
@@ -172,7 +172,7 @@ def log_end(output: str) -> "tuple[Manifest, Report]":
     log_findings(report.findings)
     log_event(
         "run_finished",
-        f"{manifest.rows:,} examples in {output}",
+        f"{count_things(manifest.rows, 'example')} in {output}",
         {"status": 0, "output": output, "splits": splits, "counts": manifest.counts},
     )
     return manifest, report

@@ -10,7 +10,7 @@ import numpy as np
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import NoMatchError, UserError, option
+from corpusmill.errors import NoMatchError, UserError, count_things, option
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
@@ -102,10 +102,10 @@ def run_drop(command: Drop, call: Call) -> bool:
     check_editable(manifest, str(output))
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
+        error = _refuse_no_match(choice, str(output), manifest)
         if command.must_match:
-            cure = "Try the condition with `corpusmill trace`"
-            raise NoMatchError(choice.reason, f"no document of {output} matches", cure)
-        call.console.print(f"no document matches, and {output} stays as it is")
+            raise error
+        call.console.print(f"{output} stays as it is: {error}")
         return True
     copies = find_copies(folder, manifest, choice)
     if command.copies and len(copies):
@@ -117,23 +117,35 @@ def run_drop(command: Drop, call: Call) -> bool:
     is_done = run_edit(launch, call, target, _choose((folder, manifest, choice), target, False))
     if is_done:
         removal = read_manifest(output).removals[-1]
+        documents, rows = count_things(removal.documents, "document"), removal.rows
         call.console.print(
-            f"{output}: removed {removal.documents:,} documents, and the {removal.rows:,} rows "
-            f"with {removal.tokens:,} tokens that held any of their text"
+            f"{output}: removed {documents}, and the {count_things(rows, 'row')} with "
+            f"{count_things(removal.tokens, 'token')} that held any of their text"
         )
         limits = launch.engine.options.thresholds.reading
         call.console.print(_empty_cache(folder, manifest, read_manifest(output), limits))
     return is_done
 
 
+def _refuse_no_match(choice: Choice, data_set: str, manifest: Manifest) -> NoMatchError:
+    """Return the error for a choice of no document, which says what there is to choose from."""
+    documents = count_things(manifest.counts.get("tokenize.documents", 0), "document")
+    files = manifest.corpus.files
+    cure = f"It has {documents} of {count_things(len(files), 'file')}, such as {files[0].path}; "
+    cure += f"`corpusmill trace {data_set} --row 0` shows one, and --where tries a condition"
+    return NoMatchError(choice.reason, "no document matches", cure)
+
+
 def _describe_copies(copies: Ids) -> str:
     """Say which documents have the same text as those that are removed, and stay."""
     shown = ", ".join(map(str, copies[:_MOST_SHOWN].tolist()))
     more = f" and {len(copies) - _MOST_SHOWN:,} more" if len(copies) > _MOST_SHOWN else ""
-    return (
-        f"{len(copies):,} other documents have the same digest, and stay: {shown}{more}; "
-        f"--copies removes them, too"
+    others = count_things(
+        len(copies),
+        "other document has the same digest, and stays",
+        "other documents have the same digest, and stay",
     )
+    return f"{others}: {shown}{more}; --copies removes such documents, too"
 
 
 def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: ReadingLimits) -> str:
@@ -150,8 +162,8 @@ def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: Re
         replaced = [shard for shard in split.shards if shard.sha256 not in kept]
         removed += remove_unpacked(folder, before, replaced, cache, limits)
     return (
-        f"removed {removed:,} unpacked pieces of replaced shards from {cache}; the caches of other "
-        "machines, users and cache_folder keep theirs until they are deleted"
+        f"removed {count_things(removed, 'unpacked piece')} of replaced shards from {cache}; the "
+        "caches of other machines, users and cache_folder keep theirs until they are deleted"
     )
 
 
@@ -176,14 +188,14 @@ def run_subset(command: Subset, call: Call) -> bool:
     target = check_new(command, launch, f"subset {name}")
     choice = choose_documents(folder, manifest, command.where, command.document)
     if not choice.table.num_rows:
-        raise UserError(choice.reason, "no document matches", "Try it with `corpusmill trace`")
+        raise UserError(*_refuse_no_match(choice, name, manifest).args)
 
     is_there = run_edit(launch, call, target, _choose((folder, manifest, choice), target, True))
     if is_there:
         made = read_manifest(target.output)
         call.console.print(
             f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
-            f"hold text of the {choice.table.num_rows:,} chosen documents alone"
+            f"hold text of {count_things(choice.table.num_rows, 'chosen document')} alone"
         )
     return is_there
 
@@ -325,6 +337,7 @@ def run_merge(command: Merge, call: Call) -> bool:
     if is_there:
         manifest = read_manifest(target.output)
         skipped = sum(map(len, known_documents))
-        left_out = f"; {skipped:,} documents were left out" if skipped else ""
-        call.console.print(f"the data set is in {target.output}: {manifest.rows:,} rows{left_out}")
+        left_out = count_things(skipped, "document was", "documents were")
+        rows = count_things(manifest.rows, "row") + (f"; {left_out} left out" if skipped else "")
+        call.console.print(f"the data set is in {target.output}: {rows}")
     return is_there

@@ -16,7 +16,7 @@ from corpusmill.corpus.filters.functions import FILTERS, FilterOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, is_hub_path
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.location import scheme_of
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -157,7 +157,8 @@ class Rebuilding:
         changes = [*compare_files(self.manifest, recipe.files)]
         changes += self._compare_checksums(recipe.files) if not changes else []
         if changes:
-            more = f", and {len(changes) - 3} more differences" if len(changes) > 3 else ""
+            others = count_things(len(changes) - 3, "more difference")
+            more = f", and {others}" if len(changes) > 3 else ""
             cause = f"it is not the input of the data set: {'; '.join(changes[:3])}{more}"
             cure = "Give the files from which it was built"
             dataset = build.dataset

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -11,11 +11,11 @@ from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.errors import UserError, catch_panics, count_things, option
 from corpusmill.location import Location
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.training_options import TrainingOptions
-from pipeline.commands.train_tokenizer import TrainTokenizer
+from pipeline.commands.train_tokenizer import GivenOptions, TrainTokenizer
 from pipeline.console.progress import show_reading
 from pipeline.console.run_log import log_event
 from pipeline.folders.file_run import FileRun
@@ -54,7 +54,10 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     Returns:
         What was trained and where it is, in words.
     """
-    options = model_options(command.model, command.training)
+    model, tokens = command.suited
+    given: GivenOptions = {"special_tokens": tokens} if tokens else {}
+    command = replace(command, training={**given, **command.training})
+    options = model_options(model, command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
     launch = _prepare_launch(command, call)
@@ -115,7 +118,7 @@ def _count_by_job(
     from pipeline.jobs.counting_job import plan_counting, run_counting  # noqa: PLC0415
 
     identity = [
-        command.model,
+        command.suited.model,
         asdict(options),
         asdict(corpus.documents),
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
@@ -154,7 +157,7 @@ def _train(
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
-            line.begin_step(f"training {command.model}")
+            line.begin_step(f"training {command.suited.model}")
             return options.train(done.words, command.run.thresholds.training)
 
         return _run_apart(train), remarks
@@ -239,11 +242,11 @@ def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) ->
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (
-            f"warning: the vocabulary has {size:,} tokens, fewer than "
+            f"warning: the vocabulary has {count_things(size, 'token')}, fewer than "
             f"--vocab-size {wanted:,}: "
             "the corpus does not give more"
         )
-    yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"
+    yield f"{command.output}: {command.suited.model} tokenizer with {count_things(size, 'token')}"
     if command.save_model is not None:
-        files = " and ".join(MODELS[command.model].files)
+        files = " and ".join(MODELS[command.suited.model].files)
         yield f"{command.save_model}: the model's {files}"

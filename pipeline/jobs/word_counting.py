@@ -17,7 +17,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.dataset.accounting import count_reasons
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.limits import Limits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
@@ -185,7 +185,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
     sampled, documents = counts["count.documents"], counts["read.documents"]
     if corpus.is_in_pieces:
         read, whole = counts["read.bytes"] / 1e6, corpus.bytes / 1e6
-        yield f"a sample: {sampled:,} documents, from {read:,.1f} of {whole:,.1f} MB"
+        yield f"a sample: {count_things(sampled, 'document')}, from {read:,.1f} of {whole:,.1f} MB"
     elif corpus.sample.sample is not None:
         yield f"a sample: {sampled:,} of {documents:,} documents"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)

@@ -28,7 +28,7 @@ from corpusmill.corpus.input_formats import (
     resolve_format,
     take_suffixes,
 )
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.limits import LIMITS, StageLimits
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import open_listed
@@ -371,7 +371,7 @@ def _print_files(files: Sequence[InputFile], left_out: Sequence[str], console: C
         lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
     if left_out:
         shown = ", ".join(sorted({path.rsplit("/", 1)[-1] for path in left_out})[:3])
-        number = f"{len(left_out):,} files" if len(left_out) > 1 else "1 file"
+        number = count_things(len(left_out), "file")
         lines.append(f"input: left out {number} without data ({shown})")
     for line in lines:
         console.print(line)
@@ -406,7 +406,7 @@ def _walk(path: str, root: str) -> Iterator[str]:
 
     def refuse(error: OSError) -> None:
         cause = f"{error.filename} cannot be listed ({error.strerror})"
-        raise _refusal(path, cause, "Repair it or leave it out") from None
+        raise _refusal(path, cause, "Change its permissions, or leave it out") from None
 
     walked: set[tuple[int, int]] = set()
     # Paths as text: to make a `Path` for each file takes longer than to list it.
@@ -431,7 +431,7 @@ def _stat(path: str) -> ListedFile:
             os.close(handle)
     except OSError as error:
         cause = f"it cannot be read ({error.strerror})"
-        raise _refusal(path, cause, "Repair it or leave it out") from None
+        raise _refusal(path, cause, "Change its permissions, or leave it out") from None
     if not stat.S_ISREG(result.st_mode):
         raise _refusal(path, "it is not a regular file", "Write its text to a file")
     return ListedFile(path, result.st_size, result.st_mtime)

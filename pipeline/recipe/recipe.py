@@ -4,7 +4,9 @@ A recipe also gives the description of the data set: all of its manifest but the
 """
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -50,9 +52,9 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
-from pipeline.job_options import MAX_SHARDS, CorpusOptions, DatasetOptions
+from pipeline.job_options import MAX_SHARDS, CorpusOptions, DatasetOptions, parse_source
 from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import (
     EXPANSION,
@@ -287,8 +289,9 @@ def prepare(
         with hide_native_errors():
             tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
     tokenizer = tokenizer.with_roles(build.objective.special_tokens)
-    _check_objective(build.objective.bind(tokenizer), tokenizer)
-    if build.objective.bind(tokenizer).text_cuts(build.dataset.seed):
+    objective = _bind(build, tokenizer)
+    _check_objective(objective, tokenizer)
+    if objective.text_cuts(build.dataset.seed):
         prove_cuts(tokenizer)
     sources, files, documents = _find_corpus(build, temp_folder, console, records)
     compared = build.filters.drop_overlap_with
@@ -408,6 +411,38 @@ def find_documents(
         raise UserError(option("input"), "it is missing", cure)
     files = list_inputs(inputs, temp_folder, documents.suffixes, limits, console)
     return files, choose_format(files, documents, console)
+
+
+def _bind(build: BuildOptions, tokenizer: TokenizerFile) -> Objective:
+    """Return the objective for a tokenizer.
+
+    Raises:
+        UserError: the tokenizer lacks a special token; the note on it is a command that trains one
+            which has all that the objective needs.
+    """
+    try:
+        return build.objective.bind(tokenizer)
+    except UserError as error:
+        with suppress(UserError):  # none that `train-tokenizer --for` trains would do
+            error.add_note(_describe_training(build))
+        raise
+
+
+def _describe_training(build: BuildOptions) -> str:
+    """Tell how a tokenizer is trained that suits the objective.
+
+    Raises:
+        UserError: with these options the objective needs other special tokens.
+    """
+    # Imported here because builds train none.
+    from corpusmill.tokenization.training.models import MODELS  # noqa: PLC0415
+
+    model, tokens = build.objective.suited_tokenizer
+    suited = vocabulary_of(tokens or MODELS[model].special_tokens)
+    name = build.objective.bind(suited.with_roles(build.objective.special_tokens)).name
+    paths = [*build.dataset.input, *(parse_source(one).path for one in build.dataset.source)]
+    words = ["corpusmill", "train-tokenizer", "--for", name, "--input", *(paths or ["INPUT"])]
+    return f"To train one: {shlex.join([*words, '--output', f'{name}-tokenizer.json'])}"
 
 
 def _check_objective(objective: Objective, tokenizer: TokenizerFile) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option
 from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
 from pipeline.job_options import RunOptions
@@ -274,7 +274,8 @@ class Engine(ABC):
         if workers and self.options.range_bytes is not None and 0 < tasks < workers:
             raise UserError(
                 option("range_bytes"),
-                f"the input makes {tasks} tasks of that size, for {workers} workers",
+                f"the input makes {count_things(tasks, 'task')} of that size, for "
+                f"{count_things(workers, 'worker')}",
                 "Give a smaller value, or leave the flag out",
             )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError, count_things, option, suggest
 from corpusmill.location import Location
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
@@ -123,7 +123,7 @@ class Launch:
         counts = {"workers": workers, "bytes": work.bytes, "tasks": tasks}
         log_event(
             "run_started",
-            f"{work.bytes / 1e6:,.0f} MB in {tasks} task{'s' * (tasks != 1)} on {name}",
+            f"{work.bytes / 1e6:,.0f} MB in {count_things(tasks, 'task')} on {name}",
             {"runner": name, **counts, **places},
         )
 
@@ -204,7 +204,19 @@ def make_engine(
 
 
 def load_engine(runner: str) -> type[Engine]:
-    """Import the class of an engine, by a name that `resolve_name` returned."""
+    """Import the class of an engine, by a name that `resolve_name` returned.
+
+    Raises:
+        UserError: there is no such runner.
+    """
+    if runner not in _ENGINES and "." not in runner:
+        from apache_beam.options.pipeline_options import StandardOptions  # noqa: PLC0415  as above
+
+        known = [name.removesuffix("Runner") for name in StandardOptions.KNOWN_RUNNER_NAMES]
+        if runner.lower().removesuffix("runner") not in map(str.lower, known):
+            cure = suggest(runner.removesuffix("Runner"), ["local", *known], 1)
+            cure += "Give local, or the name of one of Beam's runners with its options after --"
+            raise UserError(option("runner", runner), "Beam has no runner of this name", cure)
     module, _, name = _ENGINES.get(runner, _OTHERS).partition(":")
     return cast(type[Engine], getattr(import_module(module), name))
 

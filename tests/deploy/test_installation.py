@@ -86,7 +86,7 @@ def test_the_library_alone_verifies_and_says_what_builds_need(
     wheels: Wheels, expected: Path, tmp_path: Path
 ) -> None:
     corpusmill = installed_by_pip(tmp_path / "environment", wheels[:1])
-    assert "as they were written" in run(corpusmill, "verify", expected)
+    assert "were written" in run(corpusmill, "verify", expected)
     assert "bert examples, seed 1" in run(corpusmill, "inspect", expected)
     refused = subprocess.run(
         [corpusmill, "bert"], capture_output=True, text=True, check=False, cwd="/"

@@ -11,7 +11,7 @@ import pytest
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, count_things
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
@@ -124,7 +124,7 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
         totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
         assert removal.tokens == totals[0] - totals[1]
         check_provenance(folder, articles)
-    assert f"removed {len(documents)} documents, and the {sum(held)} rows" in printed
+    assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
     # Both have the same shards and provenance.
     names = [name for name in files if name.startswith(("train", "validation", "provenance"))]
     assert {name: digests(outside)[name] for name in names} == {
@@ -180,7 +180,7 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     card = (copied.output / "README.md").read_text()
     assert f"| `document IN ({second})` | 1 | {two.rows:,} | {two.tokens:,} |" in card
     shown = run_here("inspect", copied.output, "--examples", "0").output
-    assert f"1 documents (document IN ({second})), with {two.rows:,} rows of" in shown
+    assert f"1 document (document IN ({second})), with {two.rows:,} rows of" in shown
     assert (copied.output / "provenance" / "removed-00001.parquet").exists()
     outcome = copied.append(sample, flags=("--existing", "skip"))
     assert "holds all documents" in outcome.output
@@ -308,7 +308,7 @@ def test_copies_of_a_document_are_named_and_removed_if_asked_for(
     ]
     shutil.copytree(output, tmp_path / "named")
     printed = drop(tmp_path / "named", [first.document]).output
-    assert f"1 other documents have the same digest, and stay: {copy}; --copies" in printed
+    assert f"1 other document has the same digest, and stays: {copy}; --copies" in printed
     assert manifest_of(tmp_path / "named").removals[-1].documents == 1
     drop(output, [first.document], "--copies")
     assert manifest_of(output).removals[-1].documents == 2
@@ -322,7 +322,7 @@ def test_nothing_that_matches_is_a_failure_if_asked_for(copied: Growing) -> None
     nothing = ("--where", "tokens < 0")
     assert "no document matches" in run_here("drop", copied.output, *nothing).output
     ended = run_here("drop", copied.output, *nothing, "--must-match", status=1)
-    assert "tokens < 0: no document of" in ended.errors
+    assert "tokens < 0: no document matches" in ended.errors
     assert copied.files() == files
 
 

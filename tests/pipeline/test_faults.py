@@ -126,7 +126,7 @@ def test_empty_files_among_others_are_no_fault(
         (b"\n = Title = \n\n", ("3 lines", "0 documents", "only blank lines and titles")),
         (b"\n", ("1 lines", "only blank lines and titles")),
         (b"\xff\n\xfe\n", ("2 are rejects", "not UTF-8 text")),
-        ("\u200b\n".encode(), ("1 documents with 0 tokens", "a tokenizer for the language")),
+        ("\u200b\n".encode(), ("1 document with 0 tokens", "a tokenizer for the language")),
     ],
 )
 def test_a_corpus_of_which_no_example_is_built_is_an_error(

@@ -1,8 +1,13 @@
 """Every end of a command is one message and a status."""
 
+import ctypes
 import errno
 import os
 import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,3 +102,49 @@ def test_the_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPa
         signals.ignore()
         os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def end_in_finalizer() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            sum(range(1000))  # Python looks for signals now and then
+
+    Finalized()
+
+
+def end_in_callback_of_weak_reference() -> None:
+    def call(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(1000))
+
+    target = threading.Event()
+    _kept = weakref.ref(target, call)
+    del target
+
+
+def end_in_callback_of_library() -> None:
+    def call() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(1000))
+
+    ctypes.CFUNCTYPE(None)(call)()
+
+
+@pytest.mark.parametrize(
+    "end", [end_in_finalizer, end_in_callback_of_weak_reference, end_in_callback_of_library]
+)
+def test_a_signal_whose_exception_python_drops_ends_the_command_all_the_same(
+    end: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        end()
+        threading.Event().wait(60)
+
+    hook = sys.unraisablehook
+    with EndingSignals() as signals:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        signals.ignore()
+    assert capsys.readouterr().err == ""
+    assert sys.unraisablehook is hook

@@ -102,7 +102,7 @@ def test_the_same_bytes_for_any_workers_and_on_prism(
 def test_all_commands_work(
     data_set: Path, found: Mapping[str, str], subtitles: Path, tokenizer_path: Path
 ) -> None:
-    assert "are as they were written" in run(found, "verify", data_set).stdout
+    assert "were written" in run(found, "verify", data_set).stdout
     shown = run(found, "inspect", data_set, "--examples", "1").stdout
     assert "prefix-lm" in shown
     measured = run(

@@ -1,11 +1,14 @@
 """Options that cannot be: refused before any work, by one message."""
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from corpusmill.commands.table import load_command
 from corpusmill.console.process import USER_ERROR
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.words import gather_words
 from pipeline.command_line import JOB
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
@@ -142,3 +145,78 @@ def test_two_inputs_are_read_as_one(sample: Path, tokenizer_path: Path, output: 
 def test_a_missing_command_shows_the_commands() -> None:
     outcome = run_here(status=USER_ERROR)
     assert "bert" in outcome.errors + outcome.output
+
+
+@pytest.mark.parametrize(
+    ("objective", "flags"),
+    [(name, ()) for name in OBJECTIVES.names]
+    + [("gpt", ("--fim-rate", "0.5")), ("t5", ("--denoisers", "ul2"))],
+)
+def test_a_tokenizer_of_another_objective_is_refused_with_the_command_that_trains_one(
+    objective: str, flags: Sequence[str], sample: Path, tmp_path: Path
+) -> None:
+    other, suited, output = tmp_path / "other.json", tmp_path / "suited.json", tmp_path / "out"
+    run_here("train-tokenizer", "--input", sample, "--model", "bpe", "--output", other,
+             "--special-tokens", "[nothing]")  # fmt: skip
+    part = f"To train one: corpusmill train-tokenizer --for {objective} --input {sample}"
+    refused = build([sample], other, output, *flags, objective=objective, refused=[part])
+    _, *command = shlex.split(refused.errors.partition("To train one: ")[2])
+    run_here(*command[:-1], suited)
+    build([sample], suited, output, *flags, "--num-shards", "1", objective=objective)
+
+
+def test_no_command_that_would_not_do_is_advised(sample: Path, tmp_path: Path) -> None:
+    arguments = ("--input", sample, "--for", "t5", "--output", tmp_path / "t.json")
+    run_here("train-tokenizer", *arguments)
+    refused = build(
+        [sample], tmp_path / "t.json", tmp_path / "out", "--max-seq-length", "5000",
+        objective="t5", refused=["it lacks <extra_id_128>. Give a smaller --max-seq-length"],
+    )  # fmt: skip
+    assert "To train one" not in refused.errors
+
+
+@pytest.mark.parametrize(
+    ("flags", "meant"),
+    [
+        ("--preset robert", "roberta"), ("--preset RoBERTa", "roberta"),
+        ("--output-format parqet", "parquet"), ("--input-format jsonlines", "json-lines"),
+        ("--compression zstdd", "zstd"), ("--document-rule wikitxt", "wikitext"),
+        ("--sentence-rule lines", "line"), ("--runner flnk", "Flink"),
+        ("--whole-word-mask --words jeiba", "jieba"), ("--tokenizer-engine gigatokn", "gigatoken"),
+        ("--order corpsu", "corpus"), ("--log-level warn", "warning"), ("--sed 1", "--seed"),
+    ],
+)  # fmt: skip
+def test_every_choice_that_is_misspelt_gets_the_one_that_was_meant(
+    flags: str, meant: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    part = f"Did you mean {meant}"
+    build([sample], tokenizer_path, tmp_path / "out", *flags.split(), refused=[part])
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        (["brt"], "bert"), (["plan", "brt"], "bert"), (["config", "inspekt"], "inspect"),
+        (["train-tokenizer", "--for", "gtp"], "gpt"),
+        (["train-tokenizer", "--model", "wordpeice"], "wordpiece"),
+        (["train-tokenizer", "--normalizers", "lowercas"], "lowercase"),
+        (["merge", "--existing", "skp"], "skip"),
+    ],
+)  # fmt: skip
+def test_so_does_every_command(command: list[str], meant: str) -> None:
+    run_here(*command, refused=[f"Did you mean {meant}"])
+
+
+@pytest.mark.parametrize("flag", ["--output", "--temp-location"])
+@pytest.mark.parametrize("below", ["", "inner/folder"])
+def test_a_file_where_a_folder_is_to_be_is_named(
+    flag: str, below: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    what = f"{file} is a file" if below else "it is a file"
+    part = f"{flag} {file / below}: {what}, and no folder. Give a new or an empty folder."
+    build([sample], tokenizer_path, tmp_path / "out", flag, file / below, refused=[part])
+    assert file.read_text() == "mine"
+    assert leftovers(tmp_path) == ["file"]

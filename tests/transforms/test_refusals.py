@@ -1,9 +1,12 @@
 """Why a run is refused once its stages are done."""
 
+from pathlib import Path
+
 import pytest
 
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError
+from transforms.elements import LinesFile
 from transforms.refusals import check_rejects, explain_emptiness
 
 
@@ -21,10 +24,28 @@ def test_rejects_are_allowed_by_number_or_by_share(
     if is_allowed:
         check_rejects(counts, allowed)
         return
-    message = f"{rejects} of 100 input lines and rows are rejects"
+    are = "is a reject" if rejects == 1 else "are rejects"
+    message = f"{rejects} of 100 input lines and rows {are}"
     with pytest.raises(UserError, match=message) as caught:
         check_rejects(counts, allowed)
     assert caught.value.value == f"--max-rejects {allowed:g}"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'"offset": 7, "length": 1, "detail": "no"', "byte 7 of a: x (no)"),
+        (b'"offset": 0, "length": 1, "detail": "no", "row": 9', "row 9 of a: x (no)"),
+        (b'"number": 2, "bytes": 2, "offsets": [7, 3], "lengths": [1, 1]', "byte 7 of a: x"),
+    ],
+)  # fmt: skip
+def test_the_first_reject_is_told(line: bytes, told: str, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("later", "first")]
+    paths[1].write_bytes(b'{"file": "a", "reason": "x", ' + line + b"}\n")
+    files = [LinesFile(2 - n, str(path), 1, 9, "") for n, path in enumerate(paths)]
+    with pytest.raises(UserError) as caught:
+        check_rejects({"read.rejects": 2, "read.lines": 100}, 0, rejects=files)
+    assert caught.value.cause.endswith(f"; the first is at {told}")
 
 
 @pytest.mark.parametrize(

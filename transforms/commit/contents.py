@@ -373,7 +373,7 @@ class Decision:
         generation = self._options.generation
         first_file = generation.first_file if generation else 0
         header = add_unread(manifest_json.from_json(record["header"]), unread, first_file)
-        self._check_counts(inputs.written, sums, header.corpus.files)
+        self._check_counts(inputs, sums, header.corpus.files)
         # Every file is prepared before the first gets its final name.
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
@@ -410,13 +410,13 @@ class Decision:
 
     def _check_counts(
         self,
-        written: Sequence[WrittenFile],
+        inputs: Inputs,
         sums: dict[str, int],
         files: Sequence[SourceFile],
     ) -> None:
-        check_rejects(sums, self._options.max_rejects, files)
-        rows = sum(file.rows for file in written)
-        shards = len({file.shard for file in written})
+        check_rejects(sums, self._options.max_rejects, files, inputs.rejects)
+        rows = sum(file.rows for file in inputs.written)
+        shards = len({file.shard for file in inputs.written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))

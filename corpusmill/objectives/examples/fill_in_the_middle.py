@@ -50,13 +50,10 @@ def require_tokens(tokenizer_name: str, special: SpecialTokens) -> None:
     """
     missing = [names[0] for role, names in FIM_TOKENS.items() if special.find(role) is None]
     if missing:
-        names = " ".join(f"'{names[0]}'" for names in FIM_TOKENS.values())
         raise UserError(
             option("tokenizer", tokenizer_name),
             f"it has no special token {', '.join(missing)}, which filling in the middle needs",
-            "Add the token to the tokenizer as a special token, or train one with "
-            f"`train-tokenizer {option('model')} bpe {option('special_tokens')} "
-            f"'<|endoftext|>' {names}`",
+            "Train one that has it, or add it to this one as a special token",
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.errors import option
+from corpusmill.errors import option, suggest
 from corpusmill.hub import describe_error
 from corpusmill.tokenization.compiled.byte_level_pieces import CL100K, GPT2, O200K, byte_alphabet
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
@@ -71,7 +71,7 @@ def from_encoding(file: SourceFile, options: TokenizerOptions) -> Source:
         try:
             name = tiktoken.encoding_name_for_model(name)
         except KeyError:
-            cure = f"Give one of {', '.join(known)}, or the name of an OpenAI model"
+            cure = f"{suggest(name, known)}Give one of {', '.join(known)}, or the name of a model"
             cause = f"the tiktoken library does not know an encoding or model {name!r}"
             file.refuse(cause, cure)
     try:

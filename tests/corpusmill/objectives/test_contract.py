@@ -1,14 +1,20 @@
 """Every objective keeps what the job, `verify` and the readers rely on."""
 
+from dataclasses import dataclass
+
+import pyarrow as pa
 import pytest
 
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.gpt import Gpt, GptOptions
+from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.objectives.t5 import T5Options
 from corpusmill.testing import check_objective, small_tokenizer
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 OPTIONS: dict[str, ObjectiveOptions] = {
     "bert": BertOptions(max_seq_length=64, duplicates=2),
@@ -42,3 +48,44 @@ MIDDLES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_objective_keeps_the_contract(name: str) -> None:
     check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES))
+
+
+@dataclass(frozen=True)
+class Mistaken(Gpt):
+    mistake: str = ""
+
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
+        rows = super().build(documents, repeat)
+        if self.mistake == "raises":
+            raise KeyError("texts")
+        if self.mistake == "no identity":
+            return rows.drop_columns(["repeat"])
+        if self.mistake == "no rows":
+            return rows.slice(0, 0)
+        return pa.concat_batches([rows, rows])
+
+
+@dataclass(frozen=True)
+class MistakenOptions(GptOptions):
+    mistake: str = ""
+
+    def bind(self, tokenizer: Vocabulary) -> Mistaken:
+        bound = super().bind(tokenizer)
+        return Mistaken(self, bound.special, bound.token_dtype, mistake=self.mistake)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "part"),
+    [
+        ("raises", r"^`build` raises KeyError: 'texts'$"),
+        ("no identity", "^the rows of `build` lack repeat, their identity$"),
+        ("no rows", "^`build` returns no rows for the text"),
+        ("twice", r"^`build` returns two rows that are \(.* \(document, repeat, index\)$"),
+    ],
+)
+def test_an_author_is_told_which_part_is_mistaken(
+    mistake: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OBJECTIVES._loaded, "gpt", MistakenOptions)
+    with pytest.raises(AssertionError, match=part):
+        check_objective(MistakenOptions(mistake=mistake), small_tokenizer(*MIDDLES))

@@ -38,7 +38,7 @@ def test_values_of_a_whole_group_stay_where_no_others_are_given() -> None:
 
 
 def test_a_whole_group_lacks_none_of_its_options_and_no_other_is_excused() -> None:
-    with pytest.raises(UserError, match=r"^--street: it is missing\. Give it\.$"):
+    with pytest.raises(UserError, match=r"^--street: it is missing\. Give it: where it stands\.$"):
         fill(House, {"colours": Colours("red")})
     with pytest.raises(UserError, match=r"^--street, --paint: they are missing\. Give them\.$"):
         fill(House, {})

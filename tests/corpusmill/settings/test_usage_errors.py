@@ -12,11 +12,12 @@ NEEDED = "--input a --tokenizer t --output o"
 @pytest.mark.parametrize(
     ("typed", "parts"),
     [
-        ("", ("corpusmill: a command is missing", "Give one of bert, electra")),
         ("roberta", ("roberta: there is no such command", "Did you mean bert?", "verify")),
         ("--seed 1 bert", ("--seed: the command comes before its options",)),
         ("bert --input a", ("--tokenizer, --output: they are missing", "Give them")),
-        ("inspect", ("folder: it is missing",)),
+        ("inspect", ("folder: it is missing. Give it: the data set, as in `",)),
+        ("config", ("subject: it is missing. Give it: a command such as bert",)),
+        ("push a", ("name: it is missing. Give it: where to push it", "push FOLDER NAME")),
         (f"bert {NEEDED} --num-shard 3", ("--num-shard: there is no such option", "--num-shards")),
         ("bert --no-wat", ("--no-wat: there is no such option", "Did you mean --no-wait")),
         ("train-tokenizer --vocab_siz 3 --input a", ("--vocab-siz: ", "--vocab-size?")),

@@ -25,7 +25,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_job_says_what_the_command_says_here(damaged: Path, tmp_path: Path) -> None:
     here = run_here("verify", damaged, "--workers", "2", status=1)
-    assert f"{damaged}: 1 problems" in here.output
+    assert f"{damaged}: 1 problem" in here.output
     before = sorted(damaged.iterdir())
     by_job = run_here("verify", damaged, "--runner", "DirectRunner", status=1)
     assert by_job.output == here.output
