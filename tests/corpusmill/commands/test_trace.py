@@ -221,7 +221,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "epoch 0 has": ("--step", "99999", "--batch-size", "4"),
     "step must not be negative": ("--step", "-1", "--batch-size", "4"),
     "--batch-size 0": ("--step", "1", "--batch-size", "0"),
-    "the run has 1 ranks": ("--step", "1", "--batch-size", "4", "--rank", "1"),
+    "the run has 1 rank": ("--step", "1", "--batch-size", "4", "--rank", "1"),
     "world_size must": ("--step", "1", "--batch-size", "4", "--world-size", "0"),
     "--offset is missing": ("--file", "notes.jsonl"),
     "0 files of the corpus have this name": ("--file", "other.jsonl", "--offset", "1"),
