@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from corpusmill.commands.table import load_command
-from corpusmill.console.process import USER_ERROR
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.words import gather_words
 from pipeline.command_line import JOB
