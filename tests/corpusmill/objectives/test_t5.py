@@ -371,7 +371,7 @@ def test_a_pad_that_ends_texts_fills_no_rows() -> None:
 @pytest.mark.parametrize(
     ("sentinels", "parts"),
     [
-        (27, ["--tokenizer t5.json", "up to 28 spans", "lacks <extra_id_27>", "train-tokenizer"]),
+        (27, ["--tokenizer t5.json", "up to 28 spans", "lacks <extra_id_27>", "train one"]),
         (0, ["<extra_id_0> to <extra_id_27>, it lacks <extra_id_0>", "smaller --max-seq-length"]),
     ],
 )
