@@ -101,6 +101,7 @@ class EndingSignals:
 
     def __exit__(self, *_: object) -> None:
         sys.unraisablehook = self._previous_hook
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
