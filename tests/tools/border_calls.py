@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numba.core.errors import NumbaError
 
 from corpusmill.arrays import ragged
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, count_things
 from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.examples.packing import order_by_length, pack_best_fit
 from corpusmill.objectives.masking.masked_lm import MaskedLm
@@ -167,7 +167,7 @@ def check_data_set(data: DataSet, samples: Any, epochs: Any) -> None:
     try:
         rows = data.take(samples, epochs)
     except IndexError as error:
-        if f"there are {len(data)} examples" not in str(error):
+        if f"it has {count_things(len(data), 'example')}" not in str(error):
             raise
         return  # one of the errors of `take`
     assert rows.samples.tolist() == [*samples]

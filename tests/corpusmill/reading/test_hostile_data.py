@@ -164,5 +164,5 @@ def test_a_shard_that_is_a_link_is_read_where_its_bytes_are_right(
 def test_numbers_of_examples_that_are_none_are_refused(bert: Path, cache_folder: Path) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
     for number in (-1, len(data), 2**62):
-        with pytest.raises(IndexError, match=f"there are {len(data)} examples"):
+        with pytest.raises(IndexError, match=f"it has {len(data)} examples"):
             data.take(np.array([0, number]))

@@ -197,7 +197,7 @@ def test_numbers_out_of_range_are_refused(
 ) -> None:
     windows = TokenWindows(stored[0], 32, across_shards=across_shards)
     for sample in (-1, len(windows)):
-        with pytest.raises(IndexError, match=f"there are {len(windows)} examples"):
+        with pytest.raises(IndexError, match=f"it has {len(windows)} examples"):
             windows.take(np.array([sample]))
     assert windows[-1]["input_ids"].tolist() == windows[len(windows) - 1]["input_ids"].tolist()
 

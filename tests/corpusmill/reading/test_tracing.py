@@ -64,7 +64,7 @@ def test_a_step_is_what_the_ranks_read_and_each_sample_is_read_when_it_says(
         ]
     found = list(run.readings(np.arange(len(samples)), range(epoch, epoch + 1)))
     assert sorted(found, key=_by_place) == sorted(expected, key=_by_place)
-    with pytest.raises(UserError, match=f"has {len(steps)} steps"):
+    with pytest.raises(UserError, match=f"has {len(steps)} steps?"):
         run.step(epoch, len(steps))
 
 

@@ -129,7 +129,7 @@ def test_any_flipped_byte_is_found(intact: Path, name: str, data: st.DataObject)
     ("change", "what"),
     [
         (lambda content: content[:-12], "12 bytes shorter than the manifest says"),
-        (lambda content: content + b"x", "1 bytes longer than the manifest says"),
+        (lambda content: content + b"x", "1 byte longer than the manifest says"),
         (lambda _: b"", "bytes shorter than the manifest says"),
     ],
     ids=["truncated", "longer", "emptied"],
