@@ -227,7 +227,7 @@ def test_a_folder_that_cannot_be_made_is_refused(
 ) -> None:
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / "folder"
-    parts = (f"{flag} {folder}", "no folder can be made", "Give")
+    parts = (f"{flag} {folder}", "file is a file, and no folder", "Give")
     build([sample], tokenizer_path, tmp_path / "out", flag, folder, refused=parts)
     assert leftovers(tmp_path) == ["file"]
 

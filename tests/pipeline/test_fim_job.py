@@ -122,7 +122,7 @@ def test_an_estimate_is_the_build(sample: Path, path: Path, tmp_path: Path) -> N
 def test_what_cannot_be_done_is_refused(
     sample: Path, path: Path, gpt_tokenizer: Path, tmp_path: Path, output: Path
 ) -> None:
-    refused = ("<|fim_prefix|>", "train-tokenizer --model bpe --special-tokens")
+    refused = ("<|fim_prefix|>", "corpusmill train-tokenizer --for gpt --input")
     build(sample, gpt_tokenizer, output, *MOVED, refused=refused)
     build(sample, path, output, *MOVED, "--sentence-rule", "line", refused=("--fim-cut tokens",))
     build(sample, path, output, *MOVED, "--end-of-text", "False", refused=("Leave it out",))
