@@ -193,7 +193,9 @@ _ENCODINGS = {
 def _find_encoding(head: bytes) -> str:
     """Return the encoding of text in UTF-16 or UTF-32, with or without a mark; or nothing."""
     for mark, encoding in _ENCODINGS.items():
-        if head.startswith(mark):
+        rest = head[len(mark) :]
+        # Damaged UTF-8 may begin like this, too.
+        if head.startswith(mark) and (0 in rest or not _is_utf_8(rest)):
             return encoding
     if head.count(0) <= _FEW_NULS:
         return ""

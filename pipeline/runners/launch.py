@@ -212,7 +212,10 @@ def load_engine(runner: str) -> type[Engine]:
     if runner not in _ENGINES and "." not in runner:
         from apache_beam.options.pipeline_options import StandardOptions  # noqa: PLC0415  as above
 
-        known = [name.removesuffix("Runner") for name in StandardOptions.KNOWN_RUNNER_NAMES]
+        from pipeline.runners.portable import LOSING_RUNNERS  # noqa: PLC0415  imports Beam
+
+        names = (*StandardOptions.KNOWN_RUNNER_NAMES, *LOSING_RUNNERS)
+        known = [name.removesuffix("Runner") for name in names]
         if runner.lower().removesuffix("runner") not in map(str.lower, known):
             cure = suggest(runner.removesuffix("Runner"), ["local", *known], 1)
             cure += "Give local, or the name of one of Beam's runners with its options after --"

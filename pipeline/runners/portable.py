@@ -190,7 +190,7 @@ _SECONDS_BETWEEN_COUNTERS = 1.0
 
 # It drops what `finish_bundle` yields and all sinks but the last, and takes a lost scheduler for a
 # finished job.
-_LOSING = ("DaskRunner",)
+LOSING_RUNNERS = ("DaskRunner",)
 # Their workers run in Beam's container unless an option says otherwise.
 _IN_CONTAINERS = ("PortableRunner", "SparkRunner")
 
@@ -219,7 +219,7 @@ class PortableEngine(Engine):
             UserError: there is no job server, or workers would lack the job's code.
         """
         cause = cure = ""
-        if self.name in _LOSING:
+        if self.name in LOSING_RUNNERS:
             cause = "it silently loses elements (Beam 2.77)"
             cure = "Give local, FlinkRunner, DataflowRunner or SparkRunner"
         elif self.name == "PortableRunner" and not self.flags.get("job_endpoint"):

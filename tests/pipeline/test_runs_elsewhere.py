@@ -152,7 +152,7 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
         ),
         (["SparkRunner"], "--runner SparkRunner", "lacks this job's code"),
         (["DaskRunner"], "--runner DaskRunner", "silently loses elements"),
-        (["NoRunner"], "--runner NoRunner", "Beam cannot create it"),
+        (["NoRunner"], "--runner NoRunner", "Beam has no runner of this name"),
     ],
 )
 def test_an_engine_that_cannot_run_the_job_is_refused(

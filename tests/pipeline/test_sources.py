@@ -89,7 +89,7 @@ def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_se
     assert len({*pairs}) == len({*opened.parts}) == 3
     outcome = run_here("inspect", data_set, "--html", data_set.parent / "page.html")
     assert "books, taken 2 times: " in outcome.output
-    assert "1 rejects" in outcome.output
+    assert "1 reject" in outcome.output
     assert '<td class="number">0.5</td>' in (data_set.parent / "page.html").read_text()
 
 

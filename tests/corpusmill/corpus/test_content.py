@@ -141,8 +141,10 @@ def test_what_is_no_text_is_refused_by_its_name(data: str | bytes, words: str, c
             resolve_format(options, {"a.txt": content})
 
 
-def test_a_mark_of_utf_16_is_enough() -> None:
+def test_a_mark_of_utf_16_is_enough_where_no_utf_8_follows() -> None:
     assert look("\u4e2d\u6587".encode("utf-16")).what == "text in UTF-16LE"
+    assert look("a\n".encode("utf-16")).what == "text in UTF-16LE"
+    assert not look(b"\xff\xfe\nA line.\n").what
 
 
 @pytest.mark.parametrize(
