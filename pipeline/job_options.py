@@ -56,8 +56,13 @@ def parse_size(name: str, size: int | str) -> int:
     return parsed
 
 
-# The names of the input formats, which no type of an option lists.
-INPUT_FORMAT_NAMES: Choices = {(DocumentOptions, "input_format"): ("auto", *FORMATS.names)}
+def list_input_formats() -> Choices:
+    """Return the names of the input formats, which no type of an option lists.
+
+    To find them is to search the installed packages, which is left to whoever needs the names.
+    """
+    return {(DocumentOptions, "input_format"): ("auto", *FORMATS.names)}
+
 
 _SOURCE = re.compile(rf"({SOURCE_NAME})=(.+)", re.DOTALL)
 _TAKEN = re.compile(r"(.+)@(\d+(?:\.\d+)?)", re.DOTALL)
@@ -85,7 +90,7 @@ class NamedPath(NamedTuple):
 def _options_of_sources() -> list[Option]:
     """List the options that a source may have of its own."""
     repeat = Option("repeat", float, None, "", "", "")
-    return [repeat, *options_of(DocumentOptions, INPUT_FORMAT_NAMES)]
+    return [repeat, *options_of(DocumentOptions, list_input_formats())]
 
 
 def parse_source(text: str) -> NamedPath:

@@ -13,7 +13,7 @@ from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.options import Choices, options_of
-from pipeline.job_options import INPUT_FORMAT_NAMES
+from pipeline.job_options import list_input_formats
 from pipeline.recipe.build_options import Build, BuildOptions
 
 _Options = TypeVar("_Options", bound=BuildOptions)
@@ -72,7 +72,7 @@ def _add_objective(base: Any, options: Any) -> Any:
 
 # The names of all formats, which no type of an option lists.
 FORMAT_NAMES: Choices = {
-    **INPUT_FORMAT_NAMES,
+    **list_input_formats(),
     (OutputOptions, "output_format"): OUTPUT_FORMATS.names,
 }
 
