@@ -156,6 +156,10 @@ class Plugins(Generic[Value]):
         if isinstance(value, str):
             return EntryPoint(name, value, self.group)
         entries = [entry for entry in self._foreign if entry.name == name]
+        if not entries and value is None:
+            # A worker may be forked from a process that has looked before the package was there.
+            installed_entries.cache_clear()
+            entries = [entry for entry in self._foreign if entry.name == name]
         if len({entry.value for entry in entries}) > 1:
             owners = ", ".join(sorted(entry.dist.name for entry in entries if entry.dist))
             cause = f"several packages provide it: {owners}"
