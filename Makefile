@@ -93,7 +93,8 @@ test-install: $(ENV)/test ## Install the wheels into empty environments with pip
 prism: $(ENV)/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 
 docs: $(ENV)/docs ## Build the documentation's site into site/; warnings are errors
-	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 REPOSITORY='$(REPOSITORY)' $(VENV)/mkdocs build --strict
+	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 REPOSITORY='$(REPOSITORY)' \
+	  EDITED='$(if $(REPOSITORY),edit/main/docs/)' $(VENV)/mkdocs build --strict
 	@echo 'Serve it, as its search needs: $(VENV)/python -m http.server --directory site'
 
 wheels: $(ENV)/python ## Build the two wheels into dist/, as pip, the images of deploy/ and --extra_package take them
