@@ -7,17 +7,8 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-import numpy as np
-import pyarrow as pa
-
 from corpusmill.corpus.archives import check_tar, read_tar
-from corpusmill.corpus.batches import (
-    DocumentBatch,
-    FileRange,
-    ReadCounts,
-    add_facts,
-    text_batch,
-)
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.content import (
     Content,
     check_compression,
@@ -40,6 +31,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.records.json_values import check_json, read_json
+from corpusmill.corpus.records.record_documents import RecordCollector
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
@@ -358,13 +350,10 @@ def _refuse_file(stream: BinaryIO, part: FileRange, detail: str) -> DocumentBatc
     with suppress(DamagedStreamError):
         while block := stream.read(part.limits.corpus.batch_bytes):
             size += len(block)
-    reject = part.reject(0, size, "other-format", detail)
-    counts = ReadCounts(bytes=size, rejected_bytes=size, unfinished_files=1)
-    nothing = np.empty(0, np.int64)
-    documents = text_batch(nothing.astype(np.uint64), nothing, nothing, nothing.astype(np.uint8))
-    facts = [pa.nulls(0, pa.string())] * len(part.options.keep_fields)
-    documents = add_facts(documents, nothing.astype(np.uint64), facts, part.options.keep_fields)
-    return DocumentBatch(documents, (reject,), counts)
+    collector = RecordCollector(part)
+    collector.refuse(0, size, "other-format", detail)
+    collector.counts += ReadCounts(bytes=size, rejected_bytes=size, unfinished_files=1)
+    return collector.take()
 
 
 def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:

@@ -264,18 +264,17 @@ def _leave_out(
     path: str, files: Mapping[str, ListedFile]
 ) -> tuple[dict[str, ListedFile], list[str]]:
     """Return the files of an input that may hold data, and the paths of the others."""
-    others = {file: None for file in files if _is_left_behind(file, path)}
+    fixed = "/".join(takewhile(lambda part: not glob.has_magic(part), path.split("/")))
+    base = locate(fixed or ("/" if path.startswith("/") else ".")).url
+    others = {
+        file: None
+        for file in files
+        if any(map(_LEFT_BEHIND.fullmatch, file.removeprefix(base).split("/")))
+    }
     if len(others) == len(files):
         cause = f"it has nothing but what programs leave beside data, such as {next(iter(others))}"
         raise _refusal(path, cause, "Check the path")
     return {file: entry for file, entry in files.items() if file not in others}, [*others]
-
-
-def _is_left_behind(file: str, path: str) -> bool:
-    """Whether a program has left a file beside its data, below a folder or glob that was named."""
-    fixed = "/".join(takewhile(lambda part: not glob.has_magic(part), path.split("/")))
-    below = file.removeprefix(locate(fixed or ("/" if path.startswith("/") else ".")).url)
-    return any(map(_LEFT_BEHIND.fullmatch, below.split("/")))
 
 
 def _name(parts: Sequence[str]) -> str:
