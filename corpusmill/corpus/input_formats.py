@@ -211,13 +211,15 @@ def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> Do
             one than the options have, one is compressed whose format cannot be read from a
             compressed file, or fields are kept of a format that has none.
     """
+    is_chosen = options.input_format != "auto"
+    formats = {
+        name: options.input_format if is_chosen else _format_of(name, content)
+        for name, content in files.items()
+    }
     for name, content in files.items():
-        guessed = options.input_format
-        guessed = _format_of(name, content) if guessed == "auto" else guessed
-        if conflict := find_conflict(content, guessed, is_chosen=options.input_format != "auto"):
+        if conflict := find_conflict(content, formats[name], is_chosen):
             raise UserError(option("input", name), *conflict)
-    if options.input_format == "auto":
-        options = _guess_one_format(options, files)
+    options = _choose_one_format(options, formats)
     if options.keep_fields and not FORMATS[options.input_format].has_fields:
         named = option("keep_fields", options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"
@@ -276,17 +278,18 @@ def _list_with_fields() -> str:
     return f"files of {', '.join(names[:-1])} or {names[-1]}"
 
 
-def _guess_one_format(options: DocumentOptions, files: Mapping[str, Content]) -> DocumentOptions:
-    formats = {_format_of(name, content): name for name, content in files.items()}
-    if {*formats} == {"json", "json-lines"}:  # JSON lines are objects one after the other
-        del formats["json-lines"]
-    if len(formats) > 1:
-        examples = ", ".join(f"{name} ({known})" for known, name in sorted(formats.items()))
+def _choose_one_format(options: DocumentOptions, formats: Mapping[str, str]) -> DocumentOptions:
+    """Return the options with the format that all files have, by their names."""
+    names = {input_format: name for name, input_format in formats.items()}
+    if {*names} == {"json", "json-lines"}:  # JSON lines are objects one after the other
+        del names["json-lines"]
+    if len(names) > 1:
+        examples = ", ".join(f"{name} ({known})" for known, name in sorted(names.items()))
         cause = f"the input files have several formats: {examples}"
         cure = f"Build from each format as a source of its own ({option('source', 'NAME=PATH')}), "
         cure += "or give one format for all files"
         raise UserError(option("input_format", "auto"), cause, cure)
-    return replace(options, input_format=next(iter(formats)))
+    return replace(options, input_format=next(iter(names)))
 
 
 def open_range(raw: BinaryIO, part: FileRange) -> tuple[BinaryIO, FileRange]:
@@ -329,8 +332,8 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     options = part.options
     if options.input_format == "auto":
         head = peek(stream, HEAD_BYTES)
-        content = {part.file: judge(head, len(head) < HEAD_BYTES)}
-        options = _guess_one_format(options, content)
+        content = judge(head, len(head) < HEAD_BYTES)
+        options = replace(options, input_format=_format_of(part.file, content))
     reader, part = FORMATS[options.input_format], replace(part, options=options)
     if reader.is_text and not part.start:
         head = peek(stream, HEAD_BYTES)

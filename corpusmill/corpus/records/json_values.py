@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
-from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.json_lines import (
     PROBE_BYTES,
@@ -24,7 +23,7 @@ from corpusmill.corpus.records.json_lines import (
     take_fields,
 )
 from corpusmill.corpus.records.record_documents import RecordCollector, to_array
-from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, is_utf_8
+from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, collect_lines, is_utf_8
 from corpusmill.errors import UserError, option
 
 # Whether the records are elements of an array, how many brackets are open, whether this is within a
@@ -172,9 +171,19 @@ class _Records(RecordCollector):
 
     Args:
         part: the file.
+        reader: yields its records.
     """
 
-    def add_values(self, values: _Values) -> None:
+    def __init__(self, part: FileRange, reader: _ValueReader) -> None:
+        super().__init__(part)
+        self._reader, self._counted = reader, 0
+
+    def take(self) -> DocumentBatch:
+        self.counts += ReadCounts(bytes=self._reader.position - self._counted)
+        self._counted = self._reader.position
+        return super().take()
+
+    def add_values(self, values: _Values) -> bool:
         """Add records that follow each other; those that hold no text are refused."""
         options, rejected = self.part.options, 0
         offsets, lengths, texts = list[int](), list[int](), list[str]()
@@ -200,6 +209,7 @@ class _Records(RecordCollector):
         columns = [to_array([each[n] for each in kept]) for n in range(len(options.keep_fields))]
         array, places = pa.array(texts, pa.large_string()), np.array(offsets, np.int64)
         self.add(places, [array], np.array(lengths, np.int64), columns)
+        return True
 
 
 def _parse(content: bytes) -> Any:
@@ -225,19 +235,9 @@ def read_json(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     Raises:
         UserError: an offset does not fit a document id.
     """
-    records, values, counted = _Records(part), _ValueReader(stream, part), 0
-    try:
-        for some in values:
-            records.add_values(some)
-            if records.is_full:
-                records.counts += ReadCounts(bytes=values.position - counted)
-                counted = values.position
-                yield records.take()
-    except DamagedStreamError as damage:
-        records.refuse(values.position, -1, "damaged-compression", str(damage))
-        records.counts += ReadCounts(unfinished_files=1)
-    records.counts += ReadCounts(bytes=values.position - counted)
-    yield records.take()
+    reader = _ValueReader(stream, part)
+    records = _Records(part, reader)
+    return collect_lines(reader, reader, records.add_values, records)
 
 
 def check_json(stream: BinaryIO, file: str, options: DocumentOptions) -> None:

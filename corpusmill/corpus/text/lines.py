@@ -6,7 +6,7 @@ in UTF-8 without decoding; a compiled loop (line_kernels.py) does so for a megab
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -210,13 +210,19 @@ def _without_bytes(offsets: list[int], lengths: list[int]) -> LineBlock:
     )
 
 
+class SupportsPosition(Protocol):
+    """A reader that knows the byte of the file up to which it has read."""
+
+    position: int
+
+
 def collect_lines(
-    lines: LineReader,
+    lines: SupportsPosition,
     blocks: Iterable[_Block],
     add: Callable[[_Block], bool],
     collector: Collector,
 ) -> Iterator[DocumentBatch]:
-    """Read a range of lines into batches; a damaged stream ends the file with a reject.
+    """Read a range of lines, or of records, into batches; damage ends the file with a reject.
 
     Args:
         lines: the range.
