@@ -1,5 +1,6 @@
 """Rules of words: their words, and how a rule is loaded by its name."""
 
+import functools
 import sys
 from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
@@ -180,7 +181,7 @@ def test_a_rule_of_an_installed_package_names_its_version() -> None:
 @pytest.mark.usefixtures("package")
 def test_a_package_provides_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = EntryPoints([EntryPoint("halves", "rules_of_mine:halves", words.WORDS.group)])
-    monkeypatch.setattr(plugins, "installed_entries", lambda: installed)
+    monkeypatch.setattr(plugins, "installed_entries", functools.cache(lambda: installed))
     rule = load_words("halves")
     assert rule is not None
     assert (rule.name, rule.cut) == ("halves", halves)
