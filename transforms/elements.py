@@ -4,8 +4,11 @@ Each is a small named tuple. Documents and examples do not travel: they go throu
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
+
+from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import CorpusReading
+from corpusmill.limits import Limits
 
 
 class Part(NamedTuple):
@@ -191,6 +194,7 @@ class PlannedRange(NamedTuple):
             one.
         bytes: size of the file when it was listed, beyond which nothing is read; None if unknown.
         modified: when it was last written, in seconds since 1970; 0 if unknown.
+        format_is_known: as `FileRange` has it.
     """
 
     file: str
@@ -200,24 +204,35 @@ class PlannedRange(NamedTuple):
     end: int | None
     bytes: int | None = None
     modified: float = 0.0
+    format_is_known: bool = True
+
+    def read_as(self, reading: CorpusReading, limits: Limits) -> FileRange:
+        """Return the range for a reader."""
+        return FileRange(
+            self.name,
+            self.file_index,
+            reading.of_file(self.file_index),
+            self.start,
+            self.end,
+            limits,
+            self.format_is_known,
+        )
 
 
-def cut_ranges(
-    files: Iterable[tuple[str, str, int, bool, float]], range_bytes: int
-) -> Iterator[PlannedRange]:
+def cut_ranges(files: Iterable[PlannedRange], range_bytes: int) -> Iterator[PlannedRange]:
     """Cut files into ranges of equal size.
 
     Args:
-        files: (path, name, size in bytes, whether the file can be cut, when it was written) of each
-            file, in the order that numbers them.
+        files: all of each file, in the order that numbers them. One without an end is not cut.
         range_bytes: largest size of a range.
     """
-    for file_index, (path, name, size, splittable, modified) in enumerate(files):
-        pieces = max(1, -(-size // range_bytes)) if splittable else 1
-        cuts = (size * piece // pieces for piece in range(pieces + 1))
-        for start, end in pairwise(cuts):
-            last = end if splittable else None
-            yield PlannedRange(path, name, file_index, start, last, size, modified)
+    for file_index, file in enumerate(files):
+        size = file.end
+        pieces = 1 if size is None else max(1, -(-size // range_bytes))
+        for piece in range(pieces):
+            start = 0 if size is None else size * piece // pieces
+            end = None if size is None else size * (piece + 1) // pieces
+            yield file._replace(file_index=file_index, start=start, end=end)
 
 
 def group_ranges(

@@ -156,6 +156,8 @@ class FileRange:
         start: first byte of the range.
         end: byte after the range; None for the end of the file.
         limits: how much is read at a time, what a batch holds, and what is refused.
+        format_is_known: whether the format of the options was given by someone, or found in this
+            file; it may be that of other files otherwise.
 
     Raises:
         UserError: the file's index does not fit a document id.
@@ -167,6 +169,7 @@ class FileRange:
     start: int = 0
     end: int | None = None
     limits: Limits = LIMITS
+    format_is_known: bool = True
 
     def __post_init__(self) -> None:
         document_id(self.file_index, 0)

@@ -194,9 +194,9 @@ def look_at(raw: BinaryIO, name: str) -> Content:
     return judge(head, len(head) < HEAD_BYTES)._replace(compression=compression)
 
 
-def judge_name(name: str) -> Content:
-    """Return what the name of a file tells, where nothing else is known."""
-    return Content(compression=compression_of(b"", name), is_known=False)
+def judge_name(name: str, input_format: str = "") -> Content:
+    """Return what the name of a file tells, where nothing is known but a format that was given."""
+    return Content(compression_of(b"", name), input_format, is_known=False)
 
 
 def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> DocumentOptions:
@@ -239,7 +239,7 @@ def find_conflict(
     Args:
         content: what the file is.
         input_format: the format.
-        is_chosen: whether someone has chosen it, and not the file's name.
+        is_chosen: whether someone has chosen it, and not what this file or others are.
     """
     reader = FORMATS[input_format]
     if FORMATS.package_of(input_format) is not None:
@@ -253,8 +253,9 @@ def find_conflict(
     if not content.format and content.is_known and input_format in _MARKED:
         return f"it is text, not {input_format}", "Rename it, or give its format"
     lacks_lines = (content.format, input_format) == ("json", "json-lines")
-    is_other = not content.is_text or lacks_lines or input_format in _MARKED
-    if content.format in {"", input_format} or not is_other:
+    is_other = not (is_chosen and content.is_text) or lacks_lines or input_format in _MARKED
+    is_same = content.format in {"", input_format} or (content.format, input_format) in _READ_ALIKE
+    if is_same or not is_other:
         return None
     cure = f"Give {option('input_format', content.format)}, or leave the option out"
     return f"it is of the format {content.format}, not {input_format}", cure
@@ -262,6 +263,8 @@ def find_conflict(
 
 # Formats whose files always begin with a mark.
 _MARKED = {"parquet", "avro"}
+# What a file is, and a format whose reader finds that out by itself.
+_READ_ALIKE = {("csv", "tsv"), ("tsv", "csv"), ("json-lines", "json")}
 
 
 def _format_of(name: str, content: Content) -> str:
@@ -324,7 +327,8 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
         part: the range; without a format in its options, the file itself tells it.
 
     Yields:
-        At least one batch. A file that is not text, where text is read, is a reject.
+        At least one batch. A file that is not text, where text is read, is a reject, and so is one
+        of another format than the options have where nobody has chosen the format.
 
     Raises:
         UserError: a place in the file does not fit a document id.
@@ -337,14 +341,31 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     reader, part = FORMATS[options.input_format], replace(part, options=options)
     if reader.is_text and not part.start:
         head = peek(stream, HEAD_BYTES)
-        found = judge_bytes(head)
-        if found and (conflict := find_conflict(found, options.input_format)):
+        is_known = part.format_is_known
+        found = judge_bytes(head) if is_known else judge(head, len(head) < HEAD_BYTES)
+        if found and (conflict := find_conflict(found, options.input_format, is_known)):
             return iter([_refuse_file(stream, part, conflict[0])])
         stream = ReturnReader.open(stream) if has_returns(head) else stream
     batches = reader.read(stream, part)
     if options.language is None:
         return batches
     return (split_sentences(batch, options.language) for batch in batches)
+
+
+def measure_rest(batch: DocumentBatch, stream: BinaryIO, raw: BinaryIO, size: int) -> int:
+    """Return how many stored bytes of a file are lost that could not be read to its end.
+
+    Args:
+        batch: the last one of the file.
+        stream: what it was read from, as `open_range` opened it.
+        raw: the file.
+        size: of the file, in bytes.
+    """
+    # A plain archive is read on to its end, whatever its reader makes of it.
+    places = [reject.offset for reject in batch.rejects if reject.length < 0]
+    place = raw.tell() if is_decompressed(stream) else max(places, default=0)
+    # What a file lacks that breaks off is known to nobody.
+    return size - place if place < size else size
 
 
 def _refuse_file(stream: BinaryIO, part: FileRange, detail: str) -> DocumentBatch:

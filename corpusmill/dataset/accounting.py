@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from corpusmill.dataset.manifest_entries import SourceFile
+from corpusmill.errors import count_things
 
 # Why a document is left out of a source of which only a share is taken.
 NOT_DRAWN = "not-drawn"
 _REJECTS, _UNFINISHED = "are rejects", "could not be read to their end"
+# More files that end early are counted, not named.
+_NAMED_FILES = 10
 # Begins the counts of the unread bytes of a file: read.unread.<number of the file>.
 _UNREAD = "read.unread."
+# Counts documents of text, before any was cut, where the sources of a corpus are read in many ways.
+TEXT_DOCUMENTS = "read.text_documents"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
 _SOURCE = "source."
 # Why documents are dropped after those that are hashed to find duplicates.
@@ -89,6 +94,25 @@ def measure_unread(files: Sequence[SourceFile]) -> Loss:
     return Loss(lost, sum(file.bytes for file in files), "stored bytes", _UNFINISHED)
 
 
+def describe_unfinished(files: Sequence[SourceFile]) -> str:
+    """Name the files that could not be read to their end; empty if there is none."""
+    cut = [file for file in files if file.unread is not None]
+    if not cut:
+        return ""
+    named = ", ".join(map(_describe_unread, cut[:_NAMED_FILES]))
+    more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
+    which = f"{len(cut):,} of {len(files):,} files" if len(files) > 1 else "The only file"
+    share = 100 * measure_unread(files).share
+    which += f" could not be read to the end, with up to {share:.1f} % of the stored bytes"
+    return f"{which}: {named}{more}"
+
+
+def _describe_unread(file: SourceFile) -> str:
+    unread = file.unread or 0
+    after = f", {unread:,} of them after the damage" if unread < file.bytes else ""
+    return f"{file.path} ({count_things(file.bytes, 'byte')}{after})"
+
+
 def measure_rejected_records(counts: Mapping[str, int]) -> Loss:
     """Return how many lines and rows are rejects, or files and blocks where none was read."""
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
@@ -150,9 +174,9 @@ def find_imbalances(
     comparisons += _compare_tokens(counts, expected.repeats)
     comparisons += _compare_documents(counts)
     comparisons += _compare_sources(counts, expected.repeats)
-    # A source of text has documents beside those of records, and nothing counts them apart.
-    if count("read.records") and not count("read.sentence_lines"):
-        uncut = count("read.documents") - count("read.cut_documents")
+    # Where sources of text stand beside those of records, their documents are counted apart.
+    if count("read.records") and (not count("read.sentence_lines") or TEXT_DOCUMENTS in counts):
+        uncut = count("read.documents") - count("read.cut_documents") - count(TEXT_DOCUMENTS)
         filled = count("read.records") - count("read.empty_records")
         comparisons.append(("records with text", filled, "documents before any was cut", uncut))
     rejects = count("read.rejects")
@@ -302,11 +326,11 @@ def _count_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
 
 
 def is_of_the_run(name: str) -> bool:
-    """Whether a count depends on how the work was divided.
+    """Whether a count is checked, but not kept: the manifest describes the data set, not the run.
 
-    Such a count is checked, but not kept: the manifest describes the data set, not the run.
+    It depends on how the work was divided, or cannot be added to those of other runs.
     """
-    return name == "read.ranges"
+    return name in {"read.ranges", TEXT_DOCUMENTS}
 
 
 def split_distributions(

@@ -12,9 +12,9 @@ from statistics import median
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.dataset.accounting import measure_rejects, measure_unread
+from corpusmill.dataset.accounting import describe_unfinished, measure_rejects
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_entries import SourceFile, weigh
+from corpusmill.dataset.manifest_entries import weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
 from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
@@ -25,8 +25,6 @@ __all__ = ["USUAL", "Finding", "find"]
 _LARGE_BYTES = 2**28
 # Compressed files, which one worker reads from their beginning to their end.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4", ".tgz", ".tbz2", ".txz", ".tzst")
-# More files are counted, not named.
-_NAMED_FILES = 10
 # A larger share is not kept back for validation.
 _LARGEST_SHARE = 0.3
 
@@ -88,29 +86,16 @@ def _find(name: str, value: float, what: str, cause: str, cure: str) -> Finding:
 def _check_unfinished(facts: Facts) -> Iterator[Finding]:
     """Name the files that end too early or are damaged, however few they are."""
     files = facts.manifest.corpus.files
-    cut = [file for file in files if file.unread is not None]
-    if not cut:
+    what = describe_unfinished(files)
+    if not what:
         return
-    named = ", ".join(map(_describe_unread, cut[:_NAMED_FILES]))
-    more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
-    share = percent(measure_unread(files).share)
-    which = f"{len(cut):,} of {len(files):,} files" if len(files) > 1 else "The only file"
-    what = (
-        f"{which} could not be read to the end, with up to {share} of the stored bytes: "
-        f"{named}{more}"
-    )
+    cut = sum(file.unread is not None for file in files)
     cause = "They break off or are damaged, as after a download or a copy that did not finish"
     cure = (
         f"Get them again, or leave them out, or give {option('max_rejects')} the share of the "
         "stored bytes that may be lost"
     )
-    yield _find("unfinished files", len(cut), what, cause, cure)
-
-
-def _describe_unread(file: SourceFile) -> str:
-    unread = file.unread or 0
-    after = f", {unread:,} of them after the damage" if unread < file.bytes else ""
-    return f"{file.path} ({count_things(file.bytes, 'byte')}{after})"
+    yield _find("unfinished files", cut, what, cause, cure)
 
 
 def _check_rejects(facts: Facts) -> Iterator[Finding]:

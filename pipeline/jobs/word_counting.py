@@ -13,10 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import read_file
-from corpusmill.dataset.accounting import count_reasons
+from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
+from corpusmill.dataset.accounting import (
+    count_reasons,
+    count_unread,
+    describe_unfinished,
+    split_unread,
+)
+from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.limits import Limits
 from corpusmill.tokenization.training.counted_words import (
@@ -142,10 +147,9 @@ def count_here(
     counter, counts = options.make_counter(limits.training), Counter[str]()
     ranges, share = corpus.draw()
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
-        _, name, index, start, end, *_ = planned
         with as_listed(planned, opened) as raw:
-            part = FileRange(name, index, corpus.documents, start, end, limits)
-            for batch in read_file(raw, part):
+            stream, part = open_range(raw, planned.read_as(corpus.documents, limits))
+            for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents
                 if share < 1:
@@ -154,6 +158,9 @@ def count_here(
                 counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
                 refused = batch.count_rejects().items()
                 counts.update({f"read.rejects.{reason}": n for reason, n in refused})
+                if batch.counts.unfinished_files:
+                    unread = measure_rest(batch, stream, raw, planned.bytes or 0)
+                    counts[count_unread(planned.file_index)] += unread
                 counts["count.documents"] += documents.num_rows
                 counter.add(documents.column("sentences").flatten())
     words = read_words(counter, options.word_limits)
@@ -194,6 +201,13 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"
+    unread = split_unread(counts)[1]
+    files = [
+        SourceFile(file.name, file.bytes, unread=unread.get(number))
+        for number, file in enumerate(corpus.files)
+    ]
+    if unfinished := describe_unfinished(files):
+        yield f"warning: {unfinished[0].lower()}{unfinished[1:]}"
 
 
 def _list_rejects(counts: Mapping[str, int]) -> str:

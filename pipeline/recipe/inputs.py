@@ -143,7 +143,8 @@ class InputFile:
     def planned(self) -> PlannedRange:
         """All of it, as it was listed, as the first file of an input."""
         end = self.bytes if self.splittable else None
-        return PlannedRange(self.path, self.name, 0, 0, end, self.bytes, self.modified)
+        is_known = self.content.is_known or bool(self.content.format)
+        return PlannedRange(self.path, self.name, 0, 0, end, self.bytes, self.modified, is_known)
 
     @property
     def cost(self) -> int:
@@ -171,13 +172,9 @@ def cut_files(
         first_file: the number of the first file, by which `documents` knows it; ranges have 0.
     """
     parts = (
-        (
-            file.path,
-            file.name,
-            file.bytes,
-            file.splittable and reads_in_ranges(documents.of_file(number)),
-            file.modified,
-        )
+        file.planned
+        if reads_in_ranges(documents.of_file(number))
+        else file.planned._replace(end=None)
         for number, file in enumerate(files, first_file)
     )
     return cut_ranges(parts, range_bytes)
@@ -195,7 +192,7 @@ def read_bytes(path: str) -> bytes | None:
 def list_inputs(
     inputs: Sequence[str],
     temp_folder: str,
-    suffixes: Sequence[str] = (),
+    documents: DocumentOptions | None = None,
     limits: StageLimits = LIMITS.stages,
     console: Console | None = None,
 ) -> list[InputFile]:
@@ -206,7 +203,7 @@ def list_inputs(
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
         temp_folder: the folder into which WikiText is written as plain text.
-        suffixes: the endings of the files that are taken from folders.
+        documents: which files of folders are taken, and the format if one was given.
         limits: how many files are looked at.
         console: where files that are left out, and those of the hub, are announced.
 
@@ -217,6 +214,8 @@ def list_inputs(
         raise UserError(
             option("input"), "it has no value", "Name at least one file, glob or folder"
         )
+    documents = documents or DocumentOptions()
+    suffixes = documents.suffixes
     fetched: dict[str, InputFile] = {}
     stored: dict[str, ListedFile] = {}
     left_out: list[str] = []
@@ -242,7 +241,8 @@ def list_inputs(
         raise UserError(option("input", inputs), "all files are empty", "Name files that hold text")
     if console:
         _print_files(files, left_out, console)
-    return look_at_files(files, limits)
+    chosen = documents.input_format
+    return look_at_files(files, limits, "" if chosen == "auto" else chosen)
 
 
 def _name_files(stored: Mapping[str, ListedFile]) -> Iterator[InputFile]:
@@ -298,7 +298,9 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
 _FETCHED_BYTES = 2**18
 
 
-def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[InputFile]:
+def look_at_files(
+    files: Sequence[InputFile], limits: StageLimits, input_format: str = ""
+) -> list[InputFile]:
     """Look at the first bytes of files, so that they are read as what they are.
 
     All files on this machine are looked at, and all large ones. Of files that take longer, in
@@ -308,6 +310,7 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
     Args:
         files: the input.
         limits: how many files that take long are looked at, and which ones are large.
+        input_format: the format that someone has chosen for all of them, if there is one.
     """
     far = [file.path for file in files if scheme_of(file.path)]
     slow = [file.path for file in files if file.path.lower().endswith((".bz2", ".tbz2"))]
@@ -322,7 +325,8 @@ def look_at_files(files: Sequence[InputFile], limits: StageLimits) -> list[Input
     contents = map_ahead(_look_at, ranges) if far else map(_look_at, ranges)
     known = dict(zip(chosen, contents, strict=True))
     return [
-        replace(file, looked_at=known.get(file.path) or judge_name(file.path)) for file in files
+        replace(file, looked_at=known.get(file.path) or judge_name(file.path, input_format))
+        for file in files
     ]
 
 

@@ -409,7 +409,7 @@ def find_documents(
     if not inputs:
         cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
         raise UserError(option("input"), "it is missing", cure)
-    files = list_inputs(inputs, temp_folder, documents.suffixes, limits, console)
+    files = list_inputs(inputs, temp_folder, documents, limits, console)
     return files, choose_format(files, documents, console)
 
 

@@ -103,7 +103,7 @@ def list_sources(
         with _naming(source):
             documents = choose(source.options)
         try:
-            found = list_inputs(source.paths, temp_folder, documents.suffixes, limits, console)
+            found = list_inputs(source.paths, temp_folder, documents, limits, console)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)

@@ -21,7 +21,7 @@ from transforms.corpus.count_words import (
     read_result,
 )
 from transforms.corpus.plan import PlanTasks, write_plan
-from transforms.elements import cut_ranges, group_ranges
+from transforms.elements import PlannedRange, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult
 from transforms.tally import COUNTS
@@ -38,7 +38,7 @@ def count(
     text = folder / "text"
     text.write_text("\n".join(LINES), "utf-8")
     size = text.stat().st_size
-    ranges = cut_ranges([(str(text), text.name, size, True, 0.0)], range_bytes)
+    ranges = cut_ranges([PlannedRange(str(text), text.name, 0, 0, size)], range_bytes)
     plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
     documents = DocumentOptions(input_format="lines")
     place = Workplace(str(folder), limits=limits)

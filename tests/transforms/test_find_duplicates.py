@@ -9,7 +9,7 @@ from tests.tools.small_limits import comparison_limits
 from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
-from transforms.elements import cut_ranges, group_ranges
+from transforms.elements import PlannedRange, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
@@ -31,7 +31,7 @@ def test_each_task_drops_what_an_earlier_one_has(
     for path, lines in zip(paths, texts, strict=True):
         path.write_text("\n".join(lines))
     sizes = [path.stat().st_size for path in paths]
-    named = [(str(path), path.name, path.stat().st_size, True, 0.0) for path in paths]
+    named = [PlannedRange(str(path), path.name, 0, 0, path.stat().st_size) for path in paths]
     plan = write_plan(str(tmp_path / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
     options = DocumentOptions(input_format="lines")
     comparison = Comparison(

@@ -19,7 +19,7 @@ from transforms.corpus.duplicates import Comparison, FindDuplicates, Screening
 from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_known
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
-from transforms.elements import Task, cut_ranges, group_ranges
+from transforms.elements import PlannedRange, Task, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
@@ -46,7 +46,7 @@ def plan_corpus(folder: Path) -> Plan:
     for path, lines in zip(paths, TEXTS, strict=True):
         path.write_text("\n".join(lines))
     sizes = [path.stat().st_size for path in paths]
-    named = [(str(path), path.name, path.stat().st_size, True, 0.0) for path in paths]
+    named = [PlannedRange(str(path), path.name, 0, 0, path.stat().st_size) for path in paths]
     return write_plan(str(folder / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
 
 

@@ -6,7 +6,7 @@ import pytest
 from apache_beam.metrics.metric import Lineage
 
 from transforms.corpus.plan import PlanTasks, write_plan
-from transforms.elements import cut_ranges
+from transforms.elements import PlannedRange, cut_ranges
 from transforms.recovery import Workplace
 from transforms.reports import roll_up
 from transforms.testing import local_pipeline
@@ -14,7 +14,7 @@ from transforms.testing import local_pipeline
 
 def sources_of(files: list[str], folder: Path) -> set[str]:
     """The sources that a run over these files reports, as a catalog gets them."""
-    ranges = cut_ranges([(file, file, 10, True, 0.0) for file in files], 5)
+    ranges = cut_ranges([PlannedRange(file, file, 0, 0, 10) for file in files], 5)
     plan = write_plan(str(folder / "plan"), ([planned] for planned in ranges), files)
     with local_pipeline() as pipeline:
         _ = pipeline | PlanTasks(plan, Workplace(""))

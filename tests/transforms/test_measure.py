@@ -16,7 +16,7 @@ from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES
 from transforms.corpus.prepare import Preparation, Tokenizing
 from transforms.corpus.read import REJECTS
-from transforms.elements import LinesFile, cut_ranges, group_ranges
+from transforms.elements import LinesFile, PlannedRange, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.shuffle.segments import Routes
 from transforms.tally import COUNTS
@@ -28,7 +28,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
 ) -> None:
     (tmp_path / "tokenizer.json").write_text(tokenizer.json)
     size = sample.stat().st_size
-    ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 3_000)
+    ranges = cut_ranges([PlannedRange(str(sample), "text", 0, 0, size)], 3_000)
     plan = write_plan(str(tmp_path / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(

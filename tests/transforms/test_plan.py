@@ -12,7 +12,7 @@ from transforms.testing import collect, local_pipeline
 
 @given(size=st.integers(0, 10_000), range_bytes=st.integers(1, 3000))
 def test_ranges_of_a_file_follow_each_other_and_cover_it(size: int, range_bytes: int) -> None:
-    ranges = list(cut_ranges([("f", "f", size, True, 0.0)], range_bytes))
+    ranges = list(cut_ranges([PlannedRange("f", "f", 0, 0, size)], range_bytes))
     assert [part.start for part in ranges] == [0, *(part.end for part in ranges[:-1])]
     assert ranges[-1].end == size
     lengths = [(part.end or 0) - part.start for part in ranges]
@@ -24,16 +24,16 @@ def test_compressed_files_are_whole() -> None:
     assert list(
         cut_ranges(
             [
-                ("/a", "a", 10, True, 1.0),
-                ("/b.gz", "b.gz", 99, False, 2.0),
-                ("/c", "c", 3, True, 3.0),
+                PlannedRange("/a", "a", 0, 0, 10, 10, 1.0),
+                PlannedRange("/b.gz", "b.gz", 0, 0, None, 99, 2.0, format_is_known=False),
+                PlannedRange("/c", "c", 0, 0, 3, 3, 3.0),
             ],
             5,
         )
     ) == [
         PlannedRange("/a", "a", 0, 0, 5, 10, 1.0),
         PlannedRange("/a", "a", 0, 5, 10, 10, 1.0),
-        PlannedRange("/b.gz", "b.gz", 1, 0, None, 99, 2.0),
+        PlannedRange("/b.gz", "b.gz", 1, 0, None, 99, 2.0, format_is_known=False),
         PlannedRange("/c", "c", 2, 0, 3, 3, 3.0),
     ]
 
@@ -47,7 +47,8 @@ def test_tasks_hold_the_ranges_in_their_order_and_are_no_larger_than_asked(
     sizes: list[int], range_bytes: int, task_bytes: int
 ) -> None:
     files = [
-        (str(number), str(number), size, size % 2 > 0, 0.0) for number, size in enumerate(sizes)
+        PlannedRange(str(number), str(number), 0, 0, size if size % 2 else None, size)
+        for number, size in enumerate(sizes)
     ]
     ranges = list(cut_ranges(files, range_bytes))
     tasks = list(group_ranges(ranges, sizes, task_bytes))
@@ -64,14 +65,18 @@ def test_tasks_hold_the_ranges_in_their_order_and_are_no_larger_than_asked(
 
 def test_many_small_files_are_few_tasks() -> None:
     ranges = cut_ranges(
-        [(str(number), "", 1000, True, 0.0) for number in range(50_000)], 64 * 2**20
+        [PlannedRange(str(number), "", 0, 0, 1000) for number in range(50_000)], 64 * 2**20
     )
     tasks = list(group_ranges(ranges, [1000] * 50_000, 64 * 2**20))
     assert len(tasks) < 60
 
 
 def test_a_plan_is_read_task_by_task(tmp_path: Path) -> None:
-    ranges = list(cut_ranges([("/a", "ä b", 10, True, 0.5), ("/c.gz", "c.gz", 9, False, 0.0)], 4))
+    files = [
+        PlannedRange("/a", "ä b", 0, 0, 10, 10, 0.5),
+        PlannedRange("/c.gz", "c.gz", 0, 0, None, 9, format_is_known=False),
+    ]
+    ranges = list(cut_ranges(files, 4))
     plan = write_plan(str(tmp_path / "plan"), [ranges[:2], ranges[2:]])
     assert plan == Plan(str(tmp_path / "plan"), tasks=2, ranges=4)
     with local_pipeline() as pipeline:

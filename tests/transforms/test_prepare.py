@@ -20,7 +20,7 @@ from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES, load_candidates
 from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing
 from transforms.corpus.read import REJECTS
-from transforms.elements import cut_ranges, group_ranges
+from transforms.elements import PlannedRange, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.shuffle.segments import Routes
 from transforms.shuffle.spill import load_segment
@@ -45,7 +45,7 @@ def prepare(
     (temp / "tokenizer.json").write_text(tokenizer.json)
     # A file that is gone has been prepared before.
     size = _sizes[sample] = _sizes.get(sample) or sample.stat().st_size
-    ranges = cut_ranges([(str(sample), "text", size, True, 0.0)], 9_000)
+    ranges = cut_ranges([PlannedRange(str(sample), "text", 0, 0, size)], 9_000)
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(

@@ -43,7 +43,7 @@ def read(
     """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
     parts = [
-        (str(file), file.name, size, splittable, 0.0)
+        PlannedRange(str(file), file.name, 0, 0, size if splittable else None, size)
         for file, size in zip(files, sizes, strict=True)
     ]
     tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, task_bytes)
@@ -96,7 +96,7 @@ def test_values_of_kept_fields_are_counted(tmp_path: Path) -> None:
     options = DocumentOptions("json-lines", keep_fields=("n", "m", "o"))
     tally = Tally()
     reader = TaskReader(options, Workplace(str(tmp_path)), tally)
-    ranges = cut_ranges([(str(file), file.name, file.stat().st_size, True, 0.0)], 10**9)
+    ranges = [PlannedRange(str(file), file.name, 0, 0, file.stat().st_size)]
     list(reader.read(ranges))
     values = {name: number for name, number in tally.counts() if "kept" in name}
     assert values == {f"read.kept_values.{n}": number for n, number in enumerate((1, 0, 0))}

@@ -26,7 +26,7 @@ from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.corpus.batches import DocumentBatch, FileRange
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
@@ -100,9 +100,7 @@ class _ReadRange(beam.DoFn):
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
         with open_listed(element) as raw:
-            name, index, start, end = element[1:5]
-            part = FileRange(name, index, self._options, start, end, self._limits)
-            for batch in read_file(raw, part):
+            for batch in read_file(raw, element.read_as(self._options, self._limits)):
                 yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
                     yield batch.documents
@@ -149,8 +147,9 @@ class ReadDocuments(beam.PTransform):
         contents = {name: _look_at(name, sizes[name]) for name in names}
         self._options = resolve_format(options or DocumentOptions(), contents)
         in_ranges = reads_in_ranges(self._options)
+        ends = {name: in_ranges and contents[name].is_in_ranges for name in names}
         files = [
-            (name, name, sizes[name], in_ranges and contents[name].is_in_ranges, 0.0)
+            PlannedRange(name, name, 0, 0, sizes[name] if ends[name] else None, sizes[name])
             for name in names
         ]
         self._ranges = list(cut_ranges(files, range_bytes))

@@ -8,13 +8,12 @@ import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import field_column
 from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
-from corpusmill.corpus.decompression import is_decompressed
-from corpusmill.corpus.document_options import CorpusReading
+from corpusmill.corpus.document_options import CorpusReading, OptionsBySource
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
-from corpusmill.corpus.input_formats import open_range, read_corpus
+from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter
-from corpusmill.dataset.accounting import count_unread
+from corpusmill.dataset.accounting import TEXT_DOCUMENTS, count_unread
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
@@ -77,6 +76,9 @@ class TaskReader:
                 for batch in self._read_range(planned, raw):
                     for count, number in vars(batch.counts).items():
                         self._tally.add(f"read.{count}", number)
+                    if isinstance(self._options, OptionsBySource) and not batch.counts.records:
+                        uncut = batch.counts.documents - batch.counts.cut_documents
+                        self._tally.add(TEXT_DOCUMENTS, uncut)
                     rejects = self._count(batch)
                     # Written as they come: a small compressed file may hold any number of them.
                     if rejects and self._keeps_rejects:
@@ -97,20 +99,19 @@ class TaskReader:
                 self._writer.close()
 
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
-        path, name, index, start, end, *_ = planned
-        options = self._options.of_file(index)
-        file_range = FileRange(name, index, options, start, end, self._limits)
+        path, start = planned.file, planned.start
+        file_range = planned.read_as(self._options, self._limits)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from self._read_stream(raw, planned, file_range)
                 return
-            stream = ChecksumReader(raw, start, end)
+            stream = ChecksumReader(raw, start, planned.end)
             yield from self._read_stream(cast(BinaryIO, stream), planned, file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
             most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
             if checked := stream.finish(most_bytes):
-                self.ranges.append(ReadRange(index, start, *checked))
+                self.ranges.append(ReadRange(planned.file_index, start, *checked))
 
     def _conform(self, documents: pa.RecordBatch) -> pa.RecordBatch:
         """Return documents with the kept fields of all sources."""
@@ -124,12 +125,7 @@ class TaskReader:
         stream, part = open_range(raw, file_range)
         for batch in read_corpus(stream, part):
             if batch.counts.unfinished_files:
-                # A plain archive is read on to its end, whatever its reader makes of it.
-                places = [reject.offset for reject in batch.rejects if reject.length < 0]
-                place = max(places, default=0) if not is_decompressed(stream) else raw.tell()
-                size = planned.bytes or 0
-                # What a file lacks that breaks off is known to nobody.
-                unread = size - place if place < size else size
+                unread = measure_rest(batch, stream, raw, planned.bytes or 0)
                 self._tally.add(count_unread(planned.file_index), unread)
             yield batch
 

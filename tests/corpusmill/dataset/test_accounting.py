@@ -1,6 +1,7 @@
 import pytest
 
 from corpusmill.dataset.accounting import (
+    TEXT_DOCUMENTS,
     Expected,
     find_imbalances,
     is_of_the_run,
@@ -61,6 +62,23 @@ def test_no_count_can_be_lost(name: str) -> None:
 )
 def test_a_sentence_says_which_counts_do_not_agree(counts: dict[str, int], message: str) -> None:
     assert message in find_imbalances({**BALANCED, **counts}, EXPECTED, written_rows=7, shards=2)
+
+
+def test_records_are_balanced_beside_text() -> None:
+    # Beside three documents of text a record without text, and two with it, one of which is cut.
+    more = {"read.records": 3, "read.empty_records": 1, "read.cut_documents": 1}
+    counts = {**BALANCED, **more, TEXT_DOCUMENTS: 3, "read.documents": 6}
+    counts |= {"tokenize.documents": 5, "build.passes": 15}
+    counts |= {"candidates.documents": 5, "pool.candidates": 5}
+    sentence = "records with text, but"
+
+    def of_records(changed: dict[str, int]) -> list[str]:
+        imbalances = find_imbalances({**counts, **changed}, EXPECTED, written_rows=7, shards=2)
+        return [each for each in imbalances if sentence in each]
+
+    assert of_records({}) == []
+    for name in (*more, TEXT_DOCUMENTS):
+        assert of_records({name: counts[name] + 1})
 
 
 def test_rows_and_shards_are_balanced_too() -> None:

@@ -173,6 +173,21 @@ def test_lines_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     assert "2 invalid-utf-8" in outcome.output
 
 
+@pytest.mark.parametrize("way", [(), ("--workers", "1", "--min-bytes-per-worker", "0")])
+def test_files_that_end_early_are_named(way: tuple[str, ...], sample: Path, tmp_path: Path) -> None:
+    whole = gzip.compress(sample.read_bytes())
+    corpus = tmp_path / "texts"
+    corpus.mkdir()
+    (corpus / "a.gz").write_bytes(whole)
+    outcome = train(corpus, tmp_path / "t.json", "--vocab-size", "500", *way)
+    assert "warning" not in outcome.output
+    (corpus / "b.gz").write_bytes(whole[: len(whole) // 2])
+    outcome = train(corpus, tmp_path / "t.json", "--vocab-size", "500", "--replace", *way)
+    [line] = [line for line in outcome.output.splitlines() if line.startswith("warning: ")]
+    assert "1 of 2 files could not be read to the end" in line
+    assert f"b.gz ({len(whole) // 2:,} bytes)" in line
+
+
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [

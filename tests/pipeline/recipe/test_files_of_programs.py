@@ -14,10 +14,11 @@ import pytest
 import zstandard
 from rich.console import Console
 
-from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.errors import UserError
+from corpusmill.limits import LIMITS, Limits, StageLimits
 from pipeline.recipe.inputs import cut_files
 from pipeline.recipe.recipe import find_documents
 
@@ -28,16 +29,25 @@ LAZY = pl.DataFrame(RECORDS)
 Write = Callable[[Path], object]
 
 
-def read_as_given(folder: Path, options: DocumentOptions, range_bytes: int = 10**9) -> list[str]:
-    """Return the texts of a folder's files, read in ranges as a build reads them."""
-    console = Console(record=True)
-    files, options = find_documents([str(folder)], options, str(folder.parent / "t"), console)
-    texts = list[str]()
-    for path, name, index, start, end, *_ in cut_files(files, options, range_bytes):
-        with open(path, "rb") as raw:  # noqa: PTH123  the path is text
-            for batch in read_file(raw, FileRange(name, index, options, start, end)):
-                assert not batch.rejects
+def read_in_ranges(
+    folder: Path, options: DocumentOptions, range_bytes: int = 10**9, limits: Limits = LIMITS
+) -> tuple[list[str], list[Reject]]:
+    """Return the texts and rejects of a folder's files, read in ranges as a build reads them."""
+    console, temp = Console(record=True), str(folder.parent / "t")
+    files, options = find_documents([str(folder)], options, temp, console, limits=limits.stages)
+    texts, rejects = list[str](), list[Reject]()
+    for planned in cut_files(files, options, range_bytes):
+        with open(planned.file, "rb") as raw:  # noqa: PTH123  the path is text
+            for batch in read_file(raw, planned.read_as(options, limits)):
+                rejects += batch.rejects
                 texts += batch.documents.column("sentences").flatten().to_pylist()
+    return texts, rejects
+
+
+def read_as_given(folder: Path, options: DocumentOptions, range_bytes: int = 10**9) -> list[str]:
+    """Return the texts of a folder's files, none of which has rejects."""
+    texts, rejects = read_in_ranges(folder, options, range_bytes)
+    assert not rejects
     return texts
 
 
@@ -142,3 +152,43 @@ def test_one_file_that_is_no_text_among_many_is_refused_by_its_name(
     (tmp_path / "in" / name).write_bytes(data)
     with pytest.raises(UserError, match=rf"{name}"):
         read_as_given(tmp_path / "in", DocumentOptions())
+
+
+OTHERS = {
+    "json-lines": LINES,
+    "csv": FRAME.to_csv().encode(),
+    "HTML": b"<!DOCTYPE html>\n<html><body><p>A boat.</p></body></html>\n",
+    "json": json.dumps(RECORDS).encode(),
+    "UTF-16LE": "\n".join(TEXTS).encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("looked_at", [9, 10])
+def test_no_file_is_read_as_what_others_are_unless_someone_says_so(
+    tmp_path: Path, kind: str, chosen: bool, looked_at: int
+) -> None:
+    """Of files that take long to look at, not all are: here ten, or nine of them, with a store's.
+
+    Only every second one is looked at where there are more than are to be.
+    """
+    for number in range(10):
+        content = OTHERS[kind] if number == 9 else b"Some text .\n"
+        (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(content))
+    options = DocumentOptions("text" if chosen else "auto", sentence_rule="document")
+    limits = Limits(stages=StageLimits(looked_at_files=10 * looked_at))
+    is_readable = chosen and kind != "UTF-16LE"
+    if looked_at == 10 and not is_readable:
+        with pytest.raises(UserError, match=rf"{kind}"):
+            read_in_ranges(tmp_path, options, limits=limits)
+        return
+    texts, rejects = read_in_ranges(tmp_path, options, limits=limits)
+    assert len([text for text in texts if text == "Some text ."]) == 9
+    if is_readable:
+        assert not rejects
+        assert len(texts) > 9
+    else:
+        assert [(each.file, each.reason) for each in rejects] == [("9.bz2", "other-format")]
+        assert kind in rejects[0].detail
+        assert len(texts) == 9
