@@ -19,8 +19,9 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.json_lines import (
     PROBE_BYTES,
     check_records,
+    keep_values,
     parse_json,
-    take_fields,
+    take_text,
 )
 from corpusmill.corpus.records.record_documents import RecordCollector, to_array
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, collect_lines, is_utf_8
@@ -194,7 +195,8 @@ class _Records(RecordCollector):
                     detail = f"{length} bytes, above --max-line-bytes {options.max_line_bytes}"
                     raise UnreadableError("record-too-long", detail)
                 record = _parse(content)
-                text, fields = take_fields(record, options.text_field, options.keep_fields)
+                text = take_text(record, options.text_field)
+                fields = keep_values(record, options.keep_fields)
             except UnreadableError as error:
                 self.refuse(offset, length, error.reason, error.detail)
                 rejected += length

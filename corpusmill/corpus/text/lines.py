@@ -126,8 +126,17 @@ class LineReader:
     def __iter__(self) -> Iterator[LineBlock]:
         rest = (yield from self._skip_long_line(0)) if self._seek_start() else b""
         # Reading as much again as is left over keeps the work linear where lines are long.
-        while block := self._read(max(self._block_bytes, len(rest))):
-            rest = yield from self._whole_lines(rest + block)
+        while block := self._read(size := max(self._block_bytes, len(rest))):
+            data = rest + block
+            if len(block) < size and self._part.end is not None:
+                # A plain file is at its end: its last line is no block of its own, as that takes as
+                # long as all of a small file. Of a compressed one, what was read comes first.
+                more = self._read(1)
+                data += more
+                if not more:
+                    yield from _split_block(self._scan(data, len(data)), self._block_lines)
+                    return
+            rest = yield from self._whole_lines(data)
             if len(rest) > self._max_line_bytes:
                 rest = yield from self._skip_long_line(len(rest))
         if rest:
@@ -318,6 +327,8 @@ def refuse_lines(collector: Collector, block: LineBlock, lines: npt.NDArray[np.i
         block: the lines.
         lines: int64[n], their indices in the block, ascending.
     """
+    if not len(lines):
+        return
     is_long = block.kinds[lines] == TOO_LONG
     for some in (lines[is_long], lines[~is_long]):
         if len(some):

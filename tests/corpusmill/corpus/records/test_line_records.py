@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange, ReadCounts, Reject, UnreadableError, document_id
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
-from corpusmill.corpus.records.json_lines import parse_json, read_line_records, take_fields
+from corpusmill.corpus.records.json_lines import (
+    keep_values,
+    parse_json,
+    read_line_records,
+    take_text,
+)
 from corpusmill.errors import UserError
 from corpusmill.limits import CorpusLimits, Limits
 from tests.tools.read_content import read_ranges
@@ -136,7 +141,7 @@ def test_every_cut_of_a_small_file() -> None:
 )
 def test_a_refusal_tells_its_reason(line: bytes, reason: str, detail: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        take_fields(parse_json(line), "text")
+        take_text(parse_json(line), "text")
     assert refused.value.reason == reason
     assert detail in refused.value.detail
 
@@ -193,8 +198,8 @@ NESTED = [
 
 @pytest.mark.parametrize(("record", "name", "text"), NESTED)
 def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str, text: str) -> None:
-    assert take_fields(record, name) == (text, [])
-    assert take_fields({**record, "text": "t"}, "text", (name, "other.x")) == ("t", [text, None])
+    assert take_text(record, name) == text
+    assert keep_values({**record, "text": "t"}, (name, "other.x")) == [text, None]
 
 
 @pytest.mark.parametrize(
@@ -204,9 +209,9 @@ def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str,
 )  # fmt: skip
 def test_a_path_leads_through_objects_alone(record: dict[str, object], reason: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        take_fields(record, "data.text")
+        take_text(record, "data.text")
     assert refused.value.reason == reason
-    assert take_fields({**record, "text": "t"}, "text", ("data.text",)) == ("t", [None])
+    assert keep_values({**record, "text": "t"}, ("data.text",)) == [None]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +249,7 @@ def test_bad_utf_8_and_bad_json_are_distinguished(
 
 
 def test_another_field_can_be_named() -> None:
-    assert take_fields({"text": 1, "body": "words"}, "body") == ("words", [])
+    assert take_text({"text": 1, "body": "words"}, "body") == "words"
 
 
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
