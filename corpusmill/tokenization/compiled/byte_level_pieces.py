@@ -168,12 +168,13 @@ def character_classes() -> npt.NDArray[np.uint8]:
     The tokenizer may know a later Unicode.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
-    by_category = {"L": LETTER, "N": NUMBER}
-    categories = [unicodedata.category(chr(code)) for code in range(_LAST_CODE)]
-    classes[:_LAST_CODE] = [
-        UNKNOWN if category == "Cn" else by_category.get(category[0], OTHER)
-        for category in categories
-    ]
+    # Each process does this when it starts, so that all categories are one text of two letters each.
+    categories = "".join(map(unicodedata.category, map(chr, range(_LAST_CODE)))).encode()
+    major, minor = np.frombuffer(categories, np.uint8).reshape(-1, 2).T
+    known = classes[:_LAST_CODE]
+    known[(major != ord("C")) | (minor != ord("n"))] = OTHER
+    known[major == ord("L")] = LETTER
+    known[major == ord("N")] = NUMBER
     classes[list(_WHITE_SPACE)] = SPACE
     return classes
 
