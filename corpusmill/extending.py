@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from corpusmill.corpus.records.record_documents import RecordCollector as RecordCollector
     from corpusmill.formats.output_options import OutputOptions as OutputOptions
     from corpusmill.formats.shard_formats import Columns as Columns
+    from corpusmill.formats.shard_formats import DataSetContents as DataSetContents
     from corpusmill.formats.shard_formats import ShardFormat as ShardFormat
     from corpusmill.formats.shard_formats import ShardWriter as ShardWriter
     from corpusmill.formats.shard_formats import Sinks as Sinks
@@ -126,7 +127,9 @@ else:
             "corpusmill.corpus.document_options": "DocumentOptions",
             "corpusmill.corpus.records.record_documents": "RecordCollector",
             "corpusmill.formats.output_options": "OutputOptions",
-            "corpusmill.formats.shard_formats": "Columns ShardFormat ShardWriter Sinks Sources",
+            "corpusmill.formats.shard_formats": (
+                "Columns DataSetContents ShardFormat ShardWriter Sinks Sources"
+            ),
             "corpusmill.limits": "FileLimits Limits ReadingLimits",
             "corpusmill.objectives.columns": "SPANS",
             "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",

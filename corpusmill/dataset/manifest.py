@@ -36,7 +36,7 @@ from corpusmill.dataset.manifest_entries import (
 )
 from corpusmill.formats import shard_names
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS, ShardFormat, part_names
+from corpusmill.formats.shard_formats import FORMATS, DataSetContents, ShardFormat, part_names
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.tokenization.tokenizer_file import (
@@ -318,6 +318,16 @@ class Manifest:
     def parts(self, shard: str) -> tuple[str, ...]:
         """The names of a shard's files, those of its companions (".idx") included."""
         return part_names(shard, self.suffixes)
+
+    def contents(self, tokenizer_json: str) -> DataSetContents:
+        """What its format is told of it, from which companion files follow."""
+        return DataSetContents(
+            {name: split.shards for name, split in self.splits.items()},
+            self.columns,
+            tokenizer_json,
+            self.objective.options,
+            bool(self.corpus.sources),
+        )
 
     def glob(self, split: str) -> str:
         """A glob of the names of all shards of a split."""

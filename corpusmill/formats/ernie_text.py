@@ -12,7 +12,7 @@ So each is 1 minus the other. The bytes contain neither a time nor a name.
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -24,7 +24,15 @@ from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import (
+    Columns,
+    DataSetContents,
+    ShardFormat,
+    ShardWriter,
+    Sink,
+    Sinks,
+    Sources,
+)
 
 _SPACE, _SEMICOLON, _NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57
@@ -302,25 +310,20 @@ class ErnieTextFormat(ShardFormat):
         except (EOFError, zlib.error) as error:
             raise OSError(str(error)) from None
 
-    def companion_files(
-        self,
-        files: Mapping[str, Sequence[str]],
-        tokenizer_json: str,
-        objective_options: Mapping[str, Any],
-    ) -> dict[str, bytes]:
+    def companion_files(self, contents: DataSetContents) -> dict[str, bytes]:
         """Return the lists of files and the vocabulary with which the original's trainer starts.
 
         A list's line is "train-00000-of-00002.gz", a tab, and the share of examples in which words
         are masked, "1.0".
         """
         # Other objectives with these columns always mask words.
-        share = objective_options.get("mask_word_prob", 1.0)
+        share = contents.objective_options.get("mask_word_prob", 1.0)
         companions = {
-            name: "".join(f"{file}\t{share}\n" for file in files[split]).encode()
+            name: "".join(f"{shard.file}\t{share}\n" for shard in shards).encode()
             for split, name in _FILE_LISTS.items()
-            if split in files
+            if (shards := contents.shards.get(split))
         }
-        vocabulary = _vocabulary(json.loads(tokenizer_json))
+        vocabulary = _vocabulary(json.loads(contents.tokenizer_json))
         return companions if vocabulary is None else {**companions, _VOCABULARY: vocabulary}
 
 

@@ -17,8 +17,8 @@ class OutputOptions:
     output_format: str = "parquet"
     """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron"
     (Megatron-LM's .bin and .idx) and "nanogpt" (its train.bin and val.bin), both for `gpt --mode
-    stream` only; "ernie-text", the gzip text of ERNIE's own trainer, for `ernie` only. Installed
-    packages may add formats."""
+    stream` only; "mds" as MosaicML's streaming reads it; "ernie-text", the gzip text of ERNIE's own
+    trainer, for `ernie` only. Installed packages may add formats."""
     padding: Padding | None = None
     """"max_length" pads every list to its full width; with "do_not_pad" rows keep their own
     lengths. The default is what the trainers that read the format expect."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, BinaryIO, ClassVar, Protocol, Self
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -36,6 +36,48 @@ class Sink(Protocol):
 
 Sinks = Sequence[Sink]
 Sources = Sequence[BinaryIO]
+
+
+class WrittenShard(Protocol):
+    """A shard of a data set that is complete, as its manifest lists it."""
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of that file."""
+
+    @property
+    def sha256(self) -> str:
+        """The digest of that file, in hexadecimal."""
+
+    @property
+    def rows(self) -> int:
+        """How many it has."""
+
+    @property
+    def tokens(self) -> int:
+        """How many its rows have together."""
+
+
+class DataSetContents(NamedTuple):
+    """What a data set is made of.
+
+    Attributes:
+        shards: of each split, in their order.
+        columns: of every shard.
+        tokenizer_json: content of the tokenizer's file.
+        objective_options: by name.
+        has_sources: whether there are named sources, each of which has shards of its own.
+    """
+
+    shards: Mapping[str, Sequence[WrittenShard]]
+    columns: Columns
+    tokenizer_json: str
+    objective_options: Mapping[str, Any]
+    has_sources: bool = False
 
 
 class ShardWriter(Protocol):
@@ -84,7 +126,7 @@ class ShardFormat(ABC):
         hub: whether the hub's `load_dataset` reads the format.
         level: default level of the codec, if it differs from the codec's own.
         has_groups: whether `list_groups` lists groups, each of which is read without the others.
-        companion_names: names of all files that `companion_files` and `blend_files` may return.
+        companion_names: names of all files that `companion_files` may return.
         limits: the thresholds of the files that it writes or reads (`with_limits`).
     """
 
@@ -195,29 +237,8 @@ class ShardFormat(ABC):
         """
         yield from ()
 
-    def companion_files(
-        self,
-        files: Mapping[str, Sequence[str]],
-        tokenizer_json: str,
-        objective_options: Mapping[str, Any],
-    ) -> dict[str, bytes]:
-        """Return names and contents of the files that a data set of this format needs besides.
-
-        Args:
-            files: names of the shards, by split.
-            tokenizer_json: content of the tokenizer's file.
-            objective_options: by name.
-        """
-        return {}
-
-    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
-        """Return names and contents of files that tell a trainer how sources are blended.
-
-        They are written for data sets of several sources, each of which has shards of its own.
-
-        Args:
-            tokens: of each shard that has any, by split and name of the shard.
-        """
+    def companion_files(self, contents: DataSetContents) -> dict[str, bytes]:
+        """Return names and contents of the files that a data set of this format needs besides."""
         return {}
 
     def resolve(self, options: OutputOptions, columns: Columns) -> OutputOptions:
@@ -312,6 +333,7 @@ FORMATS: Plugins[ShardFormat] = Plugins(
         "avro": "corpusmill.formats.avro:AvroFormat",
         "megatron": "corpusmill.formats.token_files:MegatronFormat",
         "nanogpt": "corpusmill.formats.token_files:NanogptFormat",
+        "mds": "corpusmill.formats.mds:MdsFormat",
         "ernie-text": "corpusmill.formats.ernie_text:ErnieTextFormat",
     },
     _adapt,

@@ -21,7 +21,7 @@ kind.
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -33,7 +33,15 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arrow_schema
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
+from corpusmill.formats.shard_formats import (
+    Columns,
+    DataSetContents,
+    ShardFormat,
+    ShardWriter,
+    Sink,
+    Sinks,
+    Sources,
+)
 
 _MOST_GROUP_ROWS = 1024
 
@@ -200,13 +208,17 @@ class MegatronFormat(TokenFileFormat):
         check_end(index, ".idx")
         check_end(tokens, ".bin")
 
-    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+    def companion_files(self, contents: DataSetContents) -> dict[str, bytes]:
         """Weigh each shard by its tokens, for --data-args-path and --per-split-data-args-path."""
+        if not contents.has_sources:
+            return {}
         blends = {
             _SPLITS[split]: [
-                (str(number), PurePosixPath(file).stem) for file, number in files.items()
+                (str(shard.tokens), PurePosixPath(shard.file).stem)
+                for shard in shards
+                if shard.tokens
             ]
-            for split, files in tokens.items()
+            for split, shards in contents.shards.items()
         }
         lines = "".join(f"{weight} {prefix}\n" for weight, prefix in blends.get("train", ()))
         # Megatron-LM takes no list that is empty, and looks for each of its splits.

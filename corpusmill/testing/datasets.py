@@ -305,9 +305,8 @@ class _Writer:
             self.header(), counts=dict(self.counts), splits=splits, files=(*self.companions,)
         )
         contents = {manifests.TOKENIZER: self.made.tokenizer.json.encode()}
-        names = {name: [shard.file for shard in split.shards] for name, split in splits.items()}
-        options = manifest.objective.options
-        contents |= self.format.companion_files(names, self.made.tokenizer.json, options)
+        listed = manifest.contents(self.made.tokenizer.json)
+        contents |= self.format.companion_files(listed)
         if tokenized.rejects:
             contents[manifests.REJECTS] = b"".join(map(to_line, tokenized.rejects))
         manifest = manifest.with_files(contents)

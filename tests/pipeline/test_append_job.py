@@ -33,6 +33,7 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
     "gpt stream": ("gpt", ("--mode", "stream")),
     "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
+    "gpt in MDS": ("gpt", ("--mode", "stream", "--output-format", "mds")),
     "gpt pack": ("gpt", _PACK),
     "t5": ("t5", ()),
 }  # fmt: skip
@@ -63,7 +64,8 @@ def test_every_objective_grows_and_its_earlier_files_stay(
     growing.append(halves[1])
     assert problems(growing) == []
     later, kept = growing.manifest(), without_descriptions(files)
-    lists = {name for name in kept if name.endswith("_filelist")}  # of ERNIE's trainer
+    # Trainers of ERNIE and streaming read lists of all shards.
+    lists = {name for name in kept if name.endswith(("_filelist", "index.json"))}
     assert {name: growing.files()[name] for name in kept.keys() - lists} == {
         name: kept[name] for name in kept.keys() - lists
     }

@@ -37,6 +37,7 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gpt stream": ("gpt", ("--mode", "stream")),
     "gpt windows": ("gpt", ("--mode", "windows", "--max-seq-length", "48", "--overlap", "8")),
     "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
+    "gpt in MDS": ("gpt", ("--mode", "stream", "--output-format", "mds")),
     "gpt pack": ("gpt", _PACK),
     "t5": ("t5", ()),
 }  # fmt: skip

@@ -69,8 +69,9 @@ def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list
         (WINDOWS, SMALL_RANGES),
         (("--output-format", "megatron"), SMALL_RANGES),
         (("--output-format", "nanogpt"), PROCESSES),
+        (("--output-format", "mds"), SMALL_RANGES),
     ],
-    ids=["stream", "pack", "windows", "megatron", "nanogpt"],
+    ids=["stream", "pack", "windows", "megatron", "nanogpt", "mds"],
 )
 def test_the_same_bytes_however_it_is_run(
     flags: tuple[str, ...],

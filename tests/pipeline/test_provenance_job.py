@@ -113,6 +113,7 @@ FORMATS: dict[str, tuple[str, Sequence[str]]] = {
     "nanogpt": ("gpt", ("--output-format", "nanogpt")),
     "tfrecord": ("bert", (*BERT, "--output-format", "tfrecord")),
     "avro": ("bert", (*BERT, "--output-format", "avro")),
+    "mds": ("bert", (*BERT, "--output-format", "mds")),
     "bins": ("bert", (*BERT, "--bin-size", "16")),
     "bins-of-packs": ("gpt", (*PACK, "--bin-size", "32")),
     "corpus-order": ("bert", (*PACKED, *ALL_PREDICTIONS, "--order", "corpus")),

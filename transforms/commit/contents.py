@@ -169,14 +169,8 @@ def add_results(
 
 def render_descriptions(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     """The files that describe the data set; the last one declares it complete."""
-    shards = {
-        name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
-    }
-    files = FORMATS[manifest.output.format].companion_files(
-        shards, tokenizer_json.decode(), manifest.objective.options
-    )
-    if manifest.corpus.sources:
-        files |= _describe_blend(manifest)
+    contents = manifest.contents(tokenizer_json.decode())
+    files = FORMATS[manifest.output.format].companion_files(contents)
     manifest = manifest.with_files(files)
     described = {manifests.CARD: render_card(manifest)}
     content = manifest_json.encode(manifest.with_files(described))
@@ -186,14 +180,6 @@ def render_descriptions(manifest: Manifest, tokenizer_json: bytes) -> dict[str, 
         manifests.MANIFEST: content,
         manifests.SUCCESS: manifest_json.seal(content),
     }
-
-
-def _describe_blend(manifest: Manifest) -> dict[str, bytes]:
-    tokens = {
-        name: {shard.file: shard.tokens for shard in split.shards if shard.tokens}
-        for name, split in manifest.splits.items()
-    }
-    return FORMATS[manifest.output.format].blend_files(tokens)
 
 
 def count_groups(files: int, place: Workplace) -> int:

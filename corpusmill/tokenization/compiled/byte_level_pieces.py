@@ -168,7 +168,7 @@ def character_classes() -> npt.NDArray[np.uint8]:
     The tokenizer may know a later Unicode.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
-    # Each process does this when it starts, so that all categories are one text of two letters each.
+    # Each process does this when it starts: all categories as one text, of two letters each.
     categories = "".join(map(unicodedata.category, map(chr, range(_LAST_CODE)))).encode()
     major, minor = np.frombuffer(categories, np.uint8).reshape(-1, 2).T
     known = classes[:_LAST_CODE]

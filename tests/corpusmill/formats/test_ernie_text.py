@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, DataSetContents, resolve
 from corpusmill.limits import FileLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives.ernie_examples import build, ernie
@@ -207,25 +208,29 @@ def test_padding_and_other_codecs_are_refused() -> None:
         resolve(replace(OPTIONS, compression_level=10), COLUMNS)
 
 
-TRAIN = {"train": ["train-00000-of-00002.gz", "train-00001-of-00002.gz"]}
+def describe(tokenizer_json: str, validation: bool = False, **options: Any) -> DataSetContents:
+    """Two shards of the train split, and one of validation."""
+    names = {"train": ["train-00000-of-00002.gz", "train-00001-of-00002.gz"]}
+    names |= {"validation": ["validation-00000-of-00001.gz"]} if validation else {}
+    shards = {split: [Shard(name, 1, 64 * "0", 1, 1) for name in names[split]] for split in names}
+    return DataSetContents(shards, COLUMNS, tokenizer_json, options)
 
 
 def test_lists_of_files_as_the_originals_trainer_reads_them(tokenizer_path: Path) -> None:
     tokenizer_json = tokenizer_path.read_text()
-    files = ERNIE_TEXT.companion_files(TRAIN, tokenizer_json, {"mask_word_prob": 0.75})
+    files = ERNIE_TEXT.companion_files(describe(tokenizer_json, mask_word_prob=0.75))
     assert set(files) == {"train_filelist", "vocab.txt"}
     lines = files["train_filelist"].decode().splitlines()
     fields = [line.strip().split("\t") for line in lines]
     assert fields == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
-    both = {**TRAIN, "validation": ["validation-00000-of-00001.gz"]}
-    files = ERNIE_TEXT.companion_files(both, tokenizer_json, {})
+    files = ERNIE_TEXT.companion_files(describe(tokenizer_json, validation=True))
     assert set(files) == {"train_filelist", "valid_filelist", "vocab.txt"}
     assert set(files) == set(ERNIE_TEXT.companion_names)
     assert files["valid_filelist"] == b"validation-00000-of-00001.gz\t1.0\n"
 
 
 def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) -> None:
-    files = ERNIE_TEXT.companion_files(TRAIN, tokenizer_path.read_text(), {})
+    files = ERNIE_TEXT.companion_files(describe(tokenizer_path.read_text()))
     ids = dict(line.strip().split("\t") for line in io.StringIO(files["vocab.txt"].decode()))
     assert len(ids) == 600
     assert [ids[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")] == ["0", "2", "3", "4"]
@@ -233,7 +238,7 @@ def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) ->
 
 def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
     tokenizer_json = '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}'
-    assert set(ERNIE_TEXT.companion_files(TRAIN, tokenizer_json, {})) == {"train_filelist"}
+    assert set(ERNIE_TEXT.companion_files(describe(tokenizer_json))) == {"train_filelist"}
 
 
 @pytest.mark.parametrize("rows", [511, 512, 513, 1024, 1025])
