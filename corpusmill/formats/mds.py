@@ -256,24 +256,28 @@ def _encode(rows: pa.RecordBatch, columns: Columns) -> tuple[_Bytes, _Places]:
 
 def _fixed_part(values: np.ndarray) -> _Part:
     """Return the bytes of numbers, of which each row has one or as many."""
-    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8).reshape(-1)
+    data = _to_bytes(values)
     size = len(data) // max(1, len(values))
     begins = size * np.arange(len(values))
     return _Part(data, begins, begins + size)
 
 
+def _to_bytes(values: np.ndarray) -> _Bytes:
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8).reshape(-1)
+
+
 def _list_parts(values: np.ndarray, offsets: _Places) -> list[_Part]:
     """Return what precedes the values of each list, and the values."""
+    values, offsets = values[offsets[0] : offsets[-1]], offsets - offsets[0]
     lengths = np.diff(offsets)
     powers = _length_powers(lengths)
     prefix = np.empty((len(lengths), 1 + _LENGTH_BYTES), np.uint8)
     prefix[:, 0] = _ONE_DIMENSION + powers
     prefix[:, 1:] = lengths.astype("<u4").view(np.uint8).reshape(-1, _LENGTH_BYTES)
-    before, after = _fixed_part(prefix), _fixed_part(values)
-    size = values.dtype.itemsize
+    before, size = _fixed_part(prefix), values.dtype.itemsize
     return [
         before._replace(ends=before.begins + 1 + (1 << powers)),
-        _Part(after.data, size * offsets[:-1], size * offsets[1:]),
+        _Part(_to_bytes(values), size * offsets[:-1], size * offsets[1:]),
     ]
 
 
