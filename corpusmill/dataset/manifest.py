@@ -135,6 +135,11 @@ class Split:
         return sum(shard.bytes for shard in self.shards)
 
 
+# Facts of objectives that put tokens around documents.
+_BOUNDS = frozenset({"begin_of_text", "end_of_text"})
+_Bounds = tuple[tuple[Number, ...], tuple[Number, ...]]
+
+
 @dataclass(frozen=True)
 class ObjectiveEntry:
     """The objective.
@@ -154,6 +159,17 @@ class ObjectiveEntry:
     package: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     preset: str | None = None
+
+    @property
+    def bounds_of_text(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The ids before and behind each document; None if rows do not tell where one begins.
+
+        Raises:
+            ValueError: the facts have something else under these names.
+        """
+        if not _BOUNDS <= self.facts.keys():
+            return None
+        return convert(tuple(self.facts[name] for name in sorted(_BOUNDS)), _Bounds)
 
 
 @dataclass(frozen=True)
@@ -305,6 +321,20 @@ class Manifest:
     def rows(self) -> int:
         """Examples of all splits."""
         return sum(split.rows for split in self.splits.values())
+
+    @property
+    def bounds_in_words(self) -> str:
+        """Which tokens begin and end a document, a sentence; empty if rows do not tell."""
+        bounds = self.objective.bounds_of_text
+        if bounds is None:
+            return ""
+        special = self.tokenizer.special
+        roles = {special.eos_id: " (eos)", special.bos_id: " (bos)"}
+        begin, end = (
+            ", ".join(f"{token}{roles.get(token, '')}" for token in side) or "no token of its own"
+            for side in bounds
+        )
+        return f"Each document begins with {begin}, and ends with {end}."
 
     @cached_property
     def suffixes(self) -> tuple[str, ...]:

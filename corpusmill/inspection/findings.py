@@ -6,7 +6,7 @@ bad; one with findings almost always is. docs/reference/findings.md has a row fo
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -411,6 +411,38 @@ def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
     yield _find("special tokens in text", found, what, cause, cure)
 
 
+def _check_bounds(facts: Facts) -> Iterator[Finding]:
+    """Compare what begins and ends documents with what the tokenizer's own `encode` puts there."""
+    special, bounds = facts.manifest.tokenizer.special, facts.manifest.objective.bounds_of_text
+    name, documents = facts.manifest.tokenizer.name, facts.count("tokenize.documents")
+    if bounds is None or not documents:
+        return
+    begin, end = bounds
+    for side, verb, ids, own in (
+        ("begin_of_text", "begin", begin, special.before),
+        ("end_of_text", "end", end, special.after),
+    ):
+        if own and not ids:
+            what = (
+                f"No document {verb}s with {_list_ids(own)}, as each text does that {name} encodes"
+            )
+            cause = f"{option(side, False, is_switch=False)} leaves out what the tokenizer adds"
+            cure = f"Give {option(side, True, is_switch=False)}"
+        elif own == () and ids and verb == "begin":
+            what = (
+                f"Each document begins with {_list_ids(ids)}, and no text does that {name} encodes"
+            )
+            cause = "The tokenizer_config.json beside it has add_bos_token: false"
+            cure = f"Give {option(side, False, is_switch=False)}"
+        else:
+            continue
+        yield _find(side.replace("_", " "), documents, what, cause, cure)
+
+
+def _list_ids(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
 _CHECKS = (
     _check_unfinished,
     _check_rejects,
@@ -427,5 +459,6 @@ _CHECKS = (
     _check_sizes,
     _check_rows,
     _check_special_tokens,
+    _check_bounds,
     _check_kept_fields,
 )
