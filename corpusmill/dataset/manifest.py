@@ -167,7 +167,7 @@ class ObjectiveEntry:
         Raises:
             ValueError: the facts have something else under these names.
         """
-        if not _BOUNDS <= self.facts.keys():
+        if not self.facts.keys() >= _BOUNDS:
             return None
         return convert(tuple(self.facts[name] for name in sorted(_BOUNDS)), _Bounds)
 

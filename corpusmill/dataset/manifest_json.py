@@ -375,8 +375,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
             entry.pop(name, None)
     special = entries["tokenizer"]["special"]
     for name in ("bos_id", "before", "after"):  # an id may be 0, and () says something
-        if special[name] is None:
-            del special[name]
+        if special.get(name) is None:
+            special.pop(name, None)
     if manifest.provenance:
         own = entries["provenance"]
         own["generations"] = _leave_out_unknown(own["generations"])

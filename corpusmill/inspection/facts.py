@@ -104,7 +104,7 @@ USUAL = {
         0,
         0,
         "none",
-        "a model is trained with the beginnings that its tokenizer gives to texts later",
+        "a model is trained as its tokenizer begins texts later",
     ),
     "end of text": Range(0, 0, "none", "a model that sees no end does not learn to stop"),
     "kept fields": Range(

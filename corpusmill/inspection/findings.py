@@ -423,15 +423,11 @@ def _check_bounds(facts: Facts) -> Iterator[Finding]:
         ("end_of_text", "end", end, special.after),
     ):
         if own and not ids:
-            what = (
-                f"No document {verb}s with {_list_ids(own)}, as each text does that {name} encodes"
-            )
+            what = f"No document {verb}s with {_list_ids(own)}, unlike texts that {name} encodes"
             cause = f"{option(side, False, is_switch=False)} leaves out what the tokenizer adds"
             cure = f"Give {option(side, True, is_switch=False)}"
         elif own == () and ids and verb == "begin":
-            what = (
-                f"Each document begins with {_list_ids(ids)}, and no text does that {name} encodes"
-            )
+            what = f"Each document begins with {_list_ids(ids)}, unlike texts that {name} encodes"
             cause = "The tokenizer_config.json beside it has add_bos_token: false"
             cure = f"Give {option(side, False, is_switch=False)}"
         else:

@@ -16,7 +16,9 @@ There are three ways from documents to rows, for a model that predicts the next 
               (`corpusmill.objectives.examples.packing`).
 
 In each of them, a document begins with the tokens that the tokenizer's own `encode` puts before a
-text, if it puts any there: they are of its first row, and of no other. Before they become rows, the middles of some documents may be moved to their ends
+text, if it puts any there; they stand in its first row alone.
+
+Before they become rows, the middles of some documents may be moved to their ends
 (`corpusmill.objectives.examples.fill_in_the_middle`).
 """
 

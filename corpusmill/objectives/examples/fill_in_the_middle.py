@@ -437,7 +437,7 @@ def rearrange_windows(
 
 @njit
 def _contains(tokens: np.ndarray, token: int) -> bool:
-    for each in tokens:
+    for each in tokens:  # noqa: SIM110  the compiler knows no generators here
         if each == token:
             return True
     return False
