@@ -137,7 +137,6 @@ class Split:
 
 # Facts of objectives that put tokens around documents.
 _BOUNDS = frozenset({"begin_of_text", "end_of_text"})
-_Bounds = tuple[tuple[Number, ...], tuple[Number, ...]]
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,9 @@ class ObjectiveEntry:
         """
         if not self.facts.keys() >= _BOUNDS:
             return None
-        return convert(tuple(self.facts[name] for name in sorted(_BOUNDS)), _Bounds)
+        bounds = [self.facts[name] for name in sorted(_BOUNDS)]
+        begin, end = convert(bounds, tuple[tuple[Number, ...], tuple[Number, ...]])
+        return begin, end
 
 
 @dataclass(frozen=True)
@@ -331,7 +332,8 @@ class Manifest:
         special = self.tokenizer.special
         roles = {special.eos_id: " (eos)", special.bos_id: " (bos)"}
         begin, end = (
-            ", ".join(f"{token}{roles.get(token, '')}" for token in side) or "no token of its own"
+            ", ".join(f"token {each}{roles.get(each, '')}" for each in side)
+            or "no token of its own"
             for side in bounds
         )
         return f"Each document begins with {begin}, and ends with {end}."

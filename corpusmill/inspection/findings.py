@@ -413,26 +413,28 @@ def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
 
 def _check_bounds(facts: Facts) -> Iterator[Finding]:
     """Compare what begins and ends documents with what the tokenizer's own `encode` puts there."""
-    special, bounds = facts.manifest.tokenizer.special, facts.manifest.objective.bounds_of_text
-    name, documents = facts.manifest.tokenizer.name, facts.count("tokenize.documents")
+    tokenizer, bounds = facts.manifest.tokenizer, facts.manifest.objective.bounds_of_text
+    documents = facts.count("tokenize.documents")
     if bounds is None or not documents:
         return
-    begin, end = bounds
-    for side, verb, ids, own in (
-        ("begin_of_text", "begin", begin, special.before),
-        ("end_of_text", "end", end, special.after),
-    ):
-        if own and not ids:
-            what = f"No document {verb}s with {_list_ids(own)}, unlike texts that {name} encodes"
-            cause = f"{option(side, False, is_switch=False)} leaves out what the tokenizer adds"
-            cure = f"Give {option(side, True, is_switch=False)}"
-        elif own == () and ids and verb == "begin":
-            what = f"Each document begins with {_list_ids(ids)}, unlike texts that {name} encodes"
-            cause = "The tokenizer_config.json beside it has add_bos_token: false"
-            cure = f"Give {option(side, False, is_switch=False)}"
-        else:
-            continue
-        yield _find(side.replace("_", " "), documents, what, cause, cure)
+    (begin, end), special = bounds, tokenizer.special
+    if special.before and not begin:
+        explained = _explain_missing(tokenizer.name, "begin", special.before)
+        yield _find("begin of text", documents, *explained)
+    elif begin and special.before == ():
+        what = f"Each document begins with {_list_ids(begin)}, unlike texts that {tokenizer.name} "
+        cause = "The tokenizer_config.json beside it has add_bos_token: false"
+        cure = f"Give {option('begin_of_text', False, is_switch=False)}"
+        yield _find("begin of text", documents, f"{what}encodes", cause, cure)
+    if special.after and not end:
+        explained = _explain_missing(tokenizer.name, "end", special.after)
+        yield _find("end of text", documents, *explained)
+
+
+def _explain_missing(name: str, verb: str, own: Sequence[int]) -> tuple[str, str, str]:
+    what = f"No document {verb}s with {_list_ids(own)}, unlike texts that {name} encodes"
+    left_out, added = (option(f"{verb}_of_text", value, is_switch=False) for value in (False, True))
+    return what, f"{left_out} leaves out what the tokenizer adds", f"Give {added}"
 
 
 def _list_ids(ids: Sequence[int]) -> str:

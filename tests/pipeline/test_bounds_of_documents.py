@@ -75,6 +75,12 @@ def byte_level(texts: list[str], *special: str) -> Tokenizer:
     return tokenizer
 
 
+def id_of(tokenizer: Tokenizer, name: str) -> int:
+    number = tokenizer.token_to_id(name)
+    assert number is not None
+    return number
+
+
 def template(tokenizer: Tokenizer, single: str, pair: str = "$A $B") -> Any:
     names = {part for part in f"{single} {pair}".split() if part[0] != "$"}
     ids = [(name, tokenizer.token_to_id(name)) for name in sorted(names)]
@@ -87,7 +93,7 @@ def like_llama(texts: list[str], folder: Path) -> Sample:
     own = template(tokenizer, "<|begin_of_text|> $A", "<|begin_of_text|> $A <|begin_of_text|> $B:1")
     tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), own])
     tokenizer.save(str(folder / "llama.json"))
-    return Sample(folder / "llama.json", tokenizer, tokenizer.token_to_id("<|end_of_text|>"))
+    return Sample(folder / "llama.json", tokenizer, id_of(tokenizer, "<|end_of_text|>"))
 
 
 def like_gemma(texts: list[str], folder: Path) -> Sample:
@@ -103,7 +109,7 @@ def like_gemma(texts: list[str], folder: Path) -> Sample:
     tokenizer.train_from_iterator(texts[:20], trainer)
     tokenizer.post_processor = template(tokenizer, "<bos> $A", "<bos> $A <bos> $B:1")
     tokenizer.save(str(folder / "gemma.json"))
-    return Sample(folder / "gemma.json", tokenizer, tokenizer.token_to_id("<eos>"))
+    return Sample(folder / "gemma.json", tokenizer, id_of(tokenizer, "<eos>"))
 
 
 def by_config(texts: list[str], folder: Path) -> Sample:
@@ -116,7 +122,7 @@ def by_config(texts: list[str], folder: Path) -> Sample:
     }  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     tokenizer.post_processor = template(tokenizer, "<s> $A </s>")
-    return Sample(folder, tokenizer, tokenizer.token_to_id("</s>"), ends=True)
+    return Sample(folder, tokenizer, id_of(tokenizer, "</s>"), ends=True)
 
 
 @pytest.fixture(scope="module", params=[like_llama, like_gemma, by_config])
@@ -162,7 +168,7 @@ def test_a_stream_holds_what_encode_gives(
     assert sorted(rows_of(output)) == sorted(expected)
     begin = [expected[0][0]]
     assert manifest.objective.facts == {"begin_of_text": begin, "end_of_text": [tokenizer.end]}
-    words = f"Each document begins with {begin[0]} (bos), and ends with {tokenizer.end} (eos)."
+    words = f"Each document begins with token {begin[0]} (bos), and ends with token {tokenizer.end} (eos)."
     shown = jobs.run_here("inspect", output, "--html", output.parent / "report.html").output
     name = tokenizer.own.id_to_token(begin[0])
     assert words in shown
