@@ -168,7 +168,10 @@ def test_a_stream_holds_what_encode_gives(
     assert sorted(rows_of(output)) == sorted(expected)
     begin = [expected[0][0]]
     assert manifest.objective.facts == {"begin_of_text": begin, "end_of_text": [tokenizer.end]}
-    words = f"Each document begins with token {begin[0]} (bos), and ends with token {tokenizer.end} (eos)."
+    words = (
+        f"Each document begins with token {begin[0]} (bos), "
+        f"and ends with token {tokenizer.end} (eos)."
+    )
     shown = jobs.run_here("inspect", output, "--html", output.parent / "report.html").output
     name = tokenizer.own.id_to_token(begin[0])
     assert words in shown
