@@ -329,12 +329,11 @@ class Manifest:
         bounds = self.objective.bounds_of_text
         if bounds is None:
             return ""
-        special = self.tokenizer.special
-        roles = {special.eos_id: " (eos)", special.bos_id: " (bos)"}
+        named = {role: self.tokenizer.special.find(role) for role in ("bos", "eos")}
         begin, end = (
-            ", ".join(f"token {each}{roles.get(each, '')}" for each in side)
+            ", ".join(f"token {each}" + f" ({role})" * (each == token) for each in side)
             or "no token of its own"
-            for side in bounds
+            for side, (role, token) in zip(bounds, named.items(), strict=True)
         )
         return f"Each document begins with {begin}, and ends with {end}."
 

@@ -101,10 +101,7 @@ USUAL = {
         0, 0, "none", "as text they are harmless; as ids one is enough to end a document"
     ),
     "begin of text": Range(
-        0,
-        0,
-        "none",
-        "a model is trained as its tokenizer begins texts later",
+        0, 0, "none", "a model should see texts begin as its tokenizer begins them"
     ),
     "end of text": Range(0, 0, "none", "a model that sees no end does not learn to stop"),
     "kept fields": Range(
