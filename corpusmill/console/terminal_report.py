@@ -143,6 +143,8 @@ def _print_head(
     for source in source_figures(manifest):
         print_line(console, f"source    {source}")
     print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
+    if manifest.bounds_in_words:
+        print_line(console, f"          {manifest.bounds_in_words}")
     print_line(console, f"rules     {_list_options(report.rules)}")
     print_line(console, f"options   {_list_options(report.options)}")
 

@@ -173,7 +173,8 @@ def _columns(manifest: Manifest) -> Iterable[str]:
         for role, token in special.items()
         if isinstance(token, int)
     )
-    yield from (f"Special ids: {ids}.", "")
+    yield " ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words]))
+    yield ""
 
 
 def _loading(manifest: Manifest) -> Iterable[str]:

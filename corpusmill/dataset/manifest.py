@@ -135,6 +135,10 @@ class Split:
         return sum(shard.bytes for shard in self.shards)
 
 
+# Facts of objectives that put tokens around documents.
+_BOUNDS = frozenset({"begin_of_text", "end_of_text"})
+
+
 @dataclass(frozen=True)
 class ObjectiveEntry:
     """The objective.
@@ -154,6 +158,19 @@ class ObjectiveEntry:
     package: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     preset: str | None = None
+
+    @property
+    def bounds_of_text(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The ids before and behind each document; None if rows do not tell where one begins.
+
+        Raises:
+            ValueError: the facts have something else under these names.
+        """
+        if not self.facts.keys() >= _BOUNDS:
+            return None
+        bounds = [self.facts[name] for name in sorted(_BOUNDS)]
+        begin, end = convert(bounds, tuple[tuple[Number, ...], tuple[Number, ...]])
+        return begin, end
 
 
 @dataclass(frozen=True)
@@ -305,6 +322,20 @@ class Manifest:
     def rows(self) -> int:
         """Examples of all splits."""
         return sum(split.rows for split in self.splits.values())
+
+    @property
+    def bounds_in_words(self) -> str:
+        """Which tokens begin and end a document, a sentence; empty if rows do not tell."""
+        bounds = self.objective.bounds_of_text
+        if bounds is None:
+            return ""
+        named = {role: self.tokenizer.special.find(role) for role in ("bos", "eos")}
+        begin, end = (
+            ", ".join(f"token {each}" + f" ({role})" * (each == token) for each in side)
+            or "no token of its own"
+            for side, (role, token) in zip(bounds, named.items(), strict=True)
+        )
+        return f"Each document begins with {begin}, and ends with {end}."
 
     @cached_property
     def suffixes(self) -> tuple[str, ...]:

@@ -84,7 +84,8 @@ def _check_special_tokens(manifest: Manifest) -> None:
     if _has_repeated(named):
         raise ValueError(f"the roles of special tokens {', '.join(named)}")
     roles = {token for _, token in special.roles}
-    roles |= {getattr(special, f"{role}_id") for role in ROLES}
+    roles |= {getattr(special, f"{role}_id") for role in (*ROLES, "bos")}
+    roles |= {*(special.before or ()), *(special.after or ())}
     for token in sorted({*special.all_ids, *roles} - {None}):
         if not 0 <= token < size:
             raise ValueError(f"the special token {token}, with a vocabulary of {size}")
@@ -97,7 +98,8 @@ def _check_special_tokens(manifest: Manifest) -> None:
 
 
 def _check_objective(entry: ObjectiveEntry) -> None:
-    """Check the options of an objective, unless its package is not installed."""
+    """Check the options of an objective, unless its package is not installed, and its facts."""
+    _ = entry.bounds_of_text
     if entry.name in OBJECTIVES:
         kind = OBJECTIVES[entry.name]
         msgspec.convert(dict(entry.options), kind)
@@ -371,6 +373,10 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
             entry = entry[place]
         if not entry.get(name):
             entry.pop(name, None)
+    special = entries["tokenizer"]["special"]
+    for name in ("bos_id", "before", "after"):  # an id may be 0, and () says something
+        if special.get(name) is None:
+            special.pop(name, None)
     if manifest.provenance:
         own = entries["provenance"]
         own["generations"] = _leave_out_unknown(own["generations"])

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -312,6 +312,8 @@ def _read_first(
 ) -> list[DecodedExample]:
     """Decode the first rows of a shard."""
     special = manifest.tokenizer.special
+    if manifest.objective.bounds_of_text:  # these tokens are what there is to see
+        special = replace(special, cls_id=None, sep_id=None)
     decoded = list[DecodedExample]()
     try:
         for batch in read_shard(folder, manifest, shard, number):

@@ -100,6 +100,10 @@ USUAL = {
     "special tokens in text": Range(
         0, 0, "none", "as text they are harmless; as ids one is enough to end a document"
     ),
+    "begin of text": Range(
+        0, 0, "none", "a model should see texts begin as its tokenizer begins them"
+    ),
+    "end of text": Range(0, 0, "none", "a model that sees no end does not learn to stop"),
     "kept fields": Range(
         1, _ANY, "1 and more", "a field that no record has is misspelt, or another input was meant"
     ),

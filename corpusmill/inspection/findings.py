@@ -6,7 +6,7 @@ bad; one with findings almost always is. docs/reference/findings.md has a row fo
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -396,6 +396,36 @@ def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
     yield _find("special tokens in text", found, what, cause, cure)
 
 
+def _check_bounds(facts: Facts) -> Iterator[Finding]:
+    """Compare what begins and ends documents with what the tokenizer's own `encode` puts there."""
+    tokenizer, bounds = facts.manifest.tokenizer, facts.manifest.objective.bounds_of_text
+    documents = facts.count("tokenize.documents")
+    if bounds is None or not documents:
+        return
+    (begin, end), special = bounds, tokenizer.special
+    if special.before and not begin:
+        explained = _explain_missing(tokenizer.name, "begin", special.before)
+        yield _find("begin of text", documents, *explained)
+    elif begin and special.before == ():
+        what = f"Each document begins with {_list_ids(begin)}, unlike texts that {tokenizer.name} "
+        cause = "The tokenizer_config.json beside it has add_bos_token: false"
+        cure = f"Give {option('begin_of_text', False, is_switch=False)}"
+        yield _find("begin of text", documents, f"{what}encodes", cause, cure)
+    if special.after and not end:
+        explained = _explain_missing(tokenizer.name, "end", special.after)
+        yield _find("end of text", documents, *explained)
+
+
+def _explain_missing(name: str, verb: str, own: Sequence[int]) -> tuple[str, str, str]:
+    what = f"No document {verb}s with {_list_ids(own)}, unlike texts that {name} encodes"
+    left_out, added = (option(f"{verb}_of_text", value, is_switch=False) for value in (False, True))
+    return what, f"{left_out} leaves out what the tokenizer adds", f"Give {added}"
+
+
+def _list_ids(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
 _CHECKS = (
     _check_unfinished,
     _check_rejects,
@@ -412,5 +442,6 @@ _CHECKS = (
     _check_sizes,
     _check_rows,
     _check_special_tokens,
+    _check_bounds,
     _check_kept_fields,
 )

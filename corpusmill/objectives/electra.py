@@ -240,7 +240,7 @@ class Electra(Objective):
         """Cut documents into pieces, of which most have a single one."""
         bounds = index.sentence_offsets[index.offsets]
         longest = repeat.limits.piece_tokens
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest, 0, -1)
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest)
         starts = bounds[owners] + indices.astype(np.int64) * longest
         ones = np.ones(len(owners), np.uint16)
         spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))

@@ -15,6 +15,9 @@ There are three ways from documents to rows, for a model that predicts the next 
               2024, "Fewer Truncations Improve Language Modeling"
               (`corpusmill.objectives.examples.packing`).
 
+In each of them, a document begins with the tokens that the tokenizer's own `encode` puts before a
+text, if it puts any there; they stand in its first row alone.
+
 Before they become rows, the middles of some documents may be moved to their ends
 (`corpusmill.objectives.examples.fill_in_the_middle`).
 """
@@ -22,7 +25,7 @@ Before they become rows, the middles of some documents may be moved to their end
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -76,9 +79,13 @@ class GptOptions(ObjectiveOptions):
     is the length of the examples that reports count."""
     overlap: int = 0
     """Tokens that a window shares with the previous one."""
+    begin_of_text: bool | None = None
+    """Begin each document with the tokenizer's token for that, such as <s>, <bos> or
+    <|begin_of_text|>; by default if the tokenizer itself does: if its post-processor says so, or
+    add_bos_token in the tokenizer_config.json beside it."""
     end_of_text: bool | None = None
-    """End each document with the end-of-text token; by default in stream and pack, but in windows
-    only if middles are moved."""
+    """End each document with the end-of-text token; by default in stream and pack, and in windows
+    if middles are moved or the tokenizer itself ends each text with it."""
     fim_rate: float = 0.0
     """Share of the documents whose middle is moved to their end, so that a model learns to fill in
     the middle: 0.5 to 0.9 is usual. The tokenizer needs <|fim_prefix|>, <|fim_middle|> and
@@ -118,11 +125,14 @@ class GptOptions(ObjectiveOptions):
                 "a quarter is usual",
             )
 
-    @property
-    def ends_documents(self) -> bool:
-        """Whether the end-of-text token is added, by the option or else by the mode."""
+    def begins_documents(self, special: SpecialTokens) -> bool:
+        """Whether documents begin with a token, by the option or else by the tokenizer."""
+        return bool(special.before) if self.begin_of_text is None else self.begin_of_text
+
+    def ends_documents(self, special: SpecialTokens) -> bool:
+        """Whether documents end with a token, by the option, the mode or the tokenizer."""
         if self.end_of_text is None:
-            return self.mode != "windows" or self.fim_rate > 0
+            return self.mode != "windows" or self.fim_rate > 0 or bool(special.after)
         return self.end_of_text
 
     @property
@@ -140,11 +150,14 @@ class GptOptions(ObjectiveOptions):
 
     def bind(self, tokenizer: Vocabulary) -> "Gpt":
         """Return the objective for a tokenizer."""
-        if self.ends_documents:
-            tokenizer.special.require(tokenizer.name, "eos")
+        special = tokenizer.special
+        if self.begins_documents(special) and not special.begin_of_text:
+            special.require(tokenizer.name, "bos")
+        if self.ends_documents(special) and not special.end_of_text:
+            special.require(tokenizer.name, "eos")
         if self.fim_rate:
-            fim.require_tokens(tokenizer.name, tokenizer.special)
-        return Gpt(self, tokenizer.special, tokenizer.token_dtype.name)
+            fim.require_tokens(tokenizer.name, special)
+        return Gpt(self, special, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """Read WikiText's articles by default, each as one text.
@@ -169,7 +182,7 @@ class Gpt(Objective):
 
     Attributes:
         options: how rows are made.
-        special: the tokenizer's special ids; eos must be there if documents end with it.
+        special: the tokenizer's special ids; those that documents begin or end with must be there.
         token_dtype: the NumPy name of the type of a token id.
     """
 
@@ -178,6 +191,22 @@ class Gpt(Objective):
     options: GptOptions
     special: SpecialTokens
     token_dtype: str
+
+    @property
+    def begin_of_text(self) -> tuple[int, ...]:
+        """The ids before each document."""
+        begins = self.options.begins_documents(self.special)
+        return self.special.begin_of_text if begins else ()
+
+    @property
+    def end_of_text(self) -> tuple[int, ...]:
+        """The ids behind each document."""
+        return self.special.end_of_text if self.options.ends_documents(self.special) else ()
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What begins and ends documents."""
+        return {"begin_of_text": [*self.begin_of_text], "end_of_text": [*self.end_of_text]}
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -190,7 +219,7 @@ class Gpt(Objective):
         }[mode]
         width = ANY_LENGTH if mode == "stream" else length
         pad_id = self.special.pad_id
-        if pad_id is None or pad_id == self.special.eos_id:
+        if pad_id is None or pad_id in {self.special.eos_id, *self.end_of_text}:
             pad_id = NO_PAD  # it could be mistaken for the row's own end
         tokens = token_column(self.token_dtype, meaning, width, pad_id)
         return (tokens, boundary_column(length, length)) if mode == "pack" else (tokens,)
@@ -202,7 +231,7 @@ class Gpt(Objective):
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""
-        options, eos_id = self.options, self.special.eos_id
+        options, before = self.options, self.begin_of_text
         index, token_ids = unpack_documents(documents)
         # A document's tokens are those of its sentences, which are contiguous.
         document_offsets = index.sentence_offsets[index.offsets]
@@ -213,17 +242,14 @@ class Gpt(Objective):
             token_ids, document_offsets = rearrange(token_ids, bounds, forms, roles)
         length = _WHOLE if options.mode == "stream" else options.max_seq_length
         input_ids, offsets, owners, indices = cut_windows(
-            token_ids,
-            document_offsets,
-            length,
-            options.overlap,
-            eos_id if options.ends_documents and eos_id is not None else -1,
+            token_ids, document_offsets, length, options.overlap, before, self.end_of_text
         )
         values = [ragged.to_arrow(input_ids, offsets)]
         if options.mode == "pack":
             values.append(mark_pieces(offsets))
         text_offsets = document_offsets - document_offsets[0]
-        windows = locate_windows(text_offsets, owners, indices, length, options.overlap)
+        cut = (length, options.overlap, len(before))
+        windows = locate_windows(text_offsets, owners, indices, *cut)
         values.append(span_lists(*cut_spans(parts, places, windows)))
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
@@ -270,7 +296,8 @@ class Gpt(Objective):
         _, middle, _ = fim.find_tokens(self.special)
         moved = count_token(input_ids, begins, offsets[1:], middle)
         moved -= count_token(token_ids, bounds[:1], bounds[1:], middle)  # in the text
-        added = ADDED * moved + np.count_nonzero(indices == 0)
+        around = len(self.begin_of_text) + len(self.end_of_text)
+        added = ADDED * moved + around * np.count_nonzero(indices == 0)
         kept = int((offsets[1:] - begins).sum()) - added
         return {"fim_documents": int(moved), "kept_tokens": int(kept)}
 

@@ -92,7 +92,9 @@ class Objective(ABC):
     def facts(self) -> Mapping[str, Any]:
         """What the manifest keeps beside the options, in JSON's types, by name.
 
-        Readers may need what `bind` found in the tokenizer.
+        Readers may need what `bind` found in the tokenizer. Two names are known elsewhere, to an
+        objective that has both: "begin_of_text" and "end_of_text", lists of the ids that it puts
+        before and behind each document.
         """
         return {}
 

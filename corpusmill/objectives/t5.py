@@ -253,7 +253,7 @@ class T5(Objective):
         index, token_ids = unpack_documents(documents)
         bounds = index.sentence_offsets[index.offsets]
         longest = repeat.limits.piece_tokens
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest, 0, -1)
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest)
         if self.options.overflow == "drop" and indices.any():
             purpose = purpose_of("corpusmill.t5.pieces")
             keys = derive_keys(np.uint64(repeat.seed), index.ids, repeat.number, purpose)

@@ -9,6 +9,7 @@ The middles of texts may be moved when a window is read, anew in each epoch
 """
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,9 @@ class TokenWindows(Samples):
             were one stream. If not, each shard is a stream of its own, and up to
             context_len + stride tokens at its end are left over.
         fim_rate: the share of the texts whose middle is moved to their end, drawn anew for each
-            window and epoch; at tokens, as the text is not stored. A text lies between end-of-text
-            tokens or the window's borders, and what the special tokens displace is cut off.
+            window and epoch; at tokens, as the text is not stored. A text lies between the tokens
+            that begin and end documents, or the window's borders, and what the special tokens
+            displace is cut off.
         fim_spm_share: the share of those that begin with the suffix.
         seed: the seed of these draws.
 
@@ -200,8 +202,8 @@ class TokenWindows(Samples):
         before = -(-self._starts // self.stride)
         return np.diff(np.minimum(before, count_examples(int(self._starts[-1]), *cut)))
 
-    def _find_fim_tokens(self) -> tuple[int, tuple[int, int, int]]:
-        """Return the ids of the end-of-text token and of those that middles need."""
+    def _find_fim_tokens(self) -> tuple[npt.NDArray[np.int64], tuple[int, int, int]]:
+        """Return the ids around documents, int64[n], and those that middles need."""
         check_share("fim_rate", self.fim_rate)
         check_share("fim_spm_share", self.fim_spm_share)
         check_seed(self.seed)
@@ -214,11 +216,13 @@ class TokenWindows(Samples):
                 value, cause, f"Omit it, or build the data set without {option('fim_rate')}"
             )
         special = manifest.tokenizer.special
-        if special.eos_id is None or any(special.find(role) is None for role in FIM_TOKENS):
+        around = {special.eos_id, *chain.from_iterable(manifest.objective.bounds_of_text or ())}
+        around -= {None}
+        if not around or any(special.find(role) is None for role in FIM_TOKENS):
             names = ", ".join(names[0] for names in FIM_TOKENS.values())
             cause = f"{MANIFEST} names no special tokens such as {names}"
             raise UserError(value, cause, "Build the data set anew, with a tokenizer that has them")
-        return special.eos_id, find_tokens(special)
+        return np.array([*around], np.int64), find_tokens(special)
 
     def _check(self) -> None:
         check_minimum("context_len", self.context_len, 1)

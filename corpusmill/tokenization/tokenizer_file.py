@@ -158,6 +158,9 @@ _CONVENTIONS = {
     "eos": ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]"),
 }
 ROLES = tuple(_CONVENTIONS)
+_BOS_NAMES = ("<|begin_of_text|>", "<bos>", "<s>", "[BOS]")
+# A template with one of them is that of a classifier's input, and not of a document.
+_CLASSIFYING = frozenset({"[CLS]", "<cls>", "[SEP]", "<sep>"})
 USUAL_NAMES = frozenset(name for names in _CONVENTIONS.values() for name in names)
 
 
@@ -174,6 +177,10 @@ class SpecialTokens:
         all_ids: the ids of all special tokens, sorted.
         eos_id: ends a text.
         roles: further roles, those of an objective, and their ids.
+        bos_id: begins a text.
+        before: what the tokenizer's own `encode` puts before each text; empty if its files say that
+            nothing does, and None if they say nothing of it.
+        after: what it puts behind each text, in the same way.
     """
 
     cls_id: int | None
@@ -184,10 +191,23 @@ class SpecialTokens:
     all_ids: tuple[int, ...]
     eos_id: int | None = None
     roles: tuple[tuple[str, int], ...] = ()
+    bos_id: int | None = None
+    before: tuple[int, ...] | None = None
+    after: tuple[int, ...] | None = None
+
+    @property
+    def begin_of_text(self) -> tuple[int, ...]:
+        """What begins a text, if something is to: its own tokens for that, or else its bos."""
+        return self.before or (() if self.bos_id is None else (self.bos_id,))
+
+    @property
+    def end_of_text(self) -> tuple[int, ...]:
+        """What ends a text, if something is to: its own tokens for that, or else its eos."""
+        return self.after or (() if self.eos_id is None else (self.eos_id,))
 
     def find(self, role: str) -> int | None:
         """Return the id of the token of a role; None if the tokenizer has none."""
-        if role in _CONVENTIONS:
+        if role in _CONVENTIONS or role == "bos":
             token: int | None = getattr(self, f"{role}_id")
             return token
         return dict(self.roles).get(role)
@@ -236,7 +256,69 @@ def find_special_tokens(
         ids[f"{role}_id"] = next((vocabulary[name] for name in named + usual), None)
     special_ids = {token["id"] for token in added if token.get("special")}
     special_ids |= {*ids.values()} - {None}
-    return SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
+    special = SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
+    return _add_bounds(special, tokenizer_json, companions, vocabulary)
+
+
+def _add_bounds(
+    special: SpecialTokens,
+    tokenizer_json: Mapping[str, Any],
+    companions: Mapping[str, Mapping[str, Any]],
+    vocabulary: Mapping[str, int],
+) -> SpecialTokens:
+    """Add what begins and ends a text.
+
+    What `tokenizer_config.json` says counts for more than the post-processor, as for transformers.
+    Only special tokens count, as text never becomes one of them.
+    """
+    special_ids = {*special.all_ids}
+    names = [*_names("bos", tokenizer_json, companions), *_BOS_NAMES]
+    named = (vocabulary.get(name) for name in names)
+    bos_id = next((token for token in named if token in special_ids), None)
+    config = companions.get("tokenizer_config.json", {})
+    sides = list[tuple[int, ...] | None]()
+    for ids, role, token in zip(
+        _list_around(tokenizer_json), ("bos", "eos"), (bos_id, special.eos_id), strict=True
+    ):
+        adds = config.get(f"add_{role}_token")
+        if adds is False:
+            sides.append(())
+        elif adds is True and token is not None:
+            sides.append((token,))
+        else:
+            sides.append(tuple(ids) if ids and special_ids.issuperset(ids) else None)
+    return replace(special, bos_id=bos_id, before=sides[0], after=sides[1])
+
+
+def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """List what templates put before a text, and what they put behind it.
+
+    "[CLS] $A [SEP]", or a template by which only the first of two texts is begun and a token of the
+    end divides them ("<s> $A </s> </s> $B </s>"), marks what is classified, and not documents.
+    """
+    before, after = list[int](), list[int]()
+    for step in list_steps(tokenizer_json, "post_processor"):
+        parts = _cut_template(step.get("single", ()))
+        if len(parts) != 2:
+            continue
+        (begin, end), between = parts, _cut_template(step["pair"])[1]
+        divides = begin and end and end[0] in between and begin[-1] not in between
+        if not divides and _CLASSIFYING.isdisjoint(begin + end):
+            ids = {name: token["ids"] for name, token in step["special_tokens"].items()}
+            before = [token for name in begin for token in ids[name]] + before
+            after += [token for name in end for token in ids[name]]
+    return before, after
+
+
+def _cut_template(template: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """List the names of the special tokens before, between and behind the texts of a template."""
+    parts: list[list[str]] = [[]]
+    for piece in template:
+        if "Sequence" in piece:
+            parts.append([])
+        else:
+            parts[-1].append(piece["SpecialToken"]["id"])
+    return parts
 
 
 def vocabulary_of(special_tokens: Sequence[str]) -> "TokenizerFile":

@@ -1,6 +1,7 @@
 """Each finding goes away if its cure is obeyed: its options are read from the message itself."""
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,13 +16,14 @@ from corpusmill.inspection.findings import Finding, find
 from corpusmill.location import locate
 from tests.tools.jobs import build, last_wins, train
 from tests.tools.real_corpora import paragraphs, write_books, write_latin_1, write_records
+from tests.tools.tokenizer_samples import byte_level
 from transforms.refusals import refuse_findings
 
 ENGLISH = ("--sentence-rule", "split", "--language", "en")
 PAIRS = ("--max-seq-length", "128")
 # What may follow the name of an option in a cure; other words belong to the sentence.
 _OPTION = re.compile(
-    r"(--[a-z-]+)(?:,? such as)?(?: (\d[\d.]*\d|\d|split|en|whole-file|google|keep)\b)?"
+    r"(--[a-z-]+)(?:,? such as)?(?: (\d[\d.]*\d|\d|split|en|whole-file|google|keep|True|False)\b)?"
 )
 _SWITCHES = {"--drop-duplicates"}
 
@@ -187,6 +189,32 @@ def test_what_no_option_cures_is_cured_by_a_good_file(
         change(sample, corpus / "text.txt")
         build([corpus], tokenizer_path, tmp_path / f"{number}", *PAIRS)
         assert (name in findings_of(tmp_path / f"{number}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "adds", "flags"),
+    [
+        ("begin of text", True, ("--begin-of-text", "False")),
+        ("begin of text", False, ("--begin-of-text", "True")),
+        ("end of text", True, ("--end-of-text", "False")),
+    ],
+)
+def test_an_option_that_contradicts_the_tokenizer_is_found(
+    name: str, adds: bool, flags: tuple[str, ...], sample: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer.json").write_text(byte_level())
+    config = {"add_bos_token": adds, "add_eos_token": adds, "eos_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    found = []
+    for number, given in enumerate((flags, ())):
+        output = tmp_path / str(number)
+        build([sample], tmp_path, output, *given, objective="gpt")
+        found.append(findings_of(output))
+    assert name in found[0]
+    assert name not in found[1]
+    [cure] = list_cures(found[0][name].cure)
+    build([sample], tmp_path, tmp_path / "cured", *cure, objective="gpt")
+    assert name not in findings_of(tmp_path / "cured")
 
 
 def test_a_tokenizer_of_the_text_cures(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:

@@ -396,24 +396,24 @@ def rearrange_windows(
     keys: np.ndarray,
     rate: float,
     spm_share: float,
-    end_of_text: int,
+    around: np.ndarray,
     roles: tuple[int, int, int],
 ) -> None:
     """Move the middles of the texts in windows, which stay as long as they are.
 
-    A text lies between end-of-text tokens or the window's borders. What special tokens displace is
-    cut off at the window's end, as in Megatron-LM; an empty text stays empty.
+    A text lies between the tokens around documents or the window's borders. What special tokens
+    displace is cut off at the window's end, as in Megatron-LM; an empty text stays empty.
 
     Args:
         windows: integers[windows, width], changed.
         keys: uint64[windows].
         rate: the share of the texts that are rearranged.
         spm_share: the share of those that are SPM; the others are PSM.
-        end_of_text: the id that ends a text.
+        around: integers[n], the ids that begin or end a text, which stay where they are.
         roles: the ids of FIM_TOKENS, in their order.
 
     Example:
-        [5, 6, 9, 7, 8], whose end_of_text is 9, may become [1, 3, 6, 2, 5] or [5, 6, 9, 1, 7].
+        [5, 6, 9, 7, 8], whose texts end with 9, may become [1, 3, 6, 2, 5] or [5, 6, 9, 1, 7].
     """
     width = windows.shape[1]
     source, bounds = np.empty(width, windows.dtype), np.empty(4, np.int64)
@@ -422,7 +422,7 @@ def rearrange_windows(
         begin = place = texts = 0
         while place < width:
             end = begin
-            while end < width and source[end] != end_of_text:
+            while end < width and not _contains(around, source[end]):
                 end += 1
             form, counter = PLAIN, texts * DRAWS
             if end > begin:
@@ -431,8 +431,16 @@ def rearrange_windows(
             bounds[:] = begin, begin + first, begin + second, end
             place = _write_document(source, bounds, form, roles, windows[i], place)
             if end < width:
-                place = _write_token(end_of_text, windows[i], place)
+                place = _write_token(source[end], windows[i], place)
             begin, texts = end + 1, texts + 1
+
+
+@njit
+def _contains(tokens: np.ndarray, token: int) -> bool:
+    for each in tokens:  # noqa: SIM110  the compiler knows no generators here
+        if each == token:
+            return True
+    return False
 
 
 @njit

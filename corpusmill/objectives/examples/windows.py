@@ -52,9 +52,14 @@ def count_windows(tokens: int, length: int, overlap: int) -> int:
 
 
 def locate_windows(
-    document_offsets: np.ndarray, owners: np.ndarray, indices: np.ndarray, length: int, overlap: int
+    document_offsets: np.ndarray,
+    owners: np.ndarray,
+    indices: np.ndarray,
+    length: int,
+    overlap: int,
+    before: int = 0,
 ) -> np.ndarray:
-    """Return where windows begin and end among the tokens, without end-of-text tokens.
+    """Return where windows begin and end among the tokens, without those around documents.
 
     Args:
         document_offsets: int64[documents + 1] into the tokens.
@@ -62,24 +67,26 @@ def locate_windows(
         indices: integers[windows], likewise.
         length: the most tokens of a window.
         overlap: the tokens that a window shares with the previous one.
+        before: how many tokens were put before each document.
 
     Returns:
-        int64[windows, 2]; a window of nothing but an end-of-text token is empty.
+        int64[windows, 2]; a window of nothing but what is put around a document is empty.
 
     Example:
         a document of 3 tokens, windows of 2 and no overlap give [[0, 2], [2, 3]].
     """
-    begins = document_offsets[owners] + indices.astype(np.int64) * (length - overlap)
-    return np.stack([begins, np.minimum(begins + length, document_offsets[owners + 1])], axis=1)
+    firsts, ends = document_offsets[owners], document_offsets[owners + 1]
+    begins = firsts + indices.astype(np.int64) * (length - overlap) - before
+    return np.stack([np.clip(begins, firsts, ends), np.clip(begins + length, firsts, ends)], axis=1)
 
 
-@njit
 def cut_windows(
     token_ids: np.ndarray,
     document_offsets: np.ndarray,
     length: int,
-    overlap: int,
-    end_of_text: int,
+    overlap: int = 0,
+    before: Sequence[int] = (),
+    after: Sequence[int] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cut documents into windows, document after document.
 
@@ -88,7 +95,8 @@ def cut_windows(
         document_offsets: int64[documents + 1] into token_ids.
         length: the most tokens of a window.
         overlap: the tokens that a window shares with the previous one, fewer than `length`.
-        end_of_text: the id that is added to each document before it is cut; negative for none.
+        before: the ids that are put before each document, ahead of its being cut.
+        after: the ids that are put behind it, likewise.
 
     Returns:
         input_ids: the type of token_ids[total].
@@ -97,14 +105,30 @@ def cut_windows(
         indices: uint32[windows], the window's place in its document.
 
     Example:
-        token_ids [5, 6, 7], document_offsets [0, 3], length 2, overlap 0 and end_of_text 9 give
+        token_ids [5, 6, 7], document_offsets [0, 3], length 2, overlap 0 and after [9] give
         input_ids [5, 6, 7, 9] and offsets [0, 2, 4].
     """
+    around = np.array([*before, *after], np.int64)
+    cut: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _cut_windows(
+        token_ids, document_offsets, length, overlap, around, len(before)
+    )
+    return cut
+
+
+@njit
+def _cut_windows(
+    token_ids: np.ndarray,
+    document_offsets: np.ndarray,
+    length: int,
+    overlap: int,
+    around: np.ndarray,
+    before: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cut documents, as `cut_windows` describes; `around` begins with what is put before them."""
     num_documents, stride = len(document_offsets) - 1, length - overlap
-    ended = 1 if end_of_text >= 0 else 0
     windows = total = 0
     for document in range(num_documents):
-        tokens = document_offsets[document + 1] - document_offsets[document] + ended
+        tokens = document_offsets[document + 1] - document_offsets[document] + len(around)
         count = count_windows(tokens, length, overlap)
         windows += count
         total += tokens + max(0, count - 1) * overlap
@@ -114,13 +138,23 @@ def cut_windows(
     row = place = 0
     for document in range(num_documents):
         first, stop = document_offsets[document], document_offsets[document + 1]
-        for index in range(count_windows(stop - first + ended, length, overlap)):
-            begin = first + index * stride
-            end = min(begin + length, stop)
-            input_ids[place : place + end - begin] = token_ids[begin:end]
-            place += end - begin
-            if ended and begin + length > stop:
-                input_ids[place] = end_of_text
+        size = stop - first
+        for index in range(count_windows(size + len(around), length, overlap)):
+            # Places are counted from the document's first token.
+            begin = index * stride - before
+            end = min(begin + length, size + len(around) - before)
+            for i in range(begin, min(end, 0)):
+                input_ids[place] = around[i + before]
+                place += 1
+            begin = max(begin, 0)
+            text_end = min(end, size)
+            if text_end > begin:
+                input_ids[place : place + text_end - begin] = token_ids[
+                    first + begin : first + text_end
+                ]
+                place += text_end - begin
+            for i in range(max(begin, size), end):
+                input_ids[place] = around[i - size + before]
                 place += 1
             row += 1
             offsets[row], owners[row - 1], indices[row - 1] = place, document, index

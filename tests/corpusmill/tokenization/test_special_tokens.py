@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models, processors
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.tokenizer_file import find_special_tokens
@@ -105,3 +106,80 @@ def test_the_end_of_text_is_found_by_name_and_by_companion() -> None:
     special = find_special_tokens(tokenizer, beside)
     assert (special.eos_id, special.sep_id, special.all_ids) == (2, 1, (0, 1, 2))
     assert find_special_tokens(described(["[SEP]"], ["[SEP]"]), {}).eos_id is None
+
+
+def bounds(
+    single: str, pair: str, **config: Any
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """What a template and a tokenizer_config.json say of the tokens around a text."""
+    names = ["x", "<s>", "</s>", "[CLS]", "[SEP]", "<sop>", "<|endoftext|>"]
+    tokenizer = Tokenizer(models.WordLevel({name: n for n, name in enumerate(names)}, "x"))
+    tokenizer.add_special_tokens(names[1:])
+    special = [(name, n) for n, name in enumerate(names) if n]
+    tokenizer.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(),
+            processors.TemplateProcessing(single=single, pair=pair, special_tokens=special),
+        ]
+    )
+    beside = {"tokenizer_config.json": config} if config else {}
+    found = find_special_tokens(json.loads(tokenizer.to_str()), beside)
+    if not config and found.before is not None:
+        assert tokenizer.encode("x").ids[: len(found.before)] == [*found.before]
+    return found.before, found.after
+
+
+@pytest.mark.parametrize(
+    ("single", "pair", "before", "after"),
+    [
+        ("<s> $A", "<s> $A <s> $B", (1,), None),
+        ("<s> $A", "$A $B", (1,), None),
+        ("$A </s>", "$A </s> $B </s>", None, (2,)),
+        ("<s> $A </s>", "$A $B", (1,), (2,)),
+        ("<s> $A </s>", "<s> $A </s> <s> $B </s>", (1,), (2,)),
+        ("<s> <sop> $A", "<s> <sop> $A $B", (1, 5), None),
+        ("$A", "$A $B", None, None),
+        # These mark what is classified.
+        ("<s> $A </s>", "<s> $A </s> </s> $B </s>", None, None),
+        ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", None, None),
+        ("$A [SEP] [CLS]", "$A [SEP] $B [SEP] [CLS]", None, None),
+    ],
+)
+def test_a_template_says_what_is_put_around_a_text(
+    single: str, pair: str, before: tuple[int, ...] | None, after: tuple[int, ...] | None
+) -> None:
+    assert bounds(single, pair) == (before, after)
+
+
+@pytest.mark.parametrize(
+    ("config", "before", "after"),
+    [
+        ({"add_bos_token": True, "bos_token": "<s>"}, (1,), None),
+        ({"add_bos_token": True, "bos_token": {"content": "<sop>"}}, (5,), None),
+        ({"add_bos_token": True}, (1,), None),  # by its usual name
+        ({"add_bos_token": False, "add_eos_token": False}, (), ()),
+        ({"add_eos_token": True, "eos_token": "</s>"}, None, (2,)),
+        ({"add_eos_token": True}, None, (6,)),
+        # No such special token: nothing is said.
+        ({"bos_token": "<none>"}, None, None),
+    ],
+    ids=str,
+)
+def test_the_configuration_beside_it_says_so_without_a_template(
+    config: dict[str, Any], before: tuple[int, ...] | None, after: tuple[int, ...] | None
+) -> None:
+    assert bounds("$A", "$A $B", **config) == (before, after)
+
+
+def test_the_configuration_counts_for_more_than_the_template() -> None:
+    assert bounds("<s> $A", "$A $B", add_bos_token=False) == ((), None)
+    assert bounds("<sop> $A", "$A $B", add_bos_token=True, bos_token="<s>") == ((1,), None)  # noqa: S106
+
+
+def test_only_a_special_token_begins_texts() -> None:
+    beside = {"tokenizer_config.json": {"bos_token": "x", "add_bos_token": True}}
+    special = find_special_tokens(described(["x", "y"]), beside)
+    assert (special.bos_id, special.before) == (None, None)
+    special = find_special_tokens(described(["<bos>", "x"], ["<bos>"]), {})
+    assert (special.bos_id, special.begin_of_text, special.find("bos")) == (0, (0,), 0)
+    assert find_special_tokens(described(["x"]), {}).begin_of_text == ()

@@ -101,7 +101,7 @@ NAMES = [
     ".hidden", "a\nb", "a\0b", "\x1b[2Jx", "\x7f", "", 7, None,
 ]  # fmt: skip
 NUMBERS = (-1, "1", None, 1.5, True, 2**62, 2**70, 10**400)
-SPECIAL_IDS = ("cls_id", "sep_id", "mask_id", "pad_id", "unk_id", "eos_id")
+SPECIAL_IDS = ("cls_id", "sep_id", "mask_id", "pad_id", "unk_id", "eos_id", "bos_id")
 # Columns of the data set: tokens, segments, class, positions, predicted ids.
 CHANGES: dict[str, Change] = {
     **{f"shard {name!r}": in_shard(file=name) for name in [*NAMES, "a/b"]},
@@ -120,6 +120,17 @@ CHANGES: dict[str, Change] = {
     **{
         f"all_ids={ids}": in_special(all_ids=ids)
         for ids in ([600], [-1], [0, 1, 2], "01234", None, [0, 1, 2, 3, "4"])
+    },
+    **{
+        f"{side}={ids}": in_special(**{side: ids})
+        for side in ("before", "after")
+        for ids in ([600], [-1], "0", 5, [0, "1"])
+    },
+    **{
+        f"begin_of_text={ids}": in_entry(
+            "objective", facts={"begin_of_text": ids, "end_of_text": []}
+        )
+        for ids in ([-1], "0", 5, [0, "1"], None)
     },
     "only special tokens": in_special(all_ids=[*range(600)]),
     **{

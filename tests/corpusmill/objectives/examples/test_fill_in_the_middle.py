@@ -30,7 +30,7 @@ from tests.corpusmill.objectives.reference_fim import ROLES, permute, permute_wi
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_same_distribution
 
-END = 9
+BEGIN, END = 4, 9
 DRAWN = 20_000
 
 texts = st.lists(st.lists(st.integers(10, 99), max_size=12), max_size=8)
@@ -140,11 +140,13 @@ def test_the_pieces_of_documents_are_their_cuts() -> None:
         bounds_of_pieces(document_offsets, piece_offsets, forms[::-1] * 0)
 
 
-def move_in_windows(windows: list[list[int]], rate: float, spm: float, seed: int) -> np.ndarray:
+def move_in_windows(
+    windows: list[list[int]], rate: float, spm: float, seed: int, around: tuple[int, ...] = (END,)
+) -> np.ndarray:
     moved = np.array(windows, np.int16)
     numbers = np.arange(len(windows))
     keys = derive_window_keys(np.uint64(seed), numbers, numbers)
-    rearrange_windows(moved, keys, rate, spm, END, ROLES)
+    rearrange_windows(moved, keys, rate, spm, np.array(around), ROLES)
     return moved
 
 
@@ -157,6 +159,18 @@ def test_windows_are_rearranged_as_by_megatron(window: list[int]) -> None:
     ours = move_in_windows([window] * DRAWN, 0.7, 0.4, seed=4).tolist()
     theirs = [permute_window(window, END, 0.7, 0.4, random) for _ in range(DRAWN)]
     assert_same_distribution(*numbers_of(ours, theirs), str(window))
+
+
+def test_what_begins_a_text_stays_before_it() -> None:
+    window = [10, 11, END, BEGIN, 12, 13, 14, END, BEGIN, 15, 16, 17]
+    moved = move_in_windows([window] * 50, 1.0, 0.5, 5, (END, BEGIN))
+    prefix = ROLES[0]
+    for row in moved.tolist():
+        assert row[0] == prefix
+        for place, token in enumerate(row[:-1]):
+            if token == BEGIN:
+                assert (row[place - 1], row[place + 1]) == (END, prefix)
+    assert (moved == BEGIN).sum() > 25
 
 
 @given(st.lists(st.integers(END, 12), min_size=1, max_size=12), shares, st.integers(0, 99))

@@ -145,15 +145,17 @@ def test_parts_stand_where_middles_are_moved_to(
 
 
 @pytest.mark.parametrize("overlap", [0, 1, 3])
-@given(st.lists(st.integers(0, 12), max_size=5))
-def test_windows_are_located_as_they_are_cut(overlap: int, lengths: list[int]) -> None:
+@given(st.lists(st.integers(0, 12), max_size=5), *[st.lists(st.integers(1, 9), max_size=3)] * 2)
+def test_windows_are_located_as_they_are_cut(
+    overlap: int, lengths: list[int], before: list[int], after: list[int]
+) -> None:
     offsets = offsets_of(lengths)
     tokens = np.arange(100, 100 + offsets[-1])
-    ids, ends, owners, indices = cut_windows(tokens, offsets, 4, overlap, 9)
-    located = locate_windows(offsets, owners, indices, 4, overlap)
+    ids, ends, owners, indices = cut_windows(tokens, offsets, 4, overlap, before, after)
+    located = locate_windows(offsets, owners, indices, 4, overlap, len(before))
     for number, (begin, end) in enumerate(located):
         window = ids[ends[number] : ends[number + 1]]
-        assert window[window != 9].tolist() == tokens[begin:end].tolist()
+        assert window[window > 9].tolist() == tokens[begin:end].tolist()
 
 
 def test_no_rows() -> None:

@@ -1,5 +1,7 @@
 """Windows of documents against the article's loop."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,12 +19,16 @@ lengths_and_overlaps = st.integers(1, 12).flatmap(
 
 
 def cut(
-    documents: list[list[int]], length: int, overlap: int, end_of_text: int = -1
+    documents: list[list[int]],
+    length: int,
+    overlap: int,
+    before: Sequence[int] = (),
+    after: Sequence[int] = (),
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
     """Return the windows, and (document, index) of each."""
     tokens = np.array([token for document in documents for token in document], np.uint16)
     input_ids, offsets, owners, indices = cut_windows(
-        tokens, offsets_of(map(len, documents)), length, overlap, end_of_text
+        tokens, offsets_of(map(len, documents)), length, overlap, before, after
     )
     assert input_ids.dtype == tokens.dtype
     rows = [part.tolist() for part in np.split(input_ids, offsets[1:-1])] if len(owners) else []
@@ -52,16 +58,20 @@ def test_windows_are_those_of_the_article(sizes: list[int], sizing: tuple[int, i
     assert [count_windows(size, *sizing) for size in sizes] == list(map(len, expected))
 
 
-@given(st.lists(st.integers(0, 40), max_size=6), lengths_and_overlaps)
-def test_the_end_of_text_is_a_token_of_the_document(
-    sizes: list[int], sizing: tuple[int, int]
+@given(
+    st.lists(st.integers(0, 40), max_size=6),
+    lengths_and_overlaps,
+    *[st.lists(st.integers(1, 9), max_size=3)] * 2,
+)
+def test_what_is_put_around_a_document_is_cut_as_its_own_tokens_are(
+    sizes: list[int], sizing: tuple[int, int], before: list[int], after: list[int]
 ) -> None:
-    ended = [[*document, END] for document in number(sizes)]
-    assert cut(number(sizes), *sizing, END) == cut(ended, *sizing)
+    whole = [[*before, *document, *after] for document in number(sizes)]
+    assert cut(number(sizes), *sizing, before, after) == cut(whole, *sizing)
 
 
 def test_a_document_without_a_length_is_one_row() -> None:
-    assert cut(number([3, 0, 2]), 2**62, 0, END) == (
+    assert cut(number([3, 0, 2]), 2**62, 0, (), [END]) == (
         [[10, 11, 12, 9], [9], [13, 14, 9]],
         [(0, 0), (1, 0), (2, 0)],
     )

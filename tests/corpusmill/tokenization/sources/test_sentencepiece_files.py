@@ -1,6 +1,7 @@
 """SentencePiece models, converted, against the sentencepiece library."""
 
 import io
+import json
 import sys
 import unicodedata
 from typing import Any
@@ -154,6 +155,16 @@ def test_the_configuration_beside_it_says_whether_text_is_lower_cased(
     files |= {"m/tokenizer_config.json": config.encode()} if config else {}
     file = read_tokenizer("m", files.get)
     assert (file.options.lowercase, file.options.strip_accents) == chosen
+
+
+@pytest.mark.parametrize(("adds", "before"), [(None, None), (True, (1,)), (False, ())])
+def test_the_configuration_beside_it_says_whether_texts_begin_with_a_token(
+    adds: bool | None, before: tuple[int, ...] | None
+) -> None:
+    config = json.dumps({"add_bos_token": adds, "tokenizer_class": "LlamaTokenizer"})
+    files = {"m/tokenizer.model": MODELS["bpe"], "m/tokenizer_config.json": config.encode()}
+    special = read_tokenizer("m", files.get).special
+    assert (special.bos_id, special.before, special.after) == (1, before, None)
 
 
 def test_roles_are_found() -> None:

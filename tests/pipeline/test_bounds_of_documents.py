@@ -1,0 +1,301 @@
+"""Documents begin and end as the tokenizer's own `encode` has them, in every mode of gpt."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_json import seal
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.location import locate
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.token_windows import TokenWindows
+from corpusmill.verification.check_data_set import verify
+from tests.corpusmill.objectives.reference_fim import undo
+from tests.corpusmill.objectives.reference_gpt import windows
+from tests.tools import jobs
+from tests.tools.origins import check_provenance
+from tests.tools.real_corpora import paragraphs
+
+FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
+PACK = ("--mode", "pack", "--max-seq-length", "64")
+
+
+class Sample(NamedTuple):
+    """A tokenizer that says how a text begins.
+
+    Attributes:
+        path: its file or folder.
+        own: what gives ids as the tokenizer itself does.
+        end: the id that ends a text.
+        ends: whether the tokenizer itself ends each text with it.
+    """
+
+    path: Path
+    own: Tokenizer
+    end: int
+    ends: bool = False
+
+
+@pytest.fixture(scope="module")
+def texts(sample: Path) -> list[str]:
+    return [*paragraphs(sample)][:60]
+
+
+@pytest.fixture(scope="module")
+def corpus(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def byte_level(texts: list[str], *special: str) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, special_tokens=[*special, *FIM], initial_alphabet=alphabet
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def id_of(tokenizer: Tokenizer, name: str) -> int:
+    number = tokenizer.token_to_id(name)
+    assert number is not None
+    return number
+
+
+def template(tokenizer: Tokenizer, single: str, pair: str = "$A $B") -> Any:
+    names = {part for part in f"{single} {pair}".split() if part[0] != "$"}
+    ids = [(name, tokenizer.token_to_id(name)) for name in sorted(names)]
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=ids)
+
+
+def like_llama(texts: list[str], folder: Path) -> Sample:
+    """Llama 3's: the template stands in a sequence of post-processors."""
+    tokenizer = byte_level(texts, "<|begin_of_text|>", "<|end_of_text|>")
+    own = template(tokenizer, "<|begin_of_text|> $A", "<|begin_of_text|> $A <|begin_of_text|> $B:1")
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), own])
+    tokenizer.save(str(folder / "llama.json"))
+    return Sample(folder / "llama.json", tokenizer, id_of(tokenizer, "<|end_of_text|>"))
+
+
+def like_gemma(texts: list[str], folder: Path) -> Sample:
+    """Gemma's: SentencePiece's spaces, `<bos>`, and a bos that is not the first id."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))  # noqa: S106
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.decoder = decoders.Replace("\u2581", " ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", *FIM]
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, max_token_length=12, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts[:20], trainer)
+    tokenizer.post_processor = template(tokenizer, "<bos> $A", "<bos> $A <bos> $B:1")
+    tokenizer.save(str(folder / "gemma.json"))
+    return Sample(folder / "gemma.json", tokenizer, id_of(tokenizer, "<eos>"))
+
+
+def by_config(texts: list[str], folder: Path) -> Sample:
+    """Llama 2's, where only `tokenizer_config.json` says what is added; here an end, too."""
+    tokenizer = byte_level(texts, "<s>", "</s>", "<|endoftext|>")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "add_bos_token": True, "bos_token": {"content": "<s>", "special": True},
+        "add_eos_token": True, "eos_token": "</s>",
+    }  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer.post_processor = template(tokenizer, "<s> $A </s>")
+    return Sample(folder, tokenizer, id_of(tokenizer, "</s>"), ends=True)
+
+
+@pytest.fixture(scope="module", params=[like_llama, like_gemma, by_config])
+def tokenizer(
+    request: pytest.FixtureRequest, texts: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Sample:
+    made: Sample = request.param(texts, tmp_path_factory.mktemp(request.param.__name__))
+    return made
+
+
+@pytest.fixture(scope="module")
+def llama(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return like_llama(texts, tmp_path_factory.mktemp("llama"))
+
+
+def build(corpus: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) -> Manifest | None:
+    share = ("--validation-share", "0.2")
+    jobs.build([corpus], tokenizer, output, *share, *flags, objective="gpt", **end)
+    return None if end else read_manifest(locate(str(output)))
+
+
+def rows_of(folder: Path, column: str = "input_ids") -> list[list[int]]:
+    return [row[column] for row in jobs.rows_of(folder)]
+
+
+def encode(texts: list[str], tokenizer: Sample, ends: bool) -> list[list[int]]:
+    """The ids of each text as the tokenizer's own `encode` has them, ended if asked."""
+    end = [tokenizer.end] if ends and not tokenizer.ends else []
+    return [[*tokenizer.own.encode(text).ids, *end] for text in texts]
+
+
+def check(output: Path, corpus: Path) -> None:
+    assert verify(output) == []
+    check_provenance(output, corpus)
+
+
+def test_a_stream_holds_what_encode_gives(
+    texts: list[str], corpus: Path, tokenizer: Sample, output: Path
+) -> None:
+    manifest = build(corpus, tokenizer.path, output)
+    assert manifest
+    expected = encode(texts, tokenizer, ends=True)
+    assert sorted(rows_of(output)) == sorted(expected)
+    begin = [expected[0][0]]
+    assert manifest.objective.facts == {"begin_of_text": begin, "end_of_text": [tokenizer.end]}
+    words = (
+        f"Each document begins with token {begin[0]} (bos), "
+        f"and ends with token {tokenizer.end} (eos)."
+    )
+    shown = jobs.run_here("inspect", output, "--html", output.parent / "report.html").output
+    name = tokenizer.own.id_to_token(begin[0])
+    assert words in shown
+    assert f"A  {name}" in shown
+    assert words in (output / "README.md").read_text()
+    assert words in (output.parent / "report.html").read_text()
+    check(output, corpus)
+
+
+def test_windows_begin_with_their_document(
+    texts: list[str], corpus: Path, tokenizer: Sample, output: Path
+) -> None:
+    build(corpus, tokenizer.path, output, *WINDOWS)
+    documents = encode(texts, tokenizer, ends=False)
+    expected = [window for tokens in documents for window in windows(tokens, 40, 10)]
+    assert sorted(rows_of(output)) == sorted(expected)
+    check(output, corpus)
+
+
+def test_packs_hold_documents_that_begin(
+    texts: list[str], corpus: Path, tokenizer: Sample, output: Path
+) -> None:
+    build(corpus, tokenizer.path, output, *PACK)
+    marks = zip(rows_of(output), rows_of(output, "cu_seqlens"), strict=True)
+    pieces = [row[begin:end] for row, ends in marks for begin, end in pairwise(ends)]
+    documents = encode(texts, tokenizer, ends=True)
+    expected = [tokens[i : i + 64] for tokens in documents for i in range(0, len(tokens), 64)]
+    assert sorted(pieces) == sorted(expected)
+    check(output, corpus)
+
+
+@pytest.mark.parametrize("flags", [(), WINDOWS, PACK], ids=["stream", "windows", "pack"])
+def test_either_can_be_left_out(
+    flags: tuple[str, ...], corpus: Path, llama: Sample, output: Path
+) -> None:
+    without = ("--begin-of-text", "False", "--end-of-text", "False")
+    manifest = build(corpus, llama.path, output, *flags, *without)
+    assert manifest
+    around = {llama.end, llama.own.encode("").ids[0]}
+    assert not around & {token for row in rows_of(output) for token in row}
+    assert manifest.objective.facts == {"begin_of_text": [], "end_of_text": []}
+    card = (output / "README.md").read_text()
+    assert "begins with no token of its own, and ends with no token of its own" in card
+    check(output, corpus)
+
+
+def test_middles_are_moved_behind_the_beginning(
+    texts: list[str], corpus: Path, llama: Sample, output: Path
+) -> None:
+    flags = ("--fim-rate", "0.7", "--fim-cut", "tokens")
+    manifest = build(corpus, llama.path, output, *flags)
+    assert manifest
+    begin, roles = llama.own.encode("").ids, tuple(map(llama.own.token_to_id, FIM))
+    rows = [[*row[:1], *undo(row[1:-1], roles), *row[-1:]] for row in rows_of(output)]  # type: ignore[arg-type]
+    assert sorted(rows) == sorted(encode(texts, llama, ends=True))
+    assert sum(row[1] == roles[0] for row in rows_of(output)) > 20
+    assert [row[:1] for row in rows] == [begin] * len(rows)
+    assert manifest.counts["build.kept_tokens"] == manifest.counts["tokenize.tokens"]
+    check(output, corpus)
+
+
+def test_middles_of_windows_are_moved_behind_the_beginning(
+    corpus: Path, llama: Sample, output: Path
+) -> None:
+    build(corpus, llama.path, output)
+    data_set = DataSet(output, cache_folder=output.parent / "cache")
+    samples = TokenWindows(data_set, 64, fim_rate=1.0)
+    begin, prefix = llama.own.encode("").ids[0], llama.own.token_to_id(FIM[0])
+    rows = [samples[number]["input_ids"] for number in range(len(samples))]
+    following = np.concatenate([row[1:][row[:-1] == begin] for row in rows])
+    assert len(following) > 5
+    assert {*following.tolist()} == {prefix}
+
+
+def test_a_beginning_can_be_asked_for(
+    texts: list[str], corpus: Path, tmp_path: Path, output: Path
+) -> None:
+    """A tokenizer that says nothing of it begins no text, and its eos may be named otherwise."""
+    plain = byte_level(texts, "<s>", "</s>")
+    plain.save(str(tmp_path / "plain.json"))
+    build(corpus, tmp_path / "plain.json", tmp_path / "default")
+    begin, end = map(plain.token_to_id, ("<s>", "</s>"))
+    expected = [[*plain.encode(text).ids, end] for text in texts]
+    assert sorted(rows_of(tmp_path / "default")) == sorted(expected)
+    build(corpus, tmp_path / "plain.json", output, "--begin-of-text", "True")
+    assert sorted(rows_of(output)) == sorted([begin, *tokens] for tokens in expected)
+    without = byte_level(texts, "</s>")
+    without.save(str(tmp_path / "without.json"))
+    refused = ("it has no bos token", "bos_token")
+    flags = ("--begin-of-text", "True")
+    build(corpus, tmp_path / "without.json", tmp_path / "no", *flags, refused=refused)
+
+
+def test_text_is_added_and_built_again_with_the_same_beginnings(
+    corpus: Path, llama: Sample, tmp_path: Path
+) -> None:
+    first = tmp_path / "first"
+    build(corpus, llama.path, first, "--begin-of-text", "False")
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"text": "Another text of a lighthouse ."}\n')
+    refused = ("built with other options", "begin_of_text")
+    build(other, llama.path, first, "--append", refused=refused)
+    build(other, llama.path, tmp_path / "second")
+    parts = (first, tmp_path / "second")
+    jobs.run_here("merge", *parts, "--output", tmp_path / "joined", refused=refused)
+    build(other, llama.path, first, "--append", "--begin-of-text", "False")
+    inputs = ("--input", other, "--output", tmp_path / "again")
+    jobs.run_here("rebuild", tmp_path / "second", *inputs)
+    assert jobs.digests(tmp_path / "again") == jobs.digests(tmp_path / "second")
+
+
+def test_a_data_set_that_says_nothing_of_beginnings_is_read_as_it_was_built(
+    corpus: Path, llama: Sample, output: Path
+) -> None:
+    build(corpus, llama.path, output, "--begin-of-text", "False")
+    manifest = json.loads((output / "dataset.json").read_text())
+    del manifest["objective"]["facts"], manifest["objective"]["options"]["begin_of_text"]
+    for name in ("bos_id", "before"):
+        del manifest["tokenizer"]["special"][name]
+    content = json.dumps(manifest).encode()
+    (output / "dataset.json").write_bytes(content)
+    (output / "_SUCCESS").write_bytes(seal(content))
+    assert verify(output) == []
+    data_set = DataSet(output, cache_folder=output.parent / "cache")
+    assert len(TokenWindows(data_set, 64, fim_rate=0.5)) > 10
+    shown = jobs.run_here("inspect", output).output
+    assert "Each document begins" not in shown
