@@ -20,13 +20,13 @@ from corpusmill.reading.collate.collators import (
     Predicted,
     attention_mask,
     check_layout,
-    check_suits,
     lay_out,
     pad,
     refuse_others,
 )
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.recorded_options import check_suits
 from corpusmill.reading.rows import Batch, Rows
 from corpusmill.reading.token_windows import TOKENS
 

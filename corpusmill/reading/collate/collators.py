@@ -30,11 +30,12 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import are_integers, check_integers, longest_row
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line, option
-from corpusmill.objectives.objective_options import ObjectiveOptions
-from corpusmill.objectives.registry import OBJECTIVES, read_options
+from corpusmill.objectives.masking.masked_lm import MaskShares
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.recorded_options import check_suits, options_of
 from corpusmill.reading.rows import Batch, Integers, Lists, Rows, check_minimum
 
 
@@ -270,8 +271,13 @@ class CollatorOptions(TypedDict, total=False):
             with padding="max_length", and otherwise no limit.
         seed: the seed of masks that are drawn when rows are loaded; they differ in each epoch.
         mask: whether to mask rows that were stored unmasked when they are loaded.
-        mask_word_prob: ERNIE's probability that a sequence is masked by whole words, one for all
-            data sets or one for each; by default that of the build.
+        masked_lm_prob: the share of a row's tokens that are predicted, in rows that are masked when
+            they are loaded: one for all data sets or one for each, as the next three; by default
+            that of the build. `max_predictions_per_seq` of the build bounds it.
+        mask_replace_prob: the share of these that become [MASK], usually 0.8.
+        random_replace_prob: the share of these that become a random token, usually 0.1; what is
+            left stays.
+        mask_word_prob: ERNIE's probability that a sequence is masked by whole words.
         token_weights: float[ids of the vocabulary], how likely each is predicted in comparison with
             the others, so that rare tokens can be predicted more often, as in DistilBERT.
         predicted: for models of the next token: "labels" are the input_ids, as Hugging Face models
@@ -284,6 +290,9 @@ class CollatorOptions(TypedDict, total=False):
     max_length: int | None
     seed: int
     mask: bool
+    masked_lm_prob: float | Sequence[float] | None
+    mask_replace_prob: float | Sequence[float] | None
+    random_replace_prob: float | Sequence[float] | None
     mask_word_prob: float | Sequence[float] | None
     token_weights: Sequence[float] | npt.NDArray[np.float64] | None
     predicted: Predicted
@@ -294,20 +303,10 @@ class CollatorOptions(TypedDict, total=False):
 MakeCollator = Callable[[Samples, Padding, CollatorOptions], Collator]
 
 # The values that leave to a collator what it does.
-_DEFAULTS: CollatorOptions = {
-    "mask": True, "mask_word_prob": None, "token_weights": None, "predicted": "labels",
-    "layout": "rows"
-}  # fmt: skip
+_DEFAULTS: CollatorOptions = {"mask": True, "predicted": "labels", "layout": "rows"}
 
-
-def check_suits(name: str, value: object, is_valid: bool, cause: str) -> None:
-    """Refuse an option that does not suit the data set.
-
-    Raises:
-        UserError: it is not valid.
-    """
-    if not is_valid:
-        raise UserError(f"{name}={value}", cause, "Omit it, or give data that it suits")
+# The options of masks, which one masker or another takes.
+MASK_SETTINGS = (*MaskShares._fields, "mask_word_prob", "token_weights")
 
 
 def refuse_others(options: CollatorOptions, *names: str) -> None:
@@ -318,8 +317,7 @@ def refuse_others(options: CollatorOptions, *names: str) -> None:
     """
     causes = {
         "mask": "the examples are not masked",
-        "mask_word_prob": "no masks are drawn",
-        "token_weights": "no single tokens are drawn",
+        **dict.fromkeys(MASK_SETTINGS, "no masks are drawn"),
         "predicted": "the model of this data set does not take it",
         "layout": "the rows are not packed",
     }
@@ -489,16 +487,6 @@ def starts_of(sources: Sequence[Samples]) -> tuple[int, ...]:
     """Return the number of each data set's first sample."""
     starts: list[int] = np.cumsum([0, *map(len, sources)])[:-1].tolist()
     return tuple(starts)
-
-
-def options_of(samples: Samples) -> ObjectiveOptions:
-    """Return the options of the objective that a data set was built with.
-
-    Raises:
-        UserError: the package of the objective is not installed.
-    """
-    entry = samples.manifest.objective
-    return read_options(entry.name, entry.package, entry.options)
 
 
 def split_by_maker(
