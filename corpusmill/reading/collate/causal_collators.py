@@ -24,13 +24,13 @@ from corpusmill.reading.collate.collators import (
     pad,
     refuse_others,
 )
+from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
+from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import check_suits
 from corpusmill.reading.rows import Batch, Rows
 from corpusmill.reading.token_windows import TOKENS
-
-NOT_PREDICTED = -100
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,10 @@ class PackedCollator(Collator):
 
 def collate_causal_lm(
     samples: Samples, padding: Padding, options: CollatorOptions
-) -> CausalLmCollator | PackedCollator | WindowCollator:
+) -> CausalLmCollator | DiffusionCollator | PackedCollator | WindowCollator:
     """Return the collator of windows, packed rows or separate rows, as the columns have it.
+
+    With the option `diffusion` it is that of diffusion.
 
     Raises:
         UserError: an option does not suit the data set.
@@ -172,13 +174,15 @@ def collate_causal_lm(
     columns, predicted = samples.manifest.columns, options.get("predicted", "labels")
     tokens, boundaries = columns[0], column_of(columns, Role.BOUNDARIES)
     check_suits("predicted", predicted, predicted in get_args(Predicted), "it is not known")
-    if boundaries:
-        refuse_others(options, "predicted", "layout")
-        layout = options.get("layout", "rows")
-        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
-    refuse_others(options, "predicted")
+    refuse_others(options, "predicted", "diffusion", *(("layout",) if boundaries else ()))
     if tokens.role is Role.WINDOW:
         padding.width(np.array([samples.longest]))
+    if diffusion := options.get("diffusion"):
+        return collate_diffusion(samples, padding, options, diffusion)
+    if boundaries:
+        layout = options.get("layout", "rows")
+        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
+    if tokens.role is Role.WINDOW:
         return WindowCollator(predicted)
     return CausalLmCollator(padding, predicted, tokens.name)
 

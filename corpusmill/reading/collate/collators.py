@@ -5,6 +5,7 @@
     CausalLmCollator          windows of documents, or documents: GPT
     WindowCollator            windows of a token stream: GPT
     PackedCollator            packed rows: GPT
+    DiffusionCollator         all three, masked for diffusion: LLaDA, MDLM, Dream
     Seq2SeqCollator           inputs and targets: T5
 
 `collator_for` makes the one that the objective of a data set names. Arrays are named after the
@@ -32,6 +33,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line, option
 from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.order.mixture import JoinedSamples
@@ -282,6 +284,8 @@ class CollatorOptions(TypedDict, total=False):
             the others, so that rare tokens can be predicted more often, as in DistilBERT.
         predicted: for models of the next token: "labels" are the input_ids, as Hugging Face models
             take them, "targets" have the next token at each position.
+        diffusion: masks rows of `gpt` for a model of masked diffusion, in place of one of the next
+            token; `predicted` says where its labels stand.
         layout: the layout of packed rows; "flattened" puts a batch into one row without padding.
     """
 
@@ -296,6 +300,7 @@ class CollatorOptions(TypedDict, total=False):
     mask_word_prob: float | Sequence[float] | None
     token_weights: Sequence[float] | npt.NDArray[np.float64] | None
     predicted: Predicted
+    diffusion: MaskedDiffusion | None
     layout: Layout
 
 
@@ -319,6 +324,7 @@ def refuse_others(options: CollatorOptions, *names: str) -> None:
         "mask": "the examples are not masked",
         **dict.fromkeys(MASK_SETTINGS, "no masks are drawn"),
         "predicted": "the model of this data set does not take it",
+        "diffusion": "the rows are not those of a model of the next token",
         "layout": "the rows are not packed",
     }
     for name, cause in causes.items():
