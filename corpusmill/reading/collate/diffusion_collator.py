@@ -12,16 +12,13 @@ from corpusmill.reading.collate.collators import (
     Padding,
     Predicted,
     attention_mask,
-    check_layout,
-    lay_out,
-    pad,
 )
 from corpusmill.reading.collate.masked_diffusion import (
-    NOT_PREDICTED,
     MaskedDiffusion,
     cut_marks,
     derive_diffusion_keys,
 )
+from corpusmill.reading.collate.packed_layouts import check_layout, lay_out, lay_out_apart
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Batch, Lists, Rows, check_seed
@@ -93,36 +90,23 @@ class DiffusionCollator(Collator):
             UserError: a row is longer than the padding's max_length.
             ValueError: the pieces of a row do not lead from its beginning to its end.
         """
-        tokens = rows.lists(self.tokens)
+        ids, (labels, offsets) = rows.lists(self.tokens), rows.lists(_LABELS)
+        tokens, labels = (values[offsets[0] : offsets[-1]] for values in (ids.values, labels))
+        shift, pad_id = self.predicted == "targets", self.padding.pad_id
         if self.boundaries:
             packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
-            input_ids, begins = packed.input_ids, packed.begins[:-1]
-            further = {"position_ids": packed.position_ids, **packed.lengths}
-            firsts = packed.lengths["cu_seq_lens_q"][:-1]
+            flat = packed.label(labels, shift)
+            batch = packed.name_arrays(tokens, pad_id, flat, self.predicted)
         else:
-            width = self.padding.width(tokens.lengths)
-            input_ids = pad(*tokens, width, self.padding.pad_id)
-            begins = firsts = np.arange(len(rows)) * width
-            further = {"attention_mask": attention_mask(tokens.offsets, width)}
-        # The place of each token in the flat batch.
-        places = np.arange(tokens.offsets[0], tokens.offsets[-1])
-        places += np.repeat(begins - tokens.offsets[:-1], tokens.lengths)
-        labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
-        values, offsets = rows.lists(_LABELS)
-        labels[places] = values[offsets[0] : offsets[-1]]
-        if self.predicted == "targets":
-            labels[firsts] = NOT_PREDICTED
-            labels = labels[1:]
-        else:
-            labels = labels[:-1]
-        shares = np.ones(input_ids.size, np.float32)
-        shares[places] = np.repeat(rows.columns[_SHARES], tokens.lengths)
-        return {
-            "input_ids": input_ids,
-            **further,
-            self.predicted: labels.reshape(input_ids.shape),
-            _SHARES: shares.reshape(input_ids.shape),
-        }
+            packed = lay_out_apart(ids, self.padding)
+            flat = packed.label(labels, shift)
+            batch = {
+                "input_ids": packed.spread(tokens, pad_id, "int64"),
+                "attention_mask": attention_mask(ids.offsets, packed.shape[1]),
+                self.predicted: flat,
+            }
+        shares = np.repeat(rows.columns[_SHARES], ids.lengths)
+        return {**batch, _SHARES: packed.spread(shares, 1, "float32")}
 
 
 def collate_diffusion(

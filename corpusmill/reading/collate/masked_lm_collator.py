@@ -25,8 +25,6 @@ from corpusmill.reading.collate.collators import (
     Layout,
     Padding,
     attention_mask,
-    check_layout,
-    lay_out,
     pad,
     refuse_others,
     scatter_labels,
@@ -34,6 +32,8 @@ from corpusmill.reading.collate.collators import (
     split_by_maker,
     starts_of,
 )
+from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
+from corpusmill.reading.collate.packed_layouts import check_layout, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
@@ -176,14 +176,15 @@ class PackedMaskedLmCollator(Collator):
         padding: the width of batches.
         columns: the columns of the rows; their roles determine the arrays of a batch.
         masking: how rows are masked; None if they are masked already, or stay unmasked.
-        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
-            puts all of them into one row, which is only padded to a multiple.
+        layout: where tokens are in a batch, and the names of its arrays
+            (`corpusmill.reading.collate.packed_layouts`).
 
     Example:
         a row of the pieces [2, 5, 4, 3] and [2, 4, 3], with 6 at position 2 and 7 at position 5,
         gives input_ids [[2, 5, 4, 3, 2, 4, 3]], position_ids [[0, 1, 2, 3, 0, 1, 2]], labels
-        [[-100, -100, 6, -100, -100, 7, -100]], cu_seq_lens_q and cu_seq_lens_k [0, 4, 7],
-        max_length_q and max_length_k 4. The types are those of `PackedCollator`.
+        [[-100, -100, 6, -100, -100, 7, -100]], seq_idx [[0, 0, 0, 0, 1, 1, 1]], cu_seq_lens_q and
+        cu_seq_lens_k [0, 4, 7], max_length_q and max_length_k 4. The types are those of
+        `PackedCollator`.
     """
 
     padding: Padding
@@ -214,26 +215,27 @@ class PackedMaskedLmCollator(Collator):
         names = {column.role: column.name for column in columns}
         tokens, boundaries = names[Role.TOKEN_IDS], names[Role.BOUNDARIES]
         packed = lay_out(rows, tokens, boundaries, self.padding, self.layout)
-        batch = {tokens: packed.input_ids, "position_ids": packed.position_ids}
+        ids, labels = rows.lists(tokens), None
         if Role.POSITIONS in names:
             positions = rows.lists(names[Role.POSITIONS])
             originals = rows.lists(names[Role.PREDICTED_IDS])
-            labels = _label(positions, originals, packed.begins)
-            batch["labels"] = labels.reshape(packed.input_ids.shape)
-        return batch | packed.lengths
+            labels = packed.label(_label(ids, positions, originals), shift=False)
+        flat = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        return packed.name_arrays(flat, self.padding.pad_id, labels)
 
 
-def _label(positions: Lists, originals: Lists, begins: Integers) -> Integers:
-    """Return the labels of all places, int64[1, places], of rows that begin at `begins`."""
+def _label(ids: Lists, positions: Lists, originals: Lists) -> Integers:
+    """Return the labels of all tokens, int64[tokens]."""
     if not np.array_equal(positions.lengths, originals.lengths):
         raise ValueError("labels must be as many in each row as positions")
-    values, ids = (
+    values, labels = (
         lists.values[lists.offsets[0] : lists.offsets[-1]] for lists in (positions, originals)
     )
-    places = values + np.repeat(begins[:-1], positions.lengths)
-    offsets = np.array([0, len(places)])
-    labels: Integers = scatter_labels(places, offsets, ids, offsets, int(begins[-1]))
-    return labels
+    if not ((values >= 0) & (values < np.repeat(ids.lengths, positions.lengths))).all():
+        raise ValueError("positions must be places of their rows")
+    labelled = np.full(int(ids.offsets[-1] - ids.offsets[0]), NOT_PREDICTED, np.int64)
+    labelled[values + np.repeat(ids.offsets[:-1] - ids.offsets[0], positions.lengths)] = labels
+    return labelled
 
 
 @dataclass(frozen=True)
