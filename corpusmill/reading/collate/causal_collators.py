@@ -22,7 +22,7 @@ from corpusmill.reading.collate.collators import (
     refuse_others,
 )
 from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
-from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
+from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED, MaskedDiffusion
 from corpusmill.reading.collate.packed_layouts import check_layout, is_shifted, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
@@ -170,7 +170,9 @@ def collate_causal_lm(
     refuse_others(options, "predicted", "diffusion", *(("layout",) if boundaries else ()))
     if tokens.role is Role.WINDOW:
         padding.width(np.array([samples.longest]))
-    if diffusion := options.get("diffusion"):
+    if (diffusion := options.get("diffusion")) is not None:
+        is_valid = isinstance(diffusion, MaskedDiffusion)
+        check_suits("diffusion", diffusion, is_valid, "it is no MaskedDiffusion")
         return collate_diffusion(samples, padding, options, diffusion)
     if boundaries:
         layout = options.get("layout", "rows")

@@ -285,7 +285,8 @@ class CollatorOptions(TypedDict, total=False):
         layout: the layout of packed rows, and the names of their arrays: "rows" and "flattened" are
             those of transformers and FlashAttention, the others those of the trainer of the name
             (`corpusmill.reading.collate.packed_layouts`). "flattened" puts a batch into one row
-            without padding, "megatron" too, with each document padded to pad_to_multiple_of.
+            without padding, "megatron" too, with each document padded to pad_to_multiple_of, which
+            max_tokens of `make_batches` does not count.
     """
 
     padding: Literal["longest", "max_length"]

@@ -261,6 +261,8 @@ def test_data_that_diffusion_does_not_suit_is_refused(gpt_windows: Path, bert: P
     diffusion = MaskedDiffusion()
     with pytest.raises(UserError, match=r"diffusion=.*not those of a model of the next token"):
         make_batches(DataSet(bert), 4, diffusion=diffusion)
+    with pytest.raises(UserError, match="diffusion=True: it is no MaskedDiffusion"):
+        make_batches(DataSet(gpt_windows), 4, diffusion=True)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="layout=flattened: the rows are not packed"):
         make_batches(DataSet(gpt_windows), 4, diffusion=diffusion, layout="flattened")
     maskless = DataSet(gpt_windows)
