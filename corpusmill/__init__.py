@@ -25,6 +25,7 @@ What a trainer needs, and what `build` returns:
     Stage               proportions that hold for a part of the training
     curriculum          an order that reads a data set in stages, such as the shortest first
     collator_for        a model's arguments from rows
+    MaskedDiffusion     how rows of `gpt` are masked for a model of masked diffusion
     Batches             batches of any order and size: of samples, an order, and
     FixedBatches, LengthBatches     batches of one size, or of samples of similar length
     padding_share       how much of the batches of an epoch is padding; PaddingShare counts it
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from corpusmill.objectives.t5 import T5Options as T5Options
     from corpusmill.publishing import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
+    from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion as MaskedDiffusion
     from corpusmill.reading.data_set import DataSet as DataSet
     from corpusmill.reading.data_set import Dataset as Dataset
     from corpusmill.reading.load.batches import Batches as Batches
@@ -97,6 +99,7 @@ else:
             "corpusmill.objectives.t5": "T5Options",
             "corpusmill.publishing": "push",
             "corpusmill.reading.collate.collators": "collator_for",
+            "corpusmill.reading.collate.masked_diffusion": "MaskedDiffusion",
             "corpusmill.reading.data_set": "DataSet Dataset",
             "corpusmill.reading.load.batches": "Batches",
             "corpusmill.reading.load.loader": "Loader make_batches",

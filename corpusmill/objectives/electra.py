@@ -117,9 +117,9 @@ class ElectraOptions(ObjectiveOptions):
         Source: `mask` in pretrain/pretrain_helpers.py of google-research/electra.
         """
         tokenizer.special.require(tokenizer.name, "mask")
-        most = max(1, int((_MASKED_LM_PROB + 0.005) * self.max_seq_length))
+        most = _most_predictions(_MASKED_LM_PROB, self.max_seq_length)
         mask_id = tokenizer.special.mask_id or 0
-        return MaskedLm(
+        return _GeneratorMasking(
             MaskingRule(_MASKED_LM_PROB, most, 0, mask_id, 0.85, 0.0),
             static=False,
             whole_words=False,
@@ -142,6 +142,20 @@ class ElectraOptions(ObjectiveOptions):
                 "Leave one of the two out, or reverse it",
             )
         return documents.or_else(rule, "line").require_sentences("electra")
+
+
+def _most_predictions(share: float, max_seq_length: int) -> int:
+    return max(1, int((share + 0.005) * max_seq_length))
+
+
+@dataclass(frozen=True)
+class _GeneratorMasking(MaskedLm):
+    """The masking of the generator, whose most predictions follow from their share."""
+
+    def limit(self, rule: MaskingRule) -> MaskingRule:
+        """Return a rule with another share, and its most predictions."""
+        most = _most_predictions(rule.masked_lm_prob, self.max_seq_length)
+        return rule._replace(max_predictions=most)
 
 
 @dataclass(frozen=True)

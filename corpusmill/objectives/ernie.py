@@ -26,10 +26,10 @@ and epoch; here it is drawn once per sequence.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import index
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,12 @@ from corpusmill.objectives.columns import (
     word_column,
 )
 from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL
-from corpusmill.objectives.masking.masked_lm import all_ids_but, check_rows
+from corpusmill.objectives.masking.masked_lm import (
+    MaskShares,
+    all_ids_but,
+    check_rows,
+    check_shares,
+)
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD, label_words
 from corpusmill.objectives.objective import Repeat
@@ -68,6 +73,7 @@ def mask_sequences(
     mask_word_prob: float,
     mask_id: int,
     vocab_size: int,
+    shares: tuple[float, float, float] = (CHOICE_PROB, 0.8, 0.1),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mask every sequence of a batch; the arguments are not changed.
 
@@ -84,6 +90,8 @@ def mask_sequences(
         mask_word_prob: the probability that a sequence is masked by words, 0 to 1.
         mask_id: the id of [MASK].
         vocab_size: random ids are from 1 to `vocab_size` - 1.
+        shares: the probability that a token or word is chosen, that a chosen token becomes [MASK],
+            and that it becomes a random id.
 
     Returns:
         masked_ids: the type of input_ids[tokens].
@@ -104,8 +112,11 @@ def mask_sequences(
         raise ValueError("mask_id must not be negative, and vocab_size must be 2 or more")
     check_rows(input_ids, seg_labels, offsets, keys, max(mask_id, vocab_size - 1))
     rule = (float(mask_word_prob), index(mask_id), index(vocab_size))
+    choice, replaced, random = shares
+    # Rounded, as 1 - 0.8 is not 0.2.
+    above = (float(choice), round(1.0 - replaced, 12), round(1.0 - replaced - random, 12))
     masked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _mask_sequences(
-        input_ids, seg_labels, offsets, keys, *rule
+        input_ids, seg_labels, offsets, keys, *rule, above
     )
     return masked
 
@@ -119,8 +130,14 @@ def _mask_sequences(
     mask_word_prob: float,
     mask_id: int,
     vocab_size: int,
+    above: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mask every sequence of a batch, as `mask_sequences` describes."""
+    """Mask every sequence of a batch, as `mask_sequences` describes.
+
+    `above` holds the probability of a choice, and the uniform draws above which a chosen token
+    becomes [MASK], and a random id.
+    """
+    choice_prob, mask_above, random_above = above
     masked_ids = input_ids.copy()
     positions = np.empty(len(input_ids), np.int32)
     labels = np.empty(len(input_ids), input_ids.dtype)
@@ -143,16 +160,16 @@ def _mask_sequences(
             counter = 1 + 2 * (place - begin)
             share = to_uniform(draw(key, counter))
             if not follows:
-                share /= CHOICE_PROB
+                share /= choice_prob
                 chosen = share <= 1
                 if not chosen:
                     continue
             positions[written] = place - begin
             labels[written] = input_ids[place]
             written += 1
-            if share > 0.2:
+            if share > mask_above:
                 masked_ids[place] = mask_id
-            elif share > 0.1:
+            elif share > random_above:
                 masked_ids[place] = 1 + to_below(draw(key, counter + 1), vocab_size - 1)
         prediction_offsets[i + 1] = written
     return masked_ids, positions[:written].copy(), labels[:written].copy(), prediction_offsets
@@ -166,28 +183,43 @@ class ErnieMasker:
         mask_word_prob: the probability that a sequence is masked by words.
         mask_id: the id of [MASK].
         vocab_size: random ids are from 1 to vocab_size - 1.
+        shares: the probability that a token or word is chosen, that a chosen token becomes [MASK],
+            and that it becomes a random id.
     """
 
     mask_word_prob: float
     mask_id: int
     vocab_size: int
+    shares: tuple[float, float, float] = (CHOICE_PROB, 0.8, 0.1)
     whole_words: ClassVar[bool] = True
+    changeable: ClassVar[frozenset[str]] = frozenset([*MaskShares._fields, "mask_word_prob"])
 
     def __post_init__(self) -> None:
-        """Check the probability.
+        """Check the probabilities.
 
         Raises:
-            UserError: it is out of range.
+            UserError: one is out of range.
         """
+        check_shares(*self.shares)
         if not 0 <= self.mask_word_prob <= 1:
             value = f"mask_word_prob={self.mask_word_prob}"
             raise UserError(value, "it is not a probability", "Give 0 (never) to 1 (always)")
+
+    def change(self, **settings: Any) -> "ErnieMasker":
+        """Return the masker with other settings, of `changeable`, which a reader gives.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        prob = settings.pop("mask_word_prob", self.mask_word_prob)
+        shares: Any = tuple(MaskShares(*self.shares)._replace(**settings))
+        return replace(self, mask_word_prob=prob, shares=shares)
 
     def mask(
         self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mask rows in place, as `Masker` describes."""
-        rule = (self.mask_word_prob, self.mask_id, self.vocab_size)
+        rule = (self.mask_word_prob, self.mask_id, self.vocab_size, self.shares)
         masked_ids, positions, labels, ends = mask_sequences(
             input_ids, seg_labels, offsets, keys, *rule
         )

@@ -67,6 +67,7 @@ def check_share(name: str, value: float) -> None:
 
 
 Integers = npt.NDArray[np.int64]
+Shares = npt.NDArray[np.float64]
 
 # The arguments of a model, by name.
 Batch = dict[str, npt.NDArray[Any]]
@@ -111,10 +112,19 @@ class Rows(Sequence[dict[str, Any]]):
         samples: int64[rows], the examples' numbers in the data set.
         epochs: int64[rows], the epoch in which each example is read; masks are drawn by epoch and
             number.
+        mask_shares: float64[rows, 3], the `MaskShares` of the stage of a training in which each is
+            read, -1 for those that it does not give; None if no stage gives any.
     """
 
-    def __init__(self, columns: Mapping[str, Values], samples: Integers, epochs: Integers) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Values],
+        samples: Integers,
+        epochs: Integers,
+        mask_shares: Shares | None = None,
+    ) -> None:
         self.columns, self.samples, self.epochs = dict(columns), samples, epochs
+        self.mask_shares = mask_shares
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -131,7 +141,8 @@ class Rows(Sequence[dict[str, Any]]):
                 raise ValueError("rows can only be sliced with a step of 1")
             end = max(begin, end)
             columns = {name: _slice(column, begin, end) for name, column in self.columns.items()}
-            return Rows(columns, self.samples[begin:end], self.epochs[begin:end])
+            shares = None if self.mask_shares is None else self.mask_shares[begin:end]
+            return Rows(columns, self.samples[begin:end], self.epochs[begin:end], shares)
         row = range(len(self))[index]
         return {name: _value(column, row) for name, column in self.columns.items()}
 

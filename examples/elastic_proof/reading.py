@@ -78,9 +78,7 @@ def open_batches(folder: Path, cache_folder: Path, batch_size: int) -> Batches:
 def warm_up(batches: Batches) -> None:
     """Unpack shards and load compiled kernels, so that forks of this process need not."""
     numbers = np.arange(len(batches.order))
-    samples, epochs = batches.locate(numbers)
-    rows = batches.collator.prepare(batches.samples.take(samples, epochs))
-    batches.collator(rows)
+    batches.collator(batches.collator.prepare(batches.take(numbers)))
 
 
 class OpenReader(NamedTuple):

@@ -61,6 +61,11 @@ def test_gpt_learns(options: ObjectiveOptions, recipes: tuple[str, ...], build: 
     assert ("position_ids" in names["batch"]) == (getattr(options, "mode", "") == "pack")
 
 
+def test_a_model_of_masked_diffusion_learns(build: Builder) -> None:
+    folder = build(GptOptions(mode="windows", max_seq_length=48))
+    _assert_falling(run_recipes(folder, "Batches", "Masked diffusion")["losses"], 0.2)
+
+
 def test_electra_learns(build: Builder) -> None:
     names = run_recipes(
         build(ElectraOptions(max_seq_length=64, duplicates=2)), "Batches", "ELECTRA"

@@ -72,13 +72,15 @@ def packed_batch(
     if width is None:
         layout, filled = [[piece for pieces in layout for piece in pieces]], [sum(filled)]
         width = -(-filled[0] // multiple) * multiple
-    input_ids, labels, position_ids, ends, longest = [], [], [], [0], 0
+    input_ids, labels, position_ids, seq_idx, ends, longest = [], [], [], [], [0], 0
     for pieces, used in zip(layout, filled, strict=True):
         fill = [pad_id] * (width - used)
         input_ids.append([token for piece in [*pieces, fill] for token in piece])
         labels.append([token for piece in pieces for token in [-100, *piece[1:]]])
         labels[-1] += [-100] * len(fill)
         position_ids.append([place for piece in [*pieces, fill] for place in range(len(piece))])
+        numbers = enumerate([*pieces, fill])
+        seq_idx.append([number for number, piece in numbers for _ in piece])
         for piece in [*pieces, fill] if fill else pieces:
             ends.append(ends[-1] + len(piece))
             longest = max(longest, len(piece))
@@ -86,6 +88,7 @@ def packed_batch(
         "input_ids": input_ids,
         "labels": labels,
         "position_ids": position_ids,
+        "seq_idx": seq_idx,
         "cu_seq_lens_q": ends,
         "cu_seq_lens_k": ends,
         "max_length_q": longest,

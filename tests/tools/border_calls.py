@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from corpusmill.reading.collate.causal_collators import (
     WindowCollator,
 )
 from corpusmill.reading.collate.collators import (
+    Layout,
     Padding,
     attention_mask,
     collator_for,
@@ -229,7 +230,7 @@ def all_calls(folder: Path) -> dict[str, tuple[Callable[..., None], tuple[Any, .
         "CausalLmCollator": (st.builds(CausalLmCollator, padding), columns_of("input_ids")),
         "WindowCollator": (st.builds(WindowCollator), columns_of(TOKENS)),
         "PackedCollator": (
-            st.builds(PackedCollator, padding, st.sampled_from(["rows", "flattened"])),
+            st.builds(PackedCollator, padding, st.sampled_from(get_args(Layout))),
             columns_of("input_ids", "cu_seqlens"),
         ),
     }

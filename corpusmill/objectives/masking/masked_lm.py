@@ -5,10 +5,10 @@ Liu et al. 2019, section 4.1): rows are stored unmasked, and readers mask them a
 with the same function.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from math import isfinite
-from typing import Protocol
+from math import floor, isfinite
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.ragged import check_integers, longest_row
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.columns import prediction_columns, word_column
-from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows, mask_weighted
+from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, mask_rows, mask_weighted
 from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
@@ -50,6 +51,41 @@ class Masker(Protocol):
             labels: integers[predictions], the original ids.
             prediction_offsets: int64[rows + 1].
         """
+
+
+class MaskShares(NamedTuple):
+    """Shares that a reader gives in place of those of a build; None leaves one as it is.
+
+    Attributes:
+        masked_lm_prob: the share of a row's tokens to predict.
+        mask_replace_prob: the share of these that become [MASK].
+        random_replace_prob: the share of these that become a random token; the others stay.
+    """
+
+    masked_lm_prob: float | None = None
+    mask_replace_prob: float | None = None
+    random_replace_prob: float | None = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Those that are not None, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def check_shares(masked: float, replaced: float, random: float) -> None:
+    """Refuse shares that are none; the arguments are those of `MaskShares`.
+
+    Raises:
+        UserError: a share is out of range, or two are more than all predictions together.
+    """
+    value = f"masked_lm_prob={masked}"
+    if not 0 < masked <= 1:
+        raise UserError(value, "the value is out of range", "Give above 0, up to 1")
+    value = f"mask_replace_prob={replaced}, random_replace_prob={random}"
+    # The sum of 0.9 and 0.1 may exceed 1 by what a float cannot hold.
+    if not (replaced >= 0 and random >= 0 and replaced + random <= 1 + 1e-9):
+        cure = "Give numbers of 0 and more whose sum is at most 1; what is left stays unchanged"
+        raise UserError(value, "they are not shares of all predictions", cure)
 
 
 def check_rows(
@@ -119,6 +155,7 @@ class MaskedLm:
     vocab_size: int
     token_dtype: str
     token_weights: tuple[float, ...] = ()
+    changeable: ClassVar[frozenset[str]] = frozenset([*MaskShares._fields, "token_weights"])
 
     def __post_init__(self) -> None:
         """Check what kernels take for granted.
@@ -150,6 +187,46 @@ class MaskedLm:
             most = self.rule.max_predictions
             return prediction_columns(self.token_dtype, most, self.max_seq_length)
         return (word_column(self.max_seq_length),) if self.whole_words else ()
+
+    def change(self, **settings: Any) -> "MaskedLm":
+        """Return the masker with other settings, which a reader gives.
+
+        Args:
+            settings: of `changeable`, by name.
+
+        Raises:
+            UserError: a value is out of range, or rows could not have so many predictions.
+        """
+        weights = tuple(map(float, settings.pop("token_weights", self.token_weights)))
+        # Kernels are compiled for floats.
+        shares: dict[str, Any] = {name: float(share) for name, share in settings.items()}
+        rule = self.rule._replace(**shares)
+        check_shares(rule.masked_lm_prob, rule.mask_replace_prob, rule.random_replace_prob)
+        try:
+            changed = replace(self, rule=self.limit(rule), token_weights=weights)
+        except ValueError as error:
+            cure = "Give one for each id of the tokenizer, or omit it"
+            raise UserError("token_weights", str(error), cure) from error
+        return changed
+
+    def limit(self, rule: MaskingRule) -> MaskingRule:
+        """Return a rule with another share of predictions, if the longest row can have as many.
+
+        Raises:
+            UserError: it cannot.
+        """
+        special = 0 if rule.num_special == COUNTED else rule.num_special
+        tokens, most = self.max_seq_length - special, rule.max_predictions
+        wanted, share = round(tokens * rule.masked_lm_prob), rule.masked_lm_prob
+        if share != self.rule.masked_lm_prob and wanted > most:
+            cause = (
+                f"of {tokens} tokens {wanted} would be predicted, and the data set was built with "
+                f"{option('max_predictions_per_seq', most)}"
+            )
+            highest = floor(1e6 * most / tokens) / 1e6
+            cure = f"Give at most {highest:g}, or build it with more predictions or None"
+            raise UserError(f"masked_lm_prob={share}", cause, cure)
+        return rule
 
     def build(
         self, input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, keys: np.ndarray

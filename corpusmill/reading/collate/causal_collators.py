@@ -11,7 +11,6 @@ from typing import get_args
 import numpy as np
 
 from corpusmill.arrays.columns import Role, column_of
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
@@ -19,18 +18,17 @@ from corpusmill.reading.collate.collators import (
     Padding,
     Predicted,
     attention_mask,
-    check_layout,
-    check_suits,
-    lay_out,
     pad,
     refuse_others,
 )
+from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
+from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED, MaskedDiffusion
+from corpusmill.reading.collate.packed_layouts import check_layout, is_shifted, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.recorded_options import check_suits
 from corpusmill.reading.rows import Batch, Rows
 from corpusmill.reading.token_windows import TOKENS
-
-NOT_PREDICTED = -100
 
 
 @dataclass(frozen=True)
@@ -112,18 +110,19 @@ class PackedCollator(Collator):
 
     Attributes:
         padding: the width of batches.
-        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
-            puts all of them into one row, which is only padded to a multiple.
-        predicted: "labels" or "targets", explained above.
+        layout: where tokens are in a batch, and the names of its arrays
+            (`corpusmill.reading.collate.packed_layouts`). Those of trainers have the next token at
+            each place.
+        predicted: "labels" or "targets", explained above, with the layouts of transformers.
         tokens: the name of the column of tokens.
         boundaries: the name of the column of the pieces' boundaries.
 
     Example:
         a row of the pieces [5, 6, 7] and [8, 9], padded to 6, gives input_ids [[5, 6, 7, 8, 9, 0]],
-        labels [[-100, 6, 7, -100, 9, -100]], position_ids [[0, 1, 2, 0, 1, 0]], cu_seq_lens_q and
-        cu_seq_lens_k [0, 3, 5, 6], max_length_q and max_length_k 3. FlashAttention's functions for
-        sequences of different lengths take these four, as its kernels have no rows. The first two
-        of the four are int32, the others int64[]; all other arrays are int64.
+        labels [[-100, 6, 7, -100, 9, -100]], position_ids [[0, 1, 2, 0, 1, 0]], seq_idx
+        [[0, 0, 0, 1, 1, 2]], cu_seq_lens_q and cu_seq_lens_k [0, 3, 5, 6], max_length_q and
+        max_length_k 3. seq_idx and the first two of the last four are int32, the others of the four
+        int64[]; all other arrays are int64.
     """
 
     padding: Padding
@@ -148,23 +147,19 @@ class PackedCollator(Collator):
             ValueError: the pieces of a row do not lead from its beginning to its end.
         """
         packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
-        input_ids, marks = packed.input_ids, rows.lists(self.boundaries)
-        labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
-        _label_next(input_ids.reshape(-1), *marks, packed.begins, labels)
-        # The first token of a piece is never predicted, so targets are labels shifted by one.
-        shifted = labels[:-1] if self.predicted == "labels" else labels[1:]
-        return {
-            self.tokens: input_ids,
-            "position_ids": packed.position_ids,
-            self.predicted: shifted.reshape(input_ids.shape),
-            **packed.lengths,
-        }
+        values, offsets = rows.lists(self.tokens)
+        tokens = values[offsets[0] : offsets[-1]]
+        shift = self.predicted == "targets" or is_shifted(self.layout)
+        labels = packed.label(tokens, shift, is_causal=True)
+        return packed.name_arrays(tokens, self.padding.pad_id, labels, self.predicted)
 
 
 def collate_causal_lm(
     samples: Samples, padding: Padding, options: CollatorOptions
-) -> CausalLmCollator | PackedCollator | WindowCollator:
+) -> CausalLmCollator | DiffusionCollator | PackedCollator | WindowCollator:
     """Return the collator of windows, packed rows or separate rows, as the columns have it.
+
+    With the option `diffusion` it is that of diffusion.
 
     Raises:
         UserError: an option does not suit the data set.
@@ -172,35 +167,16 @@ def collate_causal_lm(
     columns, predicted = samples.manifest.columns, options.get("predicted", "labels")
     tokens, boundaries = columns[0], column_of(columns, Role.BOUNDARIES)
     check_suits("predicted", predicted, predicted in get_args(Predicted), "it is not known")
-    if boundaries:
-        refuse_others(options, "predicted", "layout")
-        layout = options.get("layout", "rows")
-        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
-    refuse_others(options, "predicted")
+    refuse_others(options, "predicted", "diffusion", *(("layout",) if boundaries else ()))
     if tokens.role is Role.WINDOW:
         padding.width(np.array([samples.longest]))
+    if (diffusion := options.get("diffusion")) is not None:
+        is_valid = isinstance(diffusion, MaskedDiffusion)
+        check_suits("diffusion", diffusion, is_valid, "it is no MaskedDiffusion")
+        return collate_diffusion(samples, padding, options, diffusion)
+    if boundaries:
+        layout = options.get("layout", "rows")
+        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
+    if tokens.role is Role.WINDOW:
         return WindowCollator(predicted)
     return CausalLmCollator(padding, predicted, tokens.name)
-
-
-@njit
-def _label_next(
-    input_ids: np.ndarray,
-    marks: np.ndarray,
-    mark_offsets: np.ndarray,
-    begins: np.ndarray,
-    labels: np.ndarray,
-) -> None:
-    """Write the labels of all tokens but the first one of each piece.
-
-    Args:
-        input_ids: int64[places], all rows with their padding, one row after another.
-        marks: integers[marks], where in its row each piece begins, and where the last one ends.
-        mark_offsets: int64[rows + 1].
-        begins: int64[rows + 1], the place where each row begins, and the end of the last one.
-        labels: int64[places or more], -100 everywhere; changed where a token is predicted.
-    """
-    for i in range(len(begins) - 1):
-        for mark in range(mark_offsets[i] + 1, mark_offsets[i + 1]):
-            for place in range(begins[i] + marks[mark - 1] + 1, begins[i] + marks[mark]):
-                labels[place] = input_ids[place]

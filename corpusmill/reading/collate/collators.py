@@ -5,21 +5,18 @@
     CausalLmCollator          windows of documents, or documents: GPT
     WindowCollator            windows of a token stream: GPT
     PackedCollator            packed rows: GPT
+    DiffusionCollator         all three, masked for diffusion: LLaDA, MDLM, Dream
     Seq2SeqCollator           inputs and targets: T5
 
 `collator_for` makes the one that the objective of a data set names. Arrays are named after the
-arguments of Hugging Face models. They share the width of a batch and the layout of its rows.
-
-In packed rows positions restart at each piece, and `cu_seq_lens_q`, `cu_seq_lens_k`,
-`max_length_q` and `max_length_k` say where pieces begin, as FlashAttention's functions for
-sequences of different lengths take it: their kernels have no rows. The padding of a row is a
-separate piece.
+arguments of Hugging Face models. They share the width of a batch; `packed_layouts` lays out packed
+rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +24,17 @@ from numba.core.errors import TypingError
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Role
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import are_integers, check_integers, longest_row
+from corpusmill.arrays.ragged import are_integers, longest_row
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line, option
-from corpusmill.objectives.objective_options import ObjectiveOptions
-from corpusmill.objectives.registry import OBJECTIVES, read_options
+from corpusmill.objectives.masking.masked_lm import MaskShares
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.order.mixture import JoinedSamples
-from corpusmill.reading.rows import Batch, Integers, Lists, Rows, check_minimum
+from corpusmill.reading.recorded_options import check_suits, options_of
+from corpusmill.reading.rows import Integers, check_minimum
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,10 @@ class Padding:
             raise UserError(f"max_length={self.max_length}", cause, cure)
         if self.padding == "max_length" and self.max_length is not None:
             return self.max_length
-        return self.round_up(longest)
+        return int(self.round_up(longest))
 
-    def round_up(self, tokens: int) -> int:
-        """Round a number of tokens up to a multiple of pad_to_multiple_of, if there is one."""
+    def round_up(self, tokens: Any) -> Any:
+        """Round numbers of tokens up to multiples of pad_to_multiple_of, if there is one."""
         multiple = self.pad_to_multiple_of or 1
         return -(-tokens // multiple) * multiple
 
@@ -256,7 +255,7 @@ def _scatter(
 
 
 Predicted = Literal["labels", "targets"]
-Layout = Literal["rows", "flattened"]
+Layout = Literal["rows", "flattened", "torchtitan", "grain", "megatron"]
 
 
 class CollatorOptions(TypedDict, total=False):
@@ -270,13 +269,24 @@ class CollatorOptions(TypedDict, total=False):
             with padding="max_length", and otherwise no limit.
         seed: the seed of masks that are drawn when rows are loaded; they differ in each epoch.
         mask: whether to mask rows that were stored unmasked when they are loaded.
-        mask_word_prob: ERNIE's probability that a sequence is masked by whole words, one for all
-            data sets or one for each; by default that of the build.
+        masked_lm_prob: the share of a row's tokens that are predicted, in rows that are masked when
+            they are loaded: one for all data sets or one for each, as the next three; by default
+            that of the build. `max_predictions_per_seq` of the build bounds it.
+        mask_replace_prob: the share of these that become [MASK], usually 0.8.
+        random_replace_prob: the share of these that become a random token, usually 0.1; what is
+            left stays.
+        mask_word_prob: ERNIE's probability that a sequence is masked by whole words.
         token_weights: float[ids of the vocabulary], how likely each is predicted in comparison with
             the others, so that rare tokens can be predicted more often, as in DistilBERT.
         predicted: for models of the next token: "labels" are the input_ids, as Hugging Face models
             take them, "targets" have the next token at each position.
-        layout: the layout of packed rows; "flattened" puts a batch into one row without padding.
+        diffusion: masks rows of `gpt` for a model of masked diffusion, in place of one of the next
+            token; `predicted` says where its labels stand.
+        layout: the layout of packed rows, and the names of their arrays: "rows" and "flattened" are
+            those of transformers and FlashAttention, the others those of the trainer of the name
+            (`corpusmill.reading.collate.packed_layouts`). "flattened" puts a batch into one row
+            without padding, "megatron" too, with each document padded to pad_to_multiple_of, which
+            max_tokens of `make_batches` does not count.
     """
 
     padding: Literal["longest", "max_length"]
@@ -284,9 +294,13 @@ class CollatorOptions(TypedDict, total=False):
     max_length: int | None
     seed: int
     mask: bool
+    masked_lm_prob: float | Sequence[float] | None
+    mask_replace_prob: float | Sequence[float] | None
+    random_replace_prob: float | Sequence[float] | None
     mask_word_prob: float | Sequence[float] | None
     token_weights: Sequence[float] | npt.NDArray[np.float64] | None
     predicted: Predicted
+    diffusion: MaskedDiffusion | None
     layout: Layout
 
 
@@ -294,20 +308,10 @@ class CollatorOptions(TypedDict, total=False):
 MakeCollator = Callable[[Samples, Padding, CollatorOptions], Collator]
 
 # The values that leave to a collator what it does.
-_DEFAULTS: CollatorOptions = {
-    "mask": True, "mask_word_prob": None, "token_weights": None, "predicted": "labels",
-    "layout": "rows"
-}  # fmt: skip
+_DEFAULTS: CollatorOptions = {"mask": True, "predicted": "labels", "layout": "rows"}
 
-
-def check_suits(name: str, value: object, is_valid: bool, cause: str) -> None:
-    """Refuse an option that does not suit the data set.
-
-    Raises:
-        UserError: it is not valid.
-    """
-    if not is_valid:
-        raise UserError(f"{name}={value}", cause, "Omit it, or give data that it suits")
+# The options of masks, which one masker or another takes.
+MASK_SETTINGS = (*MaskShares._fields, "mask_word_prob", "token_weights")
 
 
 def refuse_others(options: CollatorOptions, *names: str) -> None:
@@ -318,9 +322,9 @@ def refuse_others(options: CollatorOptions, *names: str) -> None:
     """
     causes = {
         "mask": "the examples are not masked",
-        "mask_word_prob": "no masks are drawn",
-        "token_weights": "no single tokens are drawn",
+        **dict.fromkeys(MASK_SETTINGS, "no masks are drawn"),
         "predicted": "the model of this data set does not take it",
+        "diffusion": "the rows are not those of a model of the next token",
         "layout": "the rows are not packed",
     }
     for name, cause in causes.items():
@@ -328,153 +332,6 @@ def refuse_others(options: CollatorOptions, *names: str) -> None:
         is_default = not isinstance(value, np.ndarray) and value == default
         shown = "..." if name == "token_weights" else value
         check_suits(name, shown, name in names or is_default, cause)
-
-
-@dataclass(frozen=True)
-class PackedRows:
-    """Rows of pieces as the arrays of a batch.
-
-    Attributes:
-        input_ids: int64[rows, width], or [1, tokens] if they are flattened.
-        position_ids: int64 of the same shape, from 0 in each piece.
-        begins: int64[rows + 1], the place where each row begins in the flat input_ids, and the end.
-        lengths: cu_seq_lens_q and cu_seq_lens_k, int32[pieces + 1]; max_length_q and max_length_k,
-            int64[].
-    """
-
-    input_ids: Integers
-    position_ids: Integers
-    begins: Integers
-    lengths: Batch
-
-
-def check_layout(layout: str, padding: Padding) -> None:
-    """Refuse a layout that is unknown, or contradicts the padding.
-
-    Raises:
-        UserError: it is refused.
-    """
-    if layout not in {"rows", "flattened"}:
-        cause = "layout is unknown"
-        raise UserError(f'layout="{layout}"', cause, 'Give "rows" or "flattened"')
-    if layout == "flattened" and padding.padding == "max_length":
-        cause = "flattened rows cannot be padded to max_length"
-        raise UserError('layout="flattened"', cause, 'Give padding="longest"')
-
-
-def lay_out(
-    rows: Rows, tokens: str, boundaries: str, padding: Padding, layout: Layout
-) -> PackedRows:
-    """Return packed rows as the arrays of a batch.
-
-    Args:
-        rows: packed rows.
-        tokens: the name of the column of tokens.
-        boundaries: the name of the column of the pieces' boundaries.
-        padding: the width of batches.
-        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
-            puts all of them into one row, which is only padded to a multiple.
-
-    Raises:
-        UserError: a row is longer than the padding's max_length.
-        ValueError: the pieces of a row do not lead from its beginning to its end.
-    """
-    ids, marks = rows.lists(tokens), rows.lists(boundaries)
-    check_integers(values=ids.values, offsets=ids.offsets)
-    check_integers(marks=marks.values, mark_offsets=marks.offsets)
-    if len(ids.offsets) != len(rows) + 1 or not are_pieces(*marks, ids.offsets):
-        raise ValueError(f"{boundaries} must lead from 0 to the length of each row")
-    width = padding.width(ids.lengths)
-    if layout == "rows":
-        input_ids, begins = pad(*ids, width, padding.pad_id), np.arange(len(rows) + 1) * width
-    else:
-        input_ids, begins = _flatten(ids, padding)
-    position_ids = np.empty_like(input_ids)
-    # A row has one piece less than marks, and may have padding; the last end is one more.
-    cu_seq_lens = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + 1, np.int32)
-    pieces, longest = _number_pieces(*marks, begins, position_ids.reshape(-1), cu_seq_lens)
-    lengths = {
-        "cu_seq_lens_q": cu_seq_lens[: pieces + 1],
-        "cu_seq_lens_k": cu_seq_lens[: pieces + 1],
-        "max_length_q": np.array(longest),
-        "max_length_k": np.array(longest),
-    }
-    return PackedRows(input_ids, position_ids, begins, lengths)
-
-
-def _flatten(ids: Lists, padding: Padding) -> tuple[Integers, Integers]:
-    """Return all rows as int64[1, tokens], and their begins and the end as int64[rows + 1]."""
-    begins = ids.offsets - ids.offsets[0]
-    tokens = int(begins[-1])
-    begins[-1] = padding.round_up(tokens)
-    input_ids = np.full((1, int(begins[-1])), padding.pad_id, np.int64)
-    input_ids[0, :tokens] = ids.values[ids.offsets[0] : ids.offsets[-1]]
-    return input_ids, begins
-
-
-@njit
-def are_pieces(marks: np.ndarray, mark_offsets: np.ndarray, offsets: np.ndarray) -> bool:
-    """Return whether the marks of each row lead from 0 to the row's length, never backwards.
-
-    Args:
-        marks: integers[marks].
-        mark_offsets: int64[rows + 1].
-        offsets: int64[rows + 1], of the rows' tokens.
-
-    Example:
-        marks [0, 3, 5] of a row of 5 tokens do; [0, 3], [3, 5] and [0, 6, 5] do not.
-    """
-    if longest_row(mark_offsets, len(marks)) < 0 or longest_row(offsets, -1) < 0:
-        return False
-    if len(mark_offsets) != len(offsets):
-        return False
-    for i in range(len(offsets) - 1):
-        first, last = mark_offsets[i], mark_offsets[i + 1] - 1
-        if last < first or marks[first] != 0 or marks[last] != offsets[i + 1] - offsets[i]:
-            return False
-        for mark in range(first, last):
-            if marks[mark] > marks[mark + 1]:
-                return False
-    return True
-
-
-@njit
-def _number_pieces(
-    marks: np.ndarray,
-    mark_offsets: np.ndarray,
-    begins: np.ndarray,
-    position_ids: np.ndarray,
-    cu_seq_lens: np.ndarray,
-) -> tuple[int, int]:
-    """Number the tokens of each piece.
-
-    Args:
-        marks: integers[marks], where in its row each piece begins, and where the last one ends.
-        mark_offsets: int64[rows + 1].
-        begins: int64[rows + 1], the place where each row begins, and the end of the last one.
-        position_ids: int64[places], filled.
-        cu_seq_lens: int32[pieces + 1 or more], filled with the place where each piece begins.
-
-    Returns:
-        pieces: the number of pieces, with those of padding.
-        longest: tokens of the longest piece.
-    """
-    pieces = longest = 0
-    for i in range(len(begins) - 1):
-        begin, end = begins[i], begins[i]
-        for mark in range(mark_offsets[i] + 1, mark_offsets[i + 1] + 1):
-            # After the last piece comes the padding.
-            is_piece = mark < mark_offsets[i + 1]
-            end = begins[i] + marks[mark] if is_piece else begins[i + 1]
-            if is_piece or end > begin:
-                longest = max(longest, end - begin)
-                cu_seq_lens[pieces] = begin
-                pieces += 1
-            for place in range(begin, end):
-                position_ids[place] = place - begin
-            begin = end
-    cu_seq_lens[pieces] = begins[-1]
-    return pieces, longest
 
 
 Maker = TypeVar("Maker")
@@ -489,16 +346,6 @@ def starts_of(sources: Sequence[Samples]) -> tuple[int, ...]:
     """Return the number of each data set's first sample."""
     starts: list[int] = np.cumsum([0, *map(len, sources)])[:-1].tolist()
     return tuple(starts)
-
-
-def options_of(samples: Samples) -> ObjectiveOptions:
-    """Return the options of the objective that a data set was built with.
-
-    Raises:
-        UserError: the package of the objective is not installed.
-    """
-    entry = samples.manifest.objective
-    return read_options(entry.name, entry.package, entry.options)
 
 
 def split_by_maker(

@@ -5,8 +5,8 @@ on its own tokens and on (seed, epoch, number of the sample): not on the batch, 
 rank, or what was read before. The kernels are those of builds.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,16 +18,13 @@ from corpusmill.arrays.ragged import longest_row
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import prediction_columns
-from corpusmill.objectives.masking.masked_lm import MaskedLm, Masker
+from corpusmill.objectives.masking.masked_lm import Masker, MaskShares
 from corpusmill.reading.collate.collators import (
+    MASK_SETTINGS,
     CollatorOptions,
     Layout,
     Padding,
     attention_mask,
-    check_layout,
-    check_suits,
-    lay_out,
-    options_of,
     pad,
     refuse_others,
     scatter_labels,
@@ -35,8 +32,11 @@ from corpusmill.reading.collate.collators import (
     split_by_maker,
     starts_of,
 )
+from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
+from corpusmill.reading.collate.packed_layouts import check_layout, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
 from corpusmill.reading.rows import (
     Batch,
     Integers,
@@ -73,6 +73,8 @@ def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.n
 class DynamicMasking:
     """Masks the rows of one or several data sets as they are loaded.
 
+    The shares of masks that a stage of the training gives hold in place of those of the maskers.
+
     Attributes:
         maskers: the masker of each data set.
         columns: the columns of the rows before they are masked.
@@ -84,6 +86,9 @@ class DynamicMasking:
     columns: tuple[Column, ...]
     seed: int = 0
     starts: tuple[int, ...] = (0,)
+    _by_shares: dict[tuple[float, ...], tuple[Masker, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Check the seed.
@@ -109,7 +114,7 @@ class DynamicMasking:
         for column in rows.columns.values():
             if isinstance(column, Lists) and len(column.offsets) != len(rows) + 1:
                 raise ValueError("columns must have a row for each sample")
-        split = split_by_maker(self.maskers, self.starts, rows.samples)
+        split = self._split_by_masker(rows)
         parts = [(places, self._mask(masker, rows, places)) for masker, places in split]
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
@@ -119,6 +124,26 @@ class DynamicMasking:
         if words := column_of(self.columns, Role.WORDS):
             del columns[words.name]
         return Rows(columns, rows.samples, rows.epochs)
+
+    def _split_by_masker(self, rows: Rows) -> Iterator[tuple[Masker, Integers]]:
+        """Yield maskers, each with the places of the rows that it masks."""
+        if rows.mask_shares is None:
+            yield from split_by_maker(self.maskers, self.starts, rows.samples)
+            return
+        stages, owners = np.unique(rows.mask_shares, axis=0, return_inverse=True)
+        for stage, shares in enumerate(stages.tolist()):
+            places = np.flatnonzero(owners == stage)
+            maskers = self._maskers_of(tuple(shares))
+            for masker, own in split_by_maker(maskers, self.starts, rows.samples[places]):
+                yield masker, places[own]
+
+    def _maskers_of(self, shares: tuple[float, ...]) -> tuple[Masker, ...]:
+        """Return the maskers with the shares of a stage, as `Rows.mask_shares` has them."""
+        if shares not in self._by_shares:
+            given = MaskShares(*(None if share < 0 else share for share in shares)).given
+            changed = tuple(change_masker(masker, given) for masker in self.maskers)
+            self._by_shares[shares] = changed
+        return self._by_shares[shares]
 
     def _mask(self, masker: Masker, rows: Rows, places: Integers) -> tuple[Lists, Lists, Lists]:
         """Return the masked tokens of some rows, the predicted positions, and the original ids."""
@@ -151,14 +176,15 @@ class PackedMaskedLmCollator(Collator):
         padding: the width of batches.
         columns: the columns of the rows; their roles determine the arrays of a batch.
         masking: how rows are masked; None if they are masked already, or stay unmasked.
-        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
-            puts all of them into one row, which is only padded to a multiple.
+        layout: where tokens are in a batch, and the names of its arrays
+            (`corpusmill.reading.collate.packed_layouts`).
 
     Example:
         a row of the pieces [2, 5, 4, 3] and [2, 4, 3], with 6 at position 2 and 7 at position 5,
         gives input_ids [[2, 5, 4, 3, 2, 4, 3]], position_ids [[0, 1, 2, 3, 0, 1, 2]], labels
-        [[-100, -100, 6, -100, -100, 7, -100]], cu_seq_lens_q and cu_seq_lens_k [0, 4, 7],
-        max_length_q and max_length_k 4. The types are those of `PackedCollator`.
+        [[-100, -100, 6, -100, -100, 7, -100]], seq_idx [[0, 0, 0, 0, 1, 1, 1]], cu_seq_lens_q and
+        cu_seq_lens_k [0, 4, 7], max_length_q and max_length_k 4. The types are those of
+        `PackedCollator`.
     """
 
     padding: Padding
@@ -189,26 +215,27 @@ class PackedMaskedLmCollator(Collator):
         names = {column.role: column.name for column in columns}
         tokens, boundaries = names[Role.TOKEN_IDS], names[Role.BOUNDARIES]
         packed = lay_out(rows, tokens, boundaries, self.padding, self.layout)
-        batch = {tokens: packed.input_ids, "position_ids": packed.position_ids}
+        ids, labels = rows.lists(tokens), None
         if Role.POSITIONS in names:
             positions = rows.lists(names[Role.POSITIONS])
             originals = rows.lists(names[Role.PREDICTED_IDS])
-            labels = _label(positions, originals, packed.begins)
-            batch["labels"] = labels.reshape(packed.input_ids.shape)
-        return batch | packed.lengths
+            labels = packed.label(_label(ids, positions, originals), shift=False)
+        flat = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        return packed.name_arrays(flat, self.padding.pad_id, labels)
 
 
-def _label(positions: Lists, originals: Lists, begins: Integers) -> Integers:
-    """Return the labels of all places, int64[1, places], of rows that begin at `begins`."""
+def _label(ids: Lists, positions: Lists, originals: Lists) -> Integers:
+    """Return the labels of all tokens, int64[tokens]."""
     if not np.array_equal(positions.lengths, originals.lengths):
         raise ValueError("labels must be as many in each row as positions")
-    values, ids = (
+    values, labels = (
         lists.values[lists.offsets[0] : lists.offsets[-1]] for lists in (positions, originals)
     )
-    places = values + np.repeat(begins[:-1], positions.lengths)
-    offsets = np.array([0, len(places)])
-    labels: Integers = scatter_labels(places, offsets, ids, offsets, int(begins[-1]))
-    return labels
+    if not ((values >= 0) & (values < np.repeat(ids.lengths, positions.lengths))).all():
+        raise ValueError("positions must be places of their rows")
+    labelled = np.full(int(ids.offsets[-1] - ids.offsets[0]), NOT_PREDICTED, np.int64)
+    labelled[values + np.repeat(ids.offsets[:-1] - ids.offsets[0], positions.lengths)] = labels
+    return labelled
 
 
 @dataclass(frozen=True)
@@ -276,9 +303,7 @@ def collate_masked_lm(
         UserError: an option does not suit the data set.
     """
     is_packed = column_of(samples.manifest.columns, Role.BOUNDARIES) is not None
-    refuse_others(
-        options, "mask", "mask_word_prob", "token_weights", *(("layout",) if is_packed else ())
-    )
+    refuse_others(options, "mask", *MASK_SETTINGS, *(("layout",) if is_packed else ()))
     columns, mask = samples.manifest.columns, options.get("mask", True)
     is_masked = column_of(columns, Role.POSITIONS) is not None
     cause = "the examples were masked when they were built"
@@ -291,48 +316,25 @@ def collate_masked_lm(
 
 def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMasking | None:
     """Return how rows are masked when they are loaded; None if they are not."""
-    columns, prob = samples.manifest.columns, options.get("mask_word_prob")
     sources = sources_of(samples)
-    maskers: list[Masker] = []
-    if options.get("mask", True) and not column_of(columns, Role.POSITIONS):
-        for source in sources:
-            if masker := options_of(source).masker(source.manifest.tokenizer):
-                has_words = column_of(source.manifest.columns, Role.WORDS) is not None
-                is_valid = has_words or not masker.whole_words
-                check_suits("mask", True, is_valid, "the rows lack the words that are masked whole")
-                maskers.append(masker)
-    weights = options.get("token_weights")
+    found = map(masker_of, sources) if options.get("mask", True) else ()
+    maskers = [masker for masker in found if masker]
+    given: dict[str, Any] = {name: options.get(name) for name in MASK_SETTINGS}
+    given = {name: value for name, value in given.items() if value is not None}
     if not maskers:
-        check_suits("mask_word_prob", prob, prob is None, "no masks are drawn")
-        check_suits("token_weights", "...", weights is None, "no masks are drawn")
+        for name, value in given.items():
+            shown = "..." if name == "token_weights" else value
+            check_suits(name, shown, False, "no masks are drawn")
         return None
-    if weights is not None:
-        maskers = [_set_weights(masker, tuple(map(float, weights))) for masker in maskers]
-    if prob is not None:
-        maskers = _set_word_probs(maskers, prob)
-    return DynamicMasking(tuple(maskers), columns, options.get("seed", 0), starts_of(sources))
-
-
-def _set_weights(masker: Any, weights: tuple[float, ...]) -> Masker:
-    """Return a masker that draws tokens by their weights."""
-    cause = "masks are not drawn of single tokens"
-    check_suits("token_weights", "...", isinstance(masker, MaskedLm), cause)
-    try:
-        weighted: Masker = replace(masker, token_weights=weights)
-    except ValueError as error:
-        cure = "Give one for each id of the tokenizer, or omit it"
-        raise UserError("token_weights", str(error), cure) from error
-    return weighted
-
-
-def _set_word_probs(maskers: list[Masker], prob: float | Sequence[float]) -> list[Masker]:
-    """Return the maskers with new probabilities of masking a sequence by whole words."""
-    suits = all(hasattr(masker, "mask_word_prob") for masker in maskers)
-    check_suits("mask_word_prob", prob, suits, "masks are not drawn by whole words or tokens")
-    probs = list(prob) if isinstance(prob, Sequence) else [prob] * len(maskers)
-    if len(probs) != len(maskers):
-        cause = f"there are {len(maskers)} data sets"
-        cure = "Give one number for all, or one for each"
-        raise UserError(f"mask_word_prob={probs}", cause, cure)
-    pairs: Iterable[tuple[Any, float]] = zip(maskers, probs, strict=True)
-    return [replace(masker, mask_word_prob=value) for masker, value in pairs]
+    settings: list[dict[str, Any]] = [{} for _ in maskers]
+    for name, value in given.items():
+        is_list = isinstance(value, Sequence) and name != "token_weights"
+        values = list(value) if is_list else [value] * len(maskers)
+        if len(values) != len(maskers):
+            cause = f"there are {len(maskers)} data sets"
+            raise UserError(f"{name}={values}", cause, "Give one number for all, or one for each")
+        for own, one in zip(settings, values, strict=True):
+            own[name] = one
+    changed = tuple(map(change_masker, maskers, settings))
+    columns = samples.manifest.columns
+    return DynamicMasking(changed, columns, options.get("seed", 0), starts_of(sources))

@@ -16,7 +16,6 @@ from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Padding,
     attention_mask,
-    options_of,
     pad,
     refuse_others,
     sources_of,
@@ -26,6 +25,7 @@ from corpusmill.reading.collate.collators import (
 from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.recorded_options import options_of
 from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, check_seed, gather_lists
 
 LABELS = "labels"

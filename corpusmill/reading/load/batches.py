@@ -24,9 +24,10 @@ import numpy as np
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import Samples
+from corpusmill.reading.order.mixture import MixtureOrder
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, Pool, Position
-from corpusmill.reading.rows import Batch, Integers, Rows
+from corpusmill.reading.rows import Batch, Integers, Rows, Shares
 
 
 class BackgroundThread(Thread):
@@ -257,9 +258,8 @@ class Batches:
         with UnpackingAhead(partial(self._plan_shards, position, reader), first) as ahead:
             for numbers, positions in self.plan(position, reader):
                 bounds = np.cumsum([0, *map(len, numbers)]).tolist()
-                samples, epochs = self.locate(np.concatenate(numbers))
-                rows = self.samples.take(samples, epochs)
-                ahead.reach(self.samples.stored_in(samples))
+                rows = self.take(np.concatenate(numbers))
+                ahead.reach(self.samples.stored_in(rows.samples))
                 yield Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
 
     def _plan_shards(self, position: Position, reader: Reader) -> Iterator[list[Stored]]:
@@ -305,6 +305,15 @@ class Batches:
     def locate(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the samples at places of the endless sequence, and how often each was read."""
         return self.order.locate(numbers), self.order.epochs(numbers)
+
+    def take(self, numbers: Integers) -> Rows:
+        """Return the rows at places of the endless sequence, not yet prepared."""
+        rows = self.samples.take(*self.locate(numbers))
+        return Rows(rows.columns, rows.samples, rows.epochs, self.mask_shares(numbers))
+
+    def mask_shares(self, numbers: Integers) -> Shares | None:
+        """Return the shares of masks that stages give at these places; see `Rows`."""
+        return self.order.mask_shares(numbers) if isinstance(self.order, MixtureOrder) else None
 
     def collate(self, block: Block) -> Iterator[tuple[Batch, Position]]:
         """Yield each batch of a block, and the position after it."""

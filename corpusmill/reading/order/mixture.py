@@ -24,6 +24,7 @@ Source of the tree: Huffman 1952, "A Method for the Construction of Minimum-Redu
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from corpusmill.arrays.columns import Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
+from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.reading.cache.shard_cache import Stored, unpack_together
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.order.order import WINDOW, Ordering, permute, round_share
@@ -47,7 +49,8 @@ from corpusmill.reading.order.stages import (
     share,
     tell_apart,
 )
-from corpusmill.reading.rows import Integers, Part, Values, check_minimum, gather, group
+from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
+from corpusmill.reading.rows import Integers, Part, Shares, Values, check_minimum, gather, group
 
 
 class Turns(NamedTuple):
@@ -238,6 +241,7 @@ class MixtureOrder:
     Attributes:
         orders: the order of each source.
         stages: samples of each source in each stage, one stage after another; the last is repeated.
+        masks: the shares of masks in each stage; empty if no stage gives any.
         seed: the seed by which the sources alternate.
         shuffle: whether they alternate at random.
         epoch_size: samples in an epoch of the mixture; None for those of all stages.
@@ -250,6 +254,7 @@ class MixtureOrder:
     shuffle: bool = True
     epoch_size: int | None = None
     stretch: int = 1024
+    masks: tuple[MaskShares, ...] = ()
     _turns: Turns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -270,6 +275,15 @@ class MixtureOrder:
         """Return the epochs, int64[n], of the sources, not of the mixture."""
         return self._look_up(numbers, lambda source, places: self.orders[source].epochs(places))
 
+    def mask_shares(self, numbers: Integers) -> Shares | None:
+        """Return the shares of masks at the given places, as `Rows.mask_shares` has them."""
+        if not self.masks:
+            return None
+        table = [[-1 if share is None else share for share in shares] for shares in self.masks]
+        stages = np.searchsorted(self._turns.starts, numbers, side="right") - 1
+        shares: Shares = np.array(table, np.float64)[stages]
+        return shares
+
     def describe(self, end: int | None = None) -> dict[str, Any]:
         """Return the parameters of the sequence before a number as JSON types.
 
@@ -280,7 +294,8 @@ class MixtureOrder:
 
         Example:
             "stages" is [[0, [9, 1]], [1000, [5, 5]]] where the quotas of the sources are 9 and 1
-            again and again, and 5 and 5 from number 1000 on.
+            again and again, and 5 and 5 from number 1000 on. "masks" is [[0, [0.3, None, None]]]
+            where 0.3 of the tokens are predicted from number 0 on.
         """
         starts, bases = self._turns.starts, self._turns.bases
         end = int(starts[-1]) + 1 if end is None else max(end, 1)
@@ -288,20 +303,27 @@ class MixtureOrder:
         # In the last stage, how often it has begun.
         turns = -(-(end - int(starts[len(begun) - 1])) // sum(begun[-1]))
         reads = bases[len(begun) - 1] + max(1, turns) * np.array(begun[-1])
+        masks = self.masks[: len(begun)]
+        are_given = any(shares.given for shares in masks)
         return {
             "orders": [
                 order.describe(read)
                 for order, read in zip(self.orders, reads.tolist(), strict=True)
             ],
-            "stages": [
-                [int(starts[place]), list(quotas)]
-                for place, quotas in enumerate(begun)
-                if not place or quotas != begun[place - 1]
-            ],
+            "stages": self._list_changes(begun),
+            **({"masks": self._list_changes(masks)} if are_given else {}),
             "seed": self.seed,
             "shuffle": self.shuffle,
             "stretch": self.stretch,
         }
+
+    def _list_changes(self, values: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+        """Return the values of stages, each with the number from which on it holds."""
+        return [
+            [int(self._turns.starts[place]), list(value)]
+            for place, value in enumerate(values)
+            if not place or value != values[place - 1]
+        ]
 
     def assign(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the source of each number, int64[n], and its number in that source's sequence.
@@ -348,8 +370,8 @@ def mix(
             lacks, or that have None, have the usual order.
 
     Raises:
-        UserError: the sources cannot be read as one, or a source with a proportion would not be
-            read at all.
+        UserError: the sources cannot be read as one, a source with a proportion would not be read
+            at all, or their masks cannot have the shares of a stage.
 
     Example:
         sources of 100 and 1000 samples and proportions (1, 2) give epochs of 100 + 200 samples, or
@@ -368,12 +390,26 @@ def mix(
         if isinstance(epoch_size, str):
             cause = "with stages, an epoch has a number of samples"
             raise UserError(f"epoch_size={epoch_size}", cause, "Give a number, or omit it")
-        quotas, samples = plan_stages(stages, sizes, names)
-        return joined, MixtureOrder(chosen, quotas, seed, shuffle, epoch_size or samples)
+        quotas, masks, samples = plan_stages(stages, sizes, names)
+        _check_masks(stages, parts)
+        given = masks if any(shares.given for shares in masks) else ()
+        size = epoch_size or samples
+        return joined, MixtureOrder(chosen, quotas, seed, shuffle, size, masks=given)
     shares = read_weights(weights, names, len(parts))
     epoch = share(sizes, shares, epoch_size or "first_exhausted")
     check_quotas(f"proportions={proportions}", epoch, shares, names)
     return joined, MixtureOrder(chosen, (epoch,), seed, shuffle)
+
+
+def _check_masks(stages: Sequence[Stage], sources: Sequence[Samples]) -> None:
+    """Refuse shares of masks that a stage gives, and with which a source cannot be masked."""
+    for stage, source in product(stages, sources):
+        if given := stage.mask_shares.given:
+            masker = masker_of(source)
+            for name, value in given.items():
+                check_suits(name, value, masker is not None, "no masks are drawn")
+            if masker:
+                change_masker(masker, given)
 
 
 def _name_sources(

@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Literal
 
 from corpusmill.errors import UserError
+from corpusmill.objectives.masking.masked_lm import MaskShares, check_shares
 from corpusmill.reading.rows import check_minimum
 
 EpochSize = int | Literal["first_exhausted", "all_exhausted"]
@@ -38,9 +39,14 @@ class Stage:
             first is read.
         ramp: whether the weights change evenly over the stage, from those at the end of the stage
             before to these. Otherwise they hold from its first sample on.
+        masked_lm_prob: the share of a row's tokens that are predicted in this stage, in rows that
+            are masked when they are loaded; None for that of `make_batches` or of the build.
+        mask_replace_prob: the share of these that become [MASK]; None likewise.
+        random_replace_prob: the share of these that become a random token, given together with the
+            one before; None likewise.
 
     Raises:
-        UserError: there is not one length, or it is not above 0.
+        UserError: there is not one length, it is not above 0, or a share is out of range.
 
     Example:
         [Stage({"web": 9, "books": 1}, 900_000), Stage({"web": 1, "books": 1}, 100_000, ramp=True)]
@@ -52,15 +58,28 @@ class Stage:
     samples: int | None = None
     epochs: float | None = None
     ramp: bool = False
+    masked_lm_prob: float | None = None
+    mask_replace_prob: float | None = None
+    random_replace_prob: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the length."""
+        """Check the length and the shares."""
+        given = MaskShares(1.0, 0.0, 0.0).given | self.mask_shares.given
+        check_shares(*given.values())
         check_minimum("samples", self.samples, 1)
         value = f"Stage({self.weights}, samples={self.samples}, epochs={self.epochs})"
         if (self.samples is None) is (self.epochs is None):
             raise UserError(value, "it needs one length", "Give either samples or epochs")
+        if (self.mask_replace_prob is None) is not (self.random_replace_prob is None):
+            names = "mask_replace_prob, random_replace_prob"
+            raise UserError(names, "a stage gives only one of the two", "Give both, or neither")
         if self.epochs is not None and not (isfinite(self.epochs) and self.epochs > 0):
             raise UserError(value, "epochs must be above 0", "Give a number such as 0.5 or 2")
+
+    @property
+    def mask_shares(self) -> MaskShares:
+        """The shares of masks in this stage."""
+        return MaskShares(self.masked_lm_prob, self.mask_replace_prob, self.random_replace_prob)
 
 
 def tell_apart(proportions: Weights | Sequence[Stage]) -> tuple[list[Stage], Weights]:
@@ -198,8 +217,8 @@ def check_quotas(
 
 def plan_stages(
     stages: Sequence[Stage], sizes: Sequence[int], names: Sequence[str] | None
-) -> tuple[tuple[Quotas, ...], int]:
-    """Return the quotas of stages with constant weights, and the samples of all stages given.
+) -> tuple[tuple[Quotas, ...], tuple[MaskShares, ...], int]:
+    """Return stages with constant weights, and the samples of all stages given.
 
     The last quotas are those that are repeated after the training.
 
@@ -208,11 +227,15 @@ def plan_stages(
         sizes: samples of each source.
         names: the names of the sources; None if they have none.
 
+    Returns:
+        the quotas of each stage with constant weights, its shares of masks, and the samples.
+
     Raises:
         UserError: weights are not valid, a source with a weight would not be read in a stage, or
             the first stage is a ramp.
     """
     planned: list[Quotas] = []
+    masks: list[MaskShares] = []
     before: list[Fraction] | None = None
     for stage in stages:
         shares = read_weights(stage.weights, names, len(sizes))
@@ -229,10 +252,12 @@ def plan_stages(
             check_quotas(stage, quotas, shares, names)
             planned.append(quotas)
         before = shares
+        masks += [stage.mask_shares] * (len(planned) - len(masks))
     samples = sum(map(sum, planned))
     if stages[-1].ramp:
         planned.append(quotas)
-    return tuple(planned), samples
+        masks.append(stage.mask_shares)
+    return tuple(planned), tuple(masks), samples
 
 
 def _measure(stage: Stage, shares: Sequence[Fraction], sizes: Sequence[int]) -> Quotas:

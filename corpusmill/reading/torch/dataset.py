@@ -15,7 +15,7 @@ from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches, Collator, Reader
 from corpusmill.reading.load.loader import BaseLoader, Progress, Resumable
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.rows import Batch, Lists, Rows, Values, check_epoch
+from corpusmill.reading.rows import Batch, Lists, Rows, Shares, Values, check_epoch
 
 TensorBatch = dict[str, torch.Tensor]
 
@@ -241,13 +241,14 @@ class MapDataset(Dataset[Mapping[str, Any]]):
             `Rows` with a collator, a list without one.
         """
         epochs: Sequence[int] = [self.epoch] * len(indices)
+        shares = indices.mask_shares if isinstance(indices, EpochBatch) else None
         if isinstance(indices, EpochBatch) and not self._is_fixed:
             epochs = indices.epochs
         with raised_in_worker():
             rows = self.samples.take(np.asarray(indices, np.int64), np.asarray(epochs, np.int64))
             if self._collator is None:
                 return list(rows)
-            rows = self._collator.prepare(rows)
+            rows = self._collator.prepare(Rows(rows.columns, rows.samples, rows.epochs, shares))
         return _PreparedRows(rows.columns, rows.samples, rows.epochs)
 
     @property
@@ -278,11 +279,14 @@ class EpochBatch(list[int]):
 
     Attributes:
         epochs: how often each example was read before.
+        mask_shares: the shares of masks in the stage of each, as `Rows` has them.
     """
 
-    def __init__(self, samples: Sequence[int], epochs: Sequence[int]) -> None:
+    def __init__(
+        self, samples: Sequence[int], epochs: Sequence[int], mask_shares: Shares | None = None
+    ) -> None:
         super().__init__(samples)
-        self.epochs = epochs
+        self.epochs, self.mask_shares = epochs, mask_shares
 
 
 class EpochBatchSampler(Resumable, Sampler[list[int]]):
@@ -328,8 +332,9 @@ class EpochBatchSampler(Resumable, Sampler[list[int]]):
             samples, epochs = self._batches.locate(np.concatenate(numbers))
             begin = 0
             for batch, after in zip(numbers, positions, strict=True):
-                end = begin + len(batch)
-                yield EpochBatch(samples[begin:end].tolist(), epochs[begin:end].tolist()), after
+                end, shares = begin + len(batch), self._batches.mask_shares(batch)
+                own = (samples[begin:end].tolist(), epochs[begin:end].tolist(), shares)
+                yield EpochBatch(*own), after
                 begin = end
 
 

@@ -247,7 +247,9 @@ def test_flattened_rows_are_those_of_transformers(gpt_pack: Path, cache_folder: 
         for piece in np.split(row["input_ids"], row["cu_seqlens"][1:-1])
     ]
     collator = import_module("transformers").DataCollatorWithFlattening
-    theirs = collator(return_flash_attn_kwargs=True, return_tensors="np")(pieces)
+    theirs = collator(return_flash_attn_kwargs=True, return_seq_idx=True, return_tensors="np")(
+        pieces
+    )
     assert batch.keys() == theirs.keys()
     for name, array in batch.items():
         assert array.tolist() == np.asarray(theirs[name]).tolist(), name

@@ -76,6 +76,7 @@ def test_packed_rows_are_flattened_into_one(rows: list[list[list[int]]], multipl
     batch = PackedCollator(padding, "flattened")(pack(rows))
     assert lists_in(batch) == packed_batch(rows, None, 7, multiple)
     assert {name: array.dtype for name, array in batch.items() if array.dtype != np.int64} == {
+        "seq_idx": np.int32,
         "cu_seq_lens_q": np.int32,
         "cu_seq_lens_k": np.int32,
     }

@@ -43,7 +43,8 @@ def collate(rows: Rows, layout: Any = "rows", **padding: Any) -> dict[str, Any]:
     batch = PackedMaskedLmCollator(Padding(**padding), COLUMNS, layout=layout)(rows)
     assert {name: array.dtype.name for name, array in batch.items()} == {
         "input_ids": "int64", "position_ids": "int64", "labels": "int64", "cu_seq_lens_q": "int32",
-        "cu_seq_lens_k": "int32", "max_length_q": "int64", "max_length_k": "int64",
+        "cu_seq_lens_k": "int32", "seq_idx": "int32", "max_length_q": "int64",
+        "max_length_k": "int64",
     }  # fmt: skip
     return {name: array.tolist() for name, array in batch.items()}
 

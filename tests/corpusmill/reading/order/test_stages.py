@@ -48,7 +48,7 @@ def test_a_ramp_follows_the_line_and_its_quotas_are_exact(
         with pytest.raises(UserError, match="has no sample in"):
             plan_stages(stages, (50, 60, 70), None)
         return
-    planned, total = plan_stages(stages, (50, 60, 70), None)
+    planned, _, total = plan_stages(stages, (50, 60, 70), None)
     assert total == 10**6 + samples
     assert planned[-1] == apportion(shares_of(end), samples)  # is repeated
     steps = planned[1:-1]
