@@ -29,8 +29,8 @@ NAMES = {
         padding_share push read_rejects subset train_tokenizer verify
     """,
     "corpusmill.extending": """
-        ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat DocumentBatch
-        DocumentOptions FileLimits FileRange LONGEST_ROW Limits Masker NO_PAD Objective
+        ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat DataSetContents
+        DocumentBatch DocumentOptions FileLimits FileRange LONGEST_ROW Limits Masker NO_PAD Objective
         ObjectiveOptions OutputOptions Padding Preset ReadCounts ReadingLimits RecordCollector
         Repeat Role Rows SPANS Samples ShardFormat ShardWriter Sinks Sources SpecialTokens
         SuitedTokenizer TextCuts Vocabulary arrow_schema attention_mask check_input_format
