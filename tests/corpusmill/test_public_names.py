@@ -29,14 +29,15 @@ NAMES = {
         padding_share push read_rejects subset train_tokenizer verify
     """,
     "corpusmill.extending": """
-        ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat DataSetContents
-        DocumentBatch DocumentOptions FileLimits FileRange LONGEST_ROW Limits Masker NO_PAD Objective
-        ObjectiveOptions OutputOptions Padding Preset ReadCounts ReadingLimits RecordCollector
-        Repeat Role Rows SPANS Samples ShardFormat ShardWriter Sinks Sources SpecialTokens
-        SuitedTokenizer TextCuts Vocabulary arrow_schema attention_mask check_input_format
-        check_objective check_output_format cut_lists cut_windows derive_keys draw join_lists
-        locate_stretches measure_sentences njit pad purpose_of ragged refuse_others single_spans
-        small_tokenizer span_lists to_below to_uniform unpack_documents
+        ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
+        DataSetContents DocumentBatch DocumentOptions FileLimits FileRange LONGEST_ROW
+        Limits Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
+        ReadCounts ReadingLimits RecordCollector Repeat Role Rows SPANS Samples ShardFormat
+        ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts Vocabulary
+        arrow_schema attention_mask check_input_format check_objective check_output_format
+        cut_lists cut_windows derive_keys draw join_lists locate_stretches measure_sentences
+        njit pad purpose_of ragged refuse_others single_spans small_tokenizer span_lists
+        to_below to_uniform unpack_documents
     """,
     "transforms": """
         BuildShards CANDIDATES COUNTS CommitDataset CommitOptions Comparison Count DOCUMENTS
