@@ -224,7 +224,7 @@ def put_places(dictionary: Dictionary, values: np.ndarray, out: np.ndarray, plac
     groups = -(-len(values) // 8)
     place = put_varint(groups << 1 | 1, out, place + 1) if groups else place + 1
     data = found.view(np.uint8).reshape(len(values), -1)[:, :width]
-    end, last = place + data.size, place + 8 * groups * width
-    out[place:end] = data.reshape(-1)
-    out[end:last] = 0
-    return last
+    out[place : place + data.size] = data.reshape(-1)
+    end: int = place + 8 * groups * width
+    out[place + data.size : end] = 0
+    return end
