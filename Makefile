@@ -35,7 +35,7 @@ PROJECT = pyproject.toml job/pyproject.toml constraints.txt
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-stores test-hosts test-install prism docs wheels constraints clean
+.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-stores test-hosts test-install test-readers prism docs wheels constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -89,6 +89,9 @@ test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; 
 
 test-install: $(ENV)/test ## Install the wheels into empty environments with pip, pipx and uv, and build a data set with each
 	$(VENV)/pytest -m install tests/deploy/test_installation.py
+
+test-readers: $(ENV)/test ## Let the least and the newest versions of other programs read our Parquet; downloads them; npm and Java for some
+	$(VENV)/pytest -m install tests/deploy/test_readers.py
 
 prism: $(ENV)/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 

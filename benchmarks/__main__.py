@@ -55,7 +55,8 @@ def describe_machine() -> str:
     named = re.search("model name\\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     processor = named[1] if named else platform.machine()
     memory = round(psutil.virtual_memory().total / 2**30)
-    versions = ", ".join(f"{name} {version(name)}" for name in ("apache-beam", "pyarrow", "numba"))
+    packages = ("apache-beam", "pyarrow", "numba", "tokenizers")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
     return (
         f"{os.cpu_count()} cores of {processor}, {memory} GiB, "
         f"Python {platform.python_version()}, {versions}; load average {os.getloadavg()[1]:.0f}"

@@ -1,6 +1,7 @@
 """The Hugging Face data set card `README.md`, by which `load_dataset("out")` finds the splits.
 
-For a file format that the hub does not load, it names a library that does.
+Without it, `load_dataset` would take the tables of provenance for the data. So it names the shards
+of any format, also of those that `load_dataset` refuses, and a library that loads them.
 
 Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 """
@@ -57,13 +58,12 @@ def _front_matter(manifest: Manifest) -> Iterable[str]:
     digits = len(str(manifest.rows))
     size = _SIZES[min(max(digits - 3, 0), len(_SIZES) - 1)]
     yield "---"
-    if FORMATS[manifest.output.format].hub:
-        yield from ("configs:", "- config_name: default", "  data_files:")
-        for name in manifest.splits:
-            # Quoted, because a * begins an alias in YAML.
-            yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
-        yield from _bin_configs(manifest)
-        yield from _source_configs(manifest)
+    yield from ("configs:", "- config_name: default", "  data_files:")
+    for name in manifest.splits:
+        # Quoted, because a * begins an alias in YAML.
+        yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
+    yield from _bin_configs(manifest)
+    yield from _source_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest.objective.name}", "---", "")
 

@@ -1,4 +1,4 @@
-"""Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
+"""Parquet shards: compressed, in encodings that all readers have, in row groups of equal size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,18 +7,20 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.arrays.columns import LONGEST_ROW, arrow_schema, most_values
+from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet import read_pages
 from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored
+from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored, find_bounds
 from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.limits import FileLimits
 
 # A value and its levels take at most this many bytes, and a page of few values some more.
 _MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
+# Of columns without and with a dictionary.
+_ENCODINGS = {False: {"PLAIN", "RLE"}, True: {"PLAIN", "RLE", "RLE_DICTIONARY"}}
 
 
 class ParquetFormat(ShardFormat):
@@ -27,11 +29,10 @@ class ParquetFormat(ShardFormat):
     name = "parquet"
     file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
-    hub = True
     has_groups = True
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
-        """Refuse columns that cannot be streams of bytes.
+        """Refuse columns of other types than numbers of 8 to 64 bits.
 
         Raises:
             UserError: there is one.
@@ -77,7 +78,7 @@ class ParquetFormat(ShardFormat):
             raise ValueError(f"it holds the columns {actual}, the manifest says {expected}")
         most = [most_values(column, longest, options.is_padded) for column in columns]
         return [
-            _RowGroup(_Shard(sources[0], shard, options, self.limits), number, most)
+            _RowGroup(_Shard(sources[0], shard, columns, options, self.limits), number, most)
             for number in range(shard.num_row_groups)
         ]
 
@@ -102,12 +103,14 @@ class _Shard:
     Attributes:
         source: its bytes.
         file: the same, as Arrow reads them.
+        columns: of its rows.
         options: as `resolve` returned them to the writer.
         limits: under which it was written.
     """
 
     source: BinaryIO
     file: pq.ParquetFile
+    columns: Columns
     options: OutputOptions
     limits: FileLimits
 
@@ -136,32 +139,39 @@ class _RowGroup:
         )
 
     def fits(self, writer: ShardWriter) -> bool:
-        """Whether the writer is that of version 2, and its codec and encodings are those here."""
+        """Whether the writer is that of version 3, and its codec and encodings are those here."""
         codec = (self._shard.options.compression or "none").upper().replace("NONE", "UNCOMPRESSED")
         return isinstance(writer, PagesWriter) and all(
             chunk.compression == codec
-            and not chunk.has_dictionary_page
-            and {*chunk.encodings} == {"RLE", "BYTE_STREAM_SPLIT"}
+            and {*chunk.encodings} == _ENCODINGS[chunk.has_dictionary_page]
             for chunk in self._chunks()
         )
 
     def copy_to(self, writer: ShardWriter) -> None:
         """Copy the bytes of all pages."""
         if not isinstance(writer, PagesWriter):
-            raise TypeError("pages are copied by the writer of version 2 alone")
-        chunks = [
-            Chunk(
-                chunk.data_page_offset,
-                chunk.num_values,
-                chunk.total_compressed_size,
-                chunk.total_uncompressed_size,
-            )
-            for chunk in self._chunks()
-        ]
-        writer.copy(self._shard.source, self.rows, chunks)
+            raise TypeError("pages are copied by the writer of version 3 alone")
+        writer.copy(
+            self._shard.source, self.rows, [*map(_to_chunk, self._shard.columns, self._chunks())]
+        )
 
     def _chunks(self) -> Iterator[pq.ColumnChunkMetaData]:
         return (self._described.column(number) for number in range(len(self._most)))
+
+
+def _to_chunk(column: Column, chunk: pq.ColumnChunkMetaData) -> Chunk:
+    place, values = chunk.data_page_offset, chunk.statistics
+    if chunk.has_dictionary_page:
+        place = chunk.dictionary_page_offset
+    has_bounds = values is not None and values.has_min_max
+    return Chunk(
+        place,
+        chunk.num_values,
+        chunk.total_compressed_size,
+        chunk.total_uncompressed_size,
+        chunk.data_page_offset - place,
+        find_bounds(column, values.min, values.max) if has_bounds else None,
+    )
 
 
 def _check_pages(shard: _Shard, group: pq.RowGroupMetaData, number: int, most: int) -> None:

@@ -1,37 +1,38 @@
 """The writer of Parquet shards, for columns of numbers and lists of numbers without nulls.
 
-Arrow's writer makes two arrays of levels, a number for each value, and copies each value several
-times. This one writes the levels of a row at once and each value once, into a buffer that all pages
-share.
-
-A list of n values has n repetition levels, 0 for the first and 1 for the others, and as many
-definition levels of 1; an empty list has one of each, both 0. Levels are written as runs: a run of
-equal bits as its length and the bit, other bits in groups of eight.
+Arrow's writer makes two arrays of levels, a number for each value, and looks up each value in a
+hash table. This one writes the levels of a row at once, and counts the values in an array.
 
 What a file says of itself, its columns and where their pages are, stands at its end, in structures
 of Thrift's compact protocol.
 
 Sources:
-    https://parquet.apache.org/docs/file-format/data-pages/encodings/
     parquet.thrift of https://github.com/apache/parquet-format
     https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import BinaryIO, TypeAlias
+from functools import partial
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column, arrow_schema
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import flatten
 from corpusmill.corpus.tables.table import write_long
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.formats.parquet_encodings import (
+    Dictionary,
+    count_levels,
+    make_dictionary,
+    most_level_bytes,
+    put_levels,
+    put_places,
+)
 from corpusmill.formats.shard_formats import Columns, Sink
-from corpusmill.formats.varints import put_varint
 from corpusmill.limits import FileLimits
 
 
@@ -117,11 +118,12 @@ def _encode_size(size: int) -> bytes:
 
 MAGIC = b"PAR1"
 _SIZE_BYTES = 4
-_WRITER = b"corpusmill version 2"  # readers parse a name, the word version and a number
+_WRITER = b"corpusmill version 3"  # readers parse a name, the word version and a number
 
 _REQUIRED, _REPEATED = 0, 2
 _LIST_TYPE = 3
-_RUNS, _STREAMS = 3, 9
+_PLAIN, _RUNS, _PLACES = 0, 3, 8
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 # Parquet's types by kind and size of NumPy's; smaller integers are stored in four bytes.
 _TYPES = {"i1": 1, "u1": 1, "i2": 1, "u2": 1, "i4": 1, "u4": 1, "i8": 2, "u8": 2, "f4": 4, "f8": 5}
@@ -132,14 +134,39 @@ def can_be_stored(column: Column) -> bool:
     return np.dtype(column.dtype).str[1:] in _TYPES
 
 
-def stored_bytes(column: Column) -> int:
-    """Return the bytes of a value in the file before compression."""
-    return max(4, np.dtype(column.dtype).itemsize)
+def stored_type(column: Column) -> np.dtype:
+    """Return the type of a value in the file, as integers: one of 32 bits, or of 64."""
+    return np.dtype(f"<i{max(4, np.dtype(column.dtype).itemsize)}")
 
 
 def _type_of(column: Column) -> int:
     """Return the number of Parquet's type."""
     return _TYPES[np.dtype(column.dtype).str[1:]]
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest value of a column in a row group, as the file has them."""
+
+    smallest: bytes
+    largest: bytes
+
+
+def find_bounds(column: Column, smallest: int, largest: int) -> Bounds | None:
+    """Return the bounds of a column in a row group; None if they are not told.
+
+    They are told of columns with one integer a row, by which programs look for rows, and not of
+    tokens.
+
+    Args:
+        column: the column.
+        smallest: value.
+        largest: value.
+    """
+    if column.width or np.dtype(column.dtype).kind == "f":
+        return None
+    return Bounds(
+        *(np.array(each).astype(stored_type(column)).tobytes() for each in (smallest, largest))
+    )
 
 
 @dataclass(frozen=True)
@@ -151,24 +178,42 @@ class Chunk:
         levels: the number of values, and of empty lists.
         bytes: their size with headers.
         full_bytes: their size before compression.
+        dictionary_bytes: the size of the first page, with its header, if it is a dictionary;
+            otherwise 0.
+        bounds: of the values; None if they are not told.
     """
 
     place: int
     levels: int
     bytes: int
     full_bytes: int
+    dictionary_bytes: int
+    bounds: Bounds | None
 
 
-def page_header(levels: int, full_bytes: int, packed_bytes: int) -> bytes:
-    """Return the header of a page of byte streams, whose levels are runs.
+def data_header(levels: int, has_dictionary: bool, full_bytes: int, packed_bytes: int) -> bytes:
+    """Return the header of a page of values, whose levels are runs.
 
     Args:
         levels: the number of values, and of empty lists.
+        has_dictionary: whether a dictionary holds the values.
         full_bytes: size of its content before compression.
         packed_bytes: size of its content.
     """
-    content = {1: levels, 2: _STREAMS, 3: _RUNS, 4: _RUNS}
-    return encode_struct({1: 0, 2: full_bytes, 3: packed_bytes, 5: content})
+    content = {1: levels, 2: _PLACES if has_dictionary else _PLAIN, 3: _RUNS, 4: _RUNS}
+    return encode_struct({1: _DATA_PAGE, 2: full_bytes, 3: packed_bytes, 5: content})
+
+
+def dictionary_header(values: int, full_bytes: int, packed_bytes: int) -> bytes:
+    """Return the header of a dictionary.
+
+    Args:
+        values: the number of its values.
+        full_bytes: size of its content before compression.
+        packed_bytes: size of its content.
+    """
+    content = {1: values, 2: _PLAIN}
+    return encode_struct({1: _DICTIONARY_PAGE, 2: full_bytes, 3: packed_bytes, 7: content})
 
 
 def describe_group(
@@ -185,9 +230,17 @@ def describe_group(
     codec = _CODECS[options.compression or "none"]
     entries: list[Struct] = []
     for column, chunk in zip(columns, chunks, strict=True):
+        encodings = [_PLAIN, _RUNS]
+        places: dict[int, Value] = {9: Long(chunk.place + chunk.dictionary_bytes)}
+        if chunk.dictionary_bytes:
+            encodings.append(_PLACES)
+            places[11] = Long(chunk.place)
+        if chunk.bounds:
+            # There are no nulls.
+            places[12] = {3: Long(0), 5: chunk.bounds.largest, 6: chunk.bounds.smallest}
         sizes = {5: Long(chunk.levels), 6: Long(chunk.full_bytes), 7: Long(chunk.bytes)}
-        kind: Struct = {1: _type_of(column), 2: [_RUNS, _STREAMS], 3: _path(column), 4: codec}
-        entries.append({2: Long(0), 3: {**kind, **sizes, 9: Long(chunk.place)}})
+        kind: Struct = {1: _type_of(column), 2: encodings, 3: _path(column), 4: codec}
+        entries.append({2: Long(0), 3: {**kind, **sizes, **places}})
     full_bytes = Long(sum(chunk.full_bytes for chunk in chunks))
     group_bytes = Long(sum(chunk.bytes for chunk in chunks))
     place = Long(chunks[0].place)
@@ -207,7 +260,9 @@ def encode_footer(columns: Columns, padded: bool, rows: int, groups: list[Struct
     schema = base64.b64encode(arrow_schema(columns, padded).serialize())
     elements: list[Struct] = [{3: _REQUIRED, 4: b"schema", 5: len(columns)}]
     elements += [element for column in columns for element in _describe_column(column)]
-    own: Struct = {5: [{1: b"ARROW:schema", 2: schema}], 6: _WRITER}
+    # Without their order, which is that of their types, readers ignore smallest and largest values.
+    orders: list[Struct] = [{1: {}}] * len(columns)
+    own: Struct = {5: [{1: b"ARROW:schema", 2: schema}], 6: _WRITER, 7: orders}
     footer = encode_struct({1: 2, 2: elements, 3: Long(rows), 4: groups, **own})
     return footer + len(footer).to_bytes(_SIZE_BYTES, "little") + MAGIC
 
@@ -237,136 +292,9 @@ def _describe_integer(column: Column) -> Struct:
     return {6: first + (8, 16, 32, 64).index(bits), 10: {10: {1: Byte(bits), 2: signed}}}
 
 
-# The most groups of eight bits whose header is a single byte.
-_MOST_GROUPS = 63
-
-
-@njit
-def most_level_bytes(levels: int) -> int:
-    """Return the most bytes that `put_levels` writes for this number of levels of each kind."""
-    # A group of eight bits takes a byte, a run of eight or more two; headers are few.
-    return 2 * (_SIZE_BYTES + levels // 2 + 16)
-
-
-@njit
-def count_levels(offsets: np.ndarray) -> int:
-    """Return the number of levels of each kind: one for each value and each empty list.
-
-    Args:
-        offsets: integers[rows + 1].
-    """
-    levels: int = offsets[-1] - offsets[0]
-    for row in range(len(offsets) - 1):
-        levels += offsets[row] == offsets[row + 1]
-    return levels
-
-
-@njit
-def put_levels(offsets: np.ndarray, out: np.ndarray) -> int:
-    """Write the repetition and the definition levels of lists, each with their size before them.
-
-    Args:
-        offsets: integers[rows + 1].
-        out: uint8[at least `most_level_bytes`].
-
-    Returns:
-        The number of bytes written.
-    """
-    counts = np.empty(2 * (len(offsets) - 1), np.int64)
-    for row in range(len(offsets) - 1):
-        length = offsets[row + 1] - offsets[row]
-        counts[2 * row], counts[2 * row + 1] = 1, max(0, length - 1)
-    place = _put_sized_runs(counts, False, out, 0)
-    for row in range(len(offsets) - 1):
-        length = offsets[row + 1] - offsets[row]
-        counts[2 * row], counts[2 * row + 1] = length, np.int64(length == 0)
-    end: int = _put_sized_runs(counts, True, out, place)
-    return end
-
-
-@njit
-def _put_sized_runs(counts: np.ndarray, first: bool, out: np.ndarray, place: int) -> int:
-    end: int = put_runs(counts, first, out, place + _SIZE_BYTES)
-    size = end - place - _SIZE_BYTES
-    for i in range(_SIZE_BYTES):
-        out[place + i] = size >> 8 * i & 255
-    return end
-
-
-@njit
-def put_runs(counts: np.ndarray, first: bool, out: np.ndarray, place: int) -> int:
-    """Write bits that are given by the lengths of their runs.
-
-    Args:
-        counts: integers[runs], the number of equal bits; runs of ones and zeros alternate, and may
-            be empty.
-        first: the bit of the first run.
-        out: uint8[any].
-        place: where to write.
-
-    Returns:
-        The place after what was written.
-
-    Example:
-        9 ones and 2 zeros are 18, 1 (a run of nine bits of 1), 3 and 0 (one group of eight bits).
-    """
-    header = -1  # of the groups that are being written
-    bits = held = 0
-    run, last = 0, len(counts)
-    while run < last:
-        bit, count = np.int64(first) ^ (run & 1), counts[run]
-        run += 1
-        # The next run of the same bit follows at once where the one between is empty.
-        while run < last and (counts[run] == 0 or run & 1 ^ np.int64(first) == bit):
-            if run & 1 ^ np.int64(first) == bit:
-                count += counts[run]
-            run += 1
-        while count:
-            if held == 0 and count >= 8:
-                place = put_varint(count << 1, out, place)
-                out[place] = bit
-                place += 1
-                header, count = -1, 0
-                continue
-            if held == 0 and (header < 0 or out[header] == _MOST_GROUPS << 1 | 1):
-                header, out[place] = place, 1
-                place += 1
-            taken = min(count, 8 - held)
-            bits |= ((1 << taken) - 1) * bit << held
-            held, count = held + taken, count - taken
-            if held == 8 or (count == 0 and run == last):
-                out[place] = bits
-                out[header] += 2
-                place += 1
-                bits = held = 0
-    return place
-
-
-@njit
-def put_streams(values: np.ndarray, width: int, out: np.ndarray, place: int) -> int:
-    """Write the first byte of every value, then the second of every value, and so on.
-
-    Args:
-        values: integers[n].
-        width: bytes of a value in the file; it is widened with its sign.
-        out: uint8[any].
-        place: where to write.
-
-    Returns:
-        The place after what was written.
-
-    Example:
-        258 and -1, four bytes wide, give 2, 255, 1, 255, 0, 255, 0, 255.
-    """
-    for byte in range(width):
-        stream = out[place : place + len(values)]
-        for i in range(len(values)):
-            stream[i] = np.int64(values[i]) >> 8 * byte & 255
-        place += len(values)
-    return place
-
-
 _MOST_PAGE_BYTES = 2**31 - 1
+# What stands before and after places in a dictionary.
+_MOST_OTHER_BYTES = 64
 
 
 class PagesWriter:
@@ -433,34 +361,54 @@ class PagesWriter:
 
     def _write_chunk(self, column: Column, array: pa.Array) -> Chunk:
         values, offsets = flatten(array)
-        if values.dtype.kind == "f":
+        bounds = None if column.width else find_bounds(column, values.min(), values.max())
+        if values.itemsize > 2:  # also floating-point numbers become integers of the file's types
             values = values.view(f"i{values.itemsize}")
-        place, full_bytes, levels = self._place, 0, 0
+        place, levels, full_bytes = self._place, 0, 0
+        dictionary = make_dictionary(values[offsets[0] : offsets[-1]])
+        if dictionary:
+            content = dictionary.values.astype(stored_type(column)).view(np.uint8)
+            header = partial(dictionary_header, len(dictionary.values))
+            full_bytes += self._write_page(content, header)
+        first = self._place - place
         for start, stop in cut_pages(offsets, self._limits.page_values):
             cut = offsets[start : stop + 1]
-            content, count = self._fill_page(column, values, cut)
-            packed = self._codec.compress(content, asbytes=True) if self._codec else bytes(content)
-            header = page_header(count, len(content), len(packed))
-            self._put(header)
-            self._put(packed)
-            full_bytes += len(header) + len(content)
+            content, count = self._fill_page(column, values, cut, dictionary)
+            header = partial(data_header, count, dictionary is not None)
+            full_bytes += self._write_page(content, header)
             levels += count
-        return Chunk(place, levels, self._place - place, full_bytes)
+        return Chunk(place, levels, self._place - place, full_bytes, first, bounds)
+
+    def _write_page(self, content: np.ndarray, header: Callable[[int, int], bytes]) -> int:
+        """Write a page; return its size with the header, before compression."""
+        packed = self._codec.compress(content, asbytes=True) if self._codec else bytes(content)
+        head = header(len(content), len(packed))
+        self._put(head)
+        self._put(packed)
+        return len(head) + len(content)
 
     def _fill_page(
-        self, column: Column, values: np.ndarray, offsets: np.ndarray
+        self,
+        column: Column,
+        values: np.ndarray,
+        offsets: np.ndarray,
+        dictionary: Dictionary | None,
     ) -> tuple[np.ndarray, int]:
         """Return the content of a page, which is valid until the next call, and its levels."""
         levels = int(count_levels(offsets)) if column.width else len(offsets) - 1
-        width = stored_bytes(column)
-        most = width * int(offsets[-1] - offsets[0])
+        stored, values = stored_type(column), values[offsets[0] : offsets[-1]]
+        most = stored.itemsize * len(values) + _MOST_OTHER_BYTES
         most += most_level_bytes(levels) if column.width else 0
         if most > _MOST_PAGE_BYTES:
             raise ValueError(f"a row of {column.name} has {levels:,} values, too many for a page")
         if most > len(self._page):
             self._page = np.empty(most, np.uint8)
         place = put_levels(offsets, self._page) if column.width else 0
-        end = put_streams(values[offsets[0] : offsets[-1]], width, self._page, place)
+        if dictionary:
+            end = put_places(dictionary, values, self._page, place)
+        else:
+            end = place + stored.itemsize * len(values)
+            self._page[place:end] = values.astype(stored).view(np.uint8)
         return self._page[:end], levels
 
     def _put(self, data: bytes) -> None:

@@ -123,7 +123,6 @@ class ShardFormat(ABC):
         joined: name without suffix of each split's one file, by split, if the format has one file
             per split. The concatenation of the shards' files must then be the split's file.
         free_names: whether readers of the format accept names without its suffix.
-        hub: whether the hub's `load_dataset` reads the format.
         level: default level of the codec, if it differs from the codec's own.
         has_groups: whether `list_groups` lists groups, each of which is read without the others.
         companion_names: names of all files that `companion_files` may return.
@@ -136,7 +135,6 @@ class ShardFormat(ABC):
     padding: ClassVar[Padding] = "do_not_pad"
     joined: ClassVar[Mapping[str, str]] = {}
     free_names: ClassVar[bool] = False
-    hub: ClassVar[bool] = False
     level: ClassVar[int | None] = None
     has_groups: ClassVar[bool] = False
     companion_names: ClassVar[tuple[str, ...]] = ()

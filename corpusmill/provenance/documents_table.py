@@ -62,7 +62,6 @@ class DocumentsWriter:
             self._schema,
             compression="zstd",
             use_dictionary=list(keep_fields) or False,
-            column_encoding={"document": "DELTA_BINARY_PACKED"},
             write_statistics=["document"],
             store_schema=False,
         )

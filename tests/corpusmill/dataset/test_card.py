@@ -9,13 +9,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 import pytest
+from datasets.exceptions import DataFilesNotFoundError
 from huggingface_hub import RepoCard
 
 from corpusmill.dataset.card import describe_type, render_card
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
-from tests.tools.small_datasets import ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
+from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.objectives.ernie import ErnieOptions
+from tests.tools.small_datasets import OBJECTIVES, ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +71,46 @@ def test_load_dataset_takes_shards_without_rows(tmp_path: Path) -> None:
     assert any(shard.rows == 0 for shard in manifest.splits["train"].shards)
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
     assert len(loaded["train"]) == manifest.splits["train"].rows
+
+
+# A data set of each format; `datasets` reads the first alone.
+RECIPES = {
+    name: Recipe(objective=objective, output=OutputOptions(name))
+    for name, objective in (
+        ("parquet", OBJECTIVES["bert"]),
+        ("tfrecord", OBJECTIVES["bert"]),
+        ("avro", OBJECTIVES["bert"]),
+        ("ernie-text", ErnieOptions(max_seq_length=64, mask="dynamic")),
+        ("megatron", OBJECTIVES["gpt_stream"]),
+        ("nanogpt", OBJECTIVES["gpt_stream"]),
+    )
+}
+
+
+def test_each_format_is_tried() -> None:
+    assert {*RECIPES} == {*FORMATS.names}
+
+
+@pytest.mark.parametrize("output_format", RECIPES)
+def test_load_dataset_never_takes_provenance_for_the_data(
+    output_format: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    manifest = write_dataset(folder, RECIPES[output_format])
+    (folder / "provenance").mkdir()
+    for kind in ("spans", "documents"):
+        table = pa.table({kind: [1, 2, 3]})
+        pq.write_table(table, folder / "provenance" / f"{kind}-train-00000-of-00001.parquet")
+    own = {"cache_dir": str(tmp_path / "cache")}
+    if output_format != "parquet":
+        with pytest.raises(DataFilesNotFoundError):
+            datasets.load_dataset(str(folder), **own)
+        return
+    loaded = datasets.load_dataset(str(folder), **own)
+    assert {name: len(split) for name, split in loaded.items()} == {
+        name: split.rows for name, split in manifest.splits.items()
+    }
+    assert loaded["train"].column_names == [column.name for column in manifest.columns]
 
 
 def test_pyarrow_pandas_and_polars_read_the_shards(dataset: tuple[Path, Manifest]) -> None:

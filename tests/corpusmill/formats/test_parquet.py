@@ -237,12 +237,53 @@ def test_a_higher_level_compresses_more() -> None:
     assert small < fast
 
 
-def test_every_column_is_a_stream_of_bytes_without_statistics() -> None:
-    data = write(OutputOptions(), [examples()])
+def test_every_column_has_encodings_that_all_readers_have() -> None:
+    """Old readers, and some new ones, have no others than PLAIN and RLE_DICTIONARY."""
+    group = group_of(write(OutputOptions(), [pa.concat_batches([examples()] * 40)]))
+    encodings = {name: {*chunk.encodings} for name, chunk in group.items()}
+    assert encodings == {name: {"PLAIN", "RLE", "RLE_DICTIONARY"} for name in group}
+    few = group_of(write(OutputOptions(), [examples().slice(0, 2)]))
+    assert {*few["next_sentence_label"].encodings} == {"PLAIN", "RLE"}
+
+
+def group_of(data: bytes) -> dict[str, pq.ColumnChunkMetaData]:
+    """Return the columns of the first row group."""
     group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
-    columns = {}
-    for place in range(group.num_columns):
-        column = group.column(place)
-        assert not column.is_stats_set
-        columns[column.path_in_schema.split(".")[0]] = column.encodings
-    assert all("BYTE_STREAM_SPLIT" in encodings for encodings in columns.values())
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    return {chunk.path_in_schema.split(".")[0]: chunk for chunk in chunks}
+
+
+def test_columns_of_one_integer_a_row_tell_their_smallest_and_largest() -> None:
+    group = group_of(write(OutputOptions(), [examples()]))
+    told = group["next_sentence_label"].statistics
+    assert (told.min, told.max, told.null_count) == (0, 1, 0)
+    assert [name for name, chunk in group.items() if chunk.is_stats_set] == ["next_sentence_label"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_smallest_and_largest_values_of_any_type(dtype: str) -> None:
+    columns = (Column("own", dtype, ""),)
+    limits = np.iinfo(dtype)
+    values = pa.array(np.array([limits.max, 1, limits.min], dtype))
+    rows = pa.RecordBatch.from_arrays([values], schema=arrow_schema(columns))
+    data = write_shard([rows], columns, resolve(OutputOptions(), columns))
+    told = group_of(data)["own"].statistics
+    assert (told.min, told.max) == (limits.min, limits.max)
+    assert pq.read_table(io.BytesIO(data)).equals(pa.Table.from_batches([rows]))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("kinds", [1, 2, 3, 300, 70_000])
+def test_values_that_recur_are_read_as_they_were_written(dtype: str, kinds: int) -> None:
+    columns = (Column("own", dtype, "", -1), Column("other", dtype, ""))
+    draw = np.random.default_rng(kinds)
+    values = draw.integers(0, kinds, 6 * kinds).astype(dtype)
+    offsets = np.concatenate([[0], np.sort(draw.integers(0, len(values), 99)), [len(values)]])
+    arrays = [
+        ragged.to_arrow(values, offsets),
+        values[:100] if kinds > 99 else values[:1].repeat(100),
+    ]
+    rows = ragged.to_batch(arrays, arrow_schema(columns))
+    data = write_shard([rows], columns, resolve(OutputOptions(), columns))
+    assert pq.read_table(io.BytesIO(data)).equals(pa.Table.from_batches([rows]))
+    assert pl.read_parquet(io.BytesIO(data)).to_dicts() == rows.to_pylist()

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.formats.parquet_writer import (
-    Byte,
-    Long,
+from corpusmill.formats.parquet_encodings import (
     count_levels,
-    cut_pages,
-    encode_struct,
+    make_dictionary,
     most_level_bytes,
     put_levels,
+    put_places,
     put_runs,
-    put_streams,
 )
+from corpusmill.formats.parquet_writer import Byte, Long, cut_pages, encode_struct
 
 
 def read_runs(data: bytes, number: int) -> list[int]:
@@ -83,15 +81,89 @@ def test_runs_are_as_short_as_they_can_be() -> None:
     assert out[: put_runs(np.array([9, 2]), True, out, 0)].tolist() == [18, 1, 3, 0]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
-@pytest.mark.parametrize("width", [4, 8])
-def test_streams_are_the_bytes_of_widened_values(dtype: str, width: int) -> None:
-    limits = np.iinfo(dtype)
-    values = np.array([0, 1, limits.min, limits.max, 100], dtype)
-    out = np.zeros(2 + width * len(values), np.uint8)
-    assert put_streams(values, width, out, 2) == len(out)
-    wide = values.astype(np.int64).astype(f"<i{width}").view(np.uint8).reshape(-1, width)
-    assert out[2:].reshape(width, -1).T.tolist() == wide.tolist()
+def read_places(data: bytes, number: int) -> list[int]:
+    """Read places in a dictionary of more than two values; exactly the bytes must be used."""
+    bits, groups = data[0], -(-number // 8)
+    if not number:
+        assert len(data) == 1
+        return []
+    header = bytes([*((groups << 1 | 1) >> 7 * i & 127 | 128 for i in range(5))])
+    size = max(1, -(-(groups << 1 | 1).bit_length() // 7))
+    assert data[1 : 1 + size] == header[: size - 1] + bytes([header[size - 1] & 127])
+    packed = int.from_bytes(data[1 + size :], "little")
+    assert len(data) == 1 + size + groups * bits
+    places = [packed >> bits * i & (1 << bits) - 1 for i in range(8 * groups)]
+    assert not any(places[number:])
+    return places[:number]
+
+
+def encode_values(values: np.ndarray) -> tuple[list[int], list[int]] | None:
+    """Return the dictionary and the places that are written; None if there is no dictionary."""
+    dictionary = make_dictionary(values)
+    if dictionary is None:
+        return None
+    out = np.full(3 * len(values) + 64, 99, np.uint8)
+    end = put_places(dictionary, values, out, 1)
+    assert out[0] == 99
+    assert (out[end:] == 99).all()
+    data, entries = out[1:end].tobytes(), dictionary.values.tolist()
+    if len(entries) <= 2:
+        assert data[0] == 1
+        return entries, read_runs(data[1:], len(values))
+    assert data[0] == (8 if len(entries) <= 256 else 16 if len(entries) <= 65536 else 24)
+    return entries, read_places(data, len(values))
+
+
+@given(
+    st.sampled_from(["int8", "uint8", "int16", "uint16", "int32", "int64"]),
+    st.integers(0, 2000), st.integers(1, 300), st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_a_dictionary_and_places_give_the_values(
+    dtype: str, number: int, distinct: int, seed: int
+) -> None:
+    draw, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    smallest = draw.integers(limits.min, limits.max, dtype=np.int64, endpoint=True)
+    kinds = smallest + draw.integers(0, 2 * distinct, distinct)
+    values = draw.choice(kinds[(limits.min <= kinds) & (kinds <= limits.max)], number).astype(dtype)
+    encoded = encode_values(values)
+    if encoded is not None:
+        entries, places = encoded
+        assert len({*entries}) == len(entries)
+        assert np.array(entries)[places].tolist() == values.tolist()
+
+
+# A value of a dictionary must recur five times. Up to 256 neighbouring values all have entries.
+@pytest.mark.parametrize(
+    ("entries", "times", "has_dictionary"),
+    [(1, 4, False), (1, 5, True), (256, 4, False), (256, 5, True), (257, 4, False), (257, 5, True)],
+)
+def test_values_that_recur_have_a_dictionary(
+    entries: int, times: int, has_dictionary: bool
+) -> None:
+    values = np.tile(np.arange(7, 7 + entries, dtype=np.int16), times)
+    assert (make_dictionary(values) is not None) == has_dictionary
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3, 256, 257, 65536, 65537])
+def test_places_have_bits_for_the_entries(entries: int) -> None:
+    values = np.tile(np.arange(entries, dtype=np.int32), 5)
+    encoded = encode_values(values)
+    assert encoded is not None
+    assert (encoded[0], encoded[1]) == ([*range(entries)], values.tolist())
+
+
+def test_the_most_frequent_value_comes_first() -> None:
+    values = np.array([900] * 1000 + [7] * 500 + [5] * 500)
+    encoded = encode_values(values)
+    assert encoded == ([900, 5, 7], [0] * 1000 + [2] * 500 + [1] * 500)
+    assert encode_values(np.array([7, *[900] * 1000])) == ([900, 7], [1, *[0] * 1000])
+
+
+def test_values_that_lie_far_apart_stand_as_they_are() -> None:
+    """Their counts would take more memory than they themselves."""
+    assert make_dictionary(np.array([0, 999] * 500)) is not None
+    assert make_dictionary(np.array([0, 1000] * 500)) is None
+    assert make_dictionary(np.array([-(2**63), 2**63 - 1] * 500)) is None
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.integers(1, 20))

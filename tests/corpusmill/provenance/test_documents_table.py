@@ -56,6 +56,9 @@ def test_any_reader_of_parquet_reads_the_table() -> None:
     assert table.column("digest").to_pylist() == [2**63 + n for n in range(4)]
     assert table.column("url").to_pylist() == [None, "u1", "u2", None]
     assert table.column("date").to_pylist() == ["2020"] * 4
+    [group] = pq.ParquetFile(io.BytesIO(write(batch_of(4)))).metadata.to_dict()["row_groups"]
+    encodings = {name for column in group["columns"] for name in column["encodings"]}
+    assert encodings <= {"PLAIN", "RLE", "RLE_DICTIONARY"}
 
 
 def test_a_table_without_documents() -> None:

@@ -146,6 +146,10 @@ def test_other_readers_see_the_same_table(documents: int) -> None:
     pandas = pd.read_parquet(io.BytesIO(content))
     assert list(pandas.itertuples(index=False, name=None)) == lines_of(rows)
     assert pl.read_parquet(io.BytesIO(content)).rows() == lines_of(rows)
+    groups = pq.ParquetFile(io.BytesIO(content)).metadata.to_dict()["row_groups"]
+    encodings = {name for group in groups for column in group["columns"]
+                 for name in column["encodings"]}  # fmt: skip
+    assert encodings <= {"PLAIN", "RLE", "RLE_DICTIONARY"}
 
 
 def test_duckdb_skips_groups_of_other_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
