@@ -1,4 +1,4 @@
-r"""Shards of MosaicML's streaming library (MDS), which ModernBERT, mmBERT and llm-foundry read.
+r"""Shards of MosaicML's streaming library (MDS), which the trainers of ModernBERT and mmBERT read.
 
 A shard is read at any row. All numbers are little-endian:
 

@@ -129,8 +129,8 @@ def put_runs(counts: np.ndarray, first: bool, out: np.ndarray, place: int) -> in
 
 # An entry of a dictionary takes about as many bytes as five places in it save, once compressed.
 _LEAST_TIMES = 5
-# The most entries of a dictionary whose places are bits, bytes, and pairs of bytes.
-_MOST_BITS, _MOST_BYTES, _MOST_PAIRS = 2, 2**8, 2**16
+# The most entries of a dictionary whose places are bits, bytes, pairs of bytes, and three bytes.
+_MOST_BITS, _MOST_BYTES, _MOST_PAIRS, _MOST_TRIPLES = 2, 2**8, 2**16, 2**24
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def make_dictionary(values: np.ndarray) -> Dictionary | None:
         return None
     # A place of one byte compresses as well as any other.
     order = np.arange(span) if span <= _MOST_BYTES else _order(values, smallest, span)
-    if len(order) * _LEAST_TIMES > len(values):
+    if len(order) * _LEAST_TIMES > len(values) or len(order) > _MOST_TRIPLES:
         return None
     kind = np.uint16 if len(order) <= _MOST_PAIRS else np.uint32
     places = np.zeros(span, np.uint8 if len(order) <= _MOST_BYTES else kind)

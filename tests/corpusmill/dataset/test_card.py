@@ -83,6 +83,7 @@ RECIPES = {
         ("ernie-text", ErnieOptions(max_seq_length=64, mask="dynamic")),
         ("megatron", OBJECTIVES["gpt_stream"]),
         ("nanogpt", OBJECTIVES["gpt_stream"]),
+        ("mds", OBJECTIVES["gpt_stream"]),
     )
 }
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.formats import parquet_encodings
 from corpusmill.formats.parquet_encodings import (
     count_levels,
     make_dictionary,
@@ -150,6 +151,14 @@ def test_places_have_bits_for_the_entries(entries: int) -> None:
     encoded = encode_values(values)
     assert encoded is not None
     assert (encoded[0], encoded[1]) == ([*range(entries)], values.tolist())
+
+
+def test_no_dictionary_has_more_entries_than_three_bytes_tell_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parquet_encodings, "_MOST_TRIPLES", 300)
+    assert make_dictionary(np.tile(np.arange(300), 5)) is not None
+    assert make_dictionary(np.tile(np.arange(301), 5)) is None
 
 
 def test_the_most_frequent_value_comes_first() -> None:

@@ -121,7 +121,9 @@ def test_a_part_of_a_corpus_tells_what_all_of_it_makes(
     assert planned["counts"]["shards"] == built["shards"]
     for name in ("documents", "tokens", "rows"):
         assert planned["counts"][name] == pytest.approx(built[name], rel=0.1)
-    assert planned["bytes"]["output"] == pytest.approx(output_bytes(tmp_path / "out"), rel=0.15)
+    # Dictionaries of values take more of a sample's few rows, and copies of a text compress well.
+    output = output_bytes(tmp_path / "out")
+    assert output <= planned["bytes"]["output"] == pytest.approx(output, rel=0.35)
 
 
 @pytest.mark.usefixtures("usual_limits")
