@@ -91,9 +91,12 @@ def read_places(data: bytes, number: int) -> list[int]:
     header = bytes([*((groups << 1 | 1) >> 7 * i & 127 | 128 for i in range(5))])
     size = max(1, -(-(groups << 1 | 1).bit_length() // 7))
     assert data[1 : 1 + size] == header[: size - 1] + bytes([header[size - 1] & 127])
-    packed = int.from_bytes(data[1 + size :], "little")
     assert len(data) == 1 + size + groups * bits
-    places = [packed >> bits * i & (1 << bits) - 1 for i in range(8 * groups)]
+    packed, width = data[1 + size :], bits // 8
+    places = [
+        int.from_bytes(packed[begin : begin + width], "little")
+        for begin in range(0, len(packed), width)
+    ]
     assert not any(places[number:])
     return places[:number]
 
