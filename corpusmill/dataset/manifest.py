@@ -161,7 +161,7 @@ class ObjectiveEntry:
 
     @property
     def bounds_of_text(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """The ids before and behind each document; None if rows do not tell where one begins.
+        """The ids before and after each document; None for an objective that adds none.
 
         Raises:
             ValueError: the facts have something else under these names.
@@ -325,7 +325,7 @@ class Manifest:
 
     @property
     def bounds_in_words(self) -> str:
-        """Which tokens begin and end a document, a sentence; empty if rows do not tell."""
+        """A sentence that says which tokens begin and end a document; empty without such tokens."""
         bounds = self.objective.bounds_of_text
         if bounds is None:
             return ""
@@ -351,7 +351,7 @@ class Manifest:
         return part_names(shard, self.suffixes)
 
     def contents(self, tokenizer_json: str) -> DataSetContents:
-        """What its format is told of it, from which companion files follow."""
+        """What its format needs to know to write companion files."""
         return DataSetContents(
             {name: split.shards for name, split in self.splits.items()},
             self.columns,

@@ -152,10 +152,10 @@ class Bounds(NamedTuple):
 
 
 def find_bounds(column: Column, smallest: int, largest: int) -> Bounds | None:
-    """Return the bounds of a column in a row group; None if they are not told.
+    """Return the bounds of a column in a row group; None if the file does not give them.
 
-    They are told of columns with one integer a row, by which programs look for rows, and not of
-    tokens.
+    It gives those of columns with one integer a row, by which programs look for rows, and not those
+    of tokens.
 
     Args:
         column: the column.

@@ -200,7 +200,7 @@ class Gpt(Objective):
 
     @property
     def end_of_text(self) -> tuple[int, ...]:
-        """The ids behind each document."""
+        """The ids after each document."""
         return self.special.end_of_text if self.options.ends_documents(self.special) else ()
 
     @property

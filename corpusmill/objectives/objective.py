@@ -94,7 +94,7 @@ class Objective(ABC):
 
         Readers may need what `bind` found in the tokenizer. Two names are known elsewhere, to an
         objective that has both: "begin_of_text" and "end_of_text", lists of the ids that it puts
-        before and behind each document.
+        before and after each document.
         """
         return {}
 

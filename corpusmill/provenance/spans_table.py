@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
     [pa.field(name, pa.from_numpy_dtype(kind), nullable=False) for name, kind in _TYPES.items()]
 )
 _NUMBERS = 3
-# Where a document has so many lines of a group, a dictionary of them saves bytes.
+# Where documents have this many rows of a group, on average, a dictionary of them saves bytes.
 _LINES_A_DOCUMENT = 3
 
 

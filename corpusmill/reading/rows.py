@@ -10,6 +10,8 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 
+# The label of a token that is not predicted, for models of Hugging Face and losses of PyTorch.
+NOT_PREDICTED = -100
 # The largest number of a sample, all epochs counted.
 MOST_SAMPLES = 2**63 - 1
 

@@ -180,7 +180,7 @@ class SpecialTokens:
         bos_id: begins a text.
         before: what the tokenizer's own `encode` puts before each text; empty if its files say that
             nothing does, and None if they say nothing of it.
-        after: what it puts behind each text, in the same way.
+        after: what it puts after each text; empty and None mean the same as for `before`.
     """
 
     cls_id: int | None
@@ -291,7 +291,7 @@ def _add_bounds(
 
 
 def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """List what templates put before a text, and what they put behind it.
+    """List what templates put before a text, and what they put after it.
 
     "[CLS] $A [SEP]", or a template by which only the first of two texts is begun and a token of the
     end divides them ("<s> $A </s> </s> $B </s>"), marks what is classified, and not documents.
@@ -311,7 +311,7 @@ def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int
 
 
 def _cut_template(template: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """List the names of the special tokens before, between and behind the texts of a template."""
+    """List the names of the special tokens before, between and after the texts of a template."""
     parts: list[list[str]] = [[]]
     for piece in template:
         if "Sequence" in piece:

@@ -201,12 +201,12 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"
-    unread = split_unread(counts)[1]
-    files = [
-        SourceFile(file.name, file.bytes, unread=unread.get(number))
-        for number, file in enumerate(corpus.files)
-    ]
-    if unfinished := describe_unfinished(files):
+    if unread := split_unread(counts)[1]:
+        files = [
+            SourceFile(file.name, file.bytes, unread=unread.get(number))
+            for number, file in enumerate(corpus.files)
+        ]
+        unfinished = describe_unfinished(files)
         yield f"warning: {unfinished[0].lower()}{unfinished[1:]}"
 
 

@@ -95,8 +95,8 @@ def cut_windows(
         document_offsets: int64[documents + 1] into token_ids.
         length: the most tokens of a window.
         overlap: the tokens that a window shares with the previous one, fewer than `length`.
-        before: the ids that are put before each document, ahead of its being cut.
-        after: the ids that are put behind it, likewise.
+        before: the ids that are put before each document before it is cut.
+        after: the ids that are put after each document before it is cut.
 
     Returns:
         input_ids: the type of token_ids[total].

@@ -22,12 +22,12 @@ from corpusmill.reading.collate.collators import (
     refuse_others,
 )
 from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
-from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED, MaskedDiffusion
+from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.collate.packed_layouts import check_layout, is_shifted, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import check_suits
-from corpusmill.reading.rows import Batch, Rows
+from corpusmill.reading.rows import NOT_PREDICTED, Batch, Rows
 from corpusmill.reading.token_windows import TOKENS
 
 

@@ -34,7 +34,7 @@ from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.recorded_options import check_suits, options_of
-from corpusmill.reading.rows import Integers, check_minimum
+from corpusmill.reading.rows import NOT_PREDICTED, Integers, check_minimum
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _scatter(
         raise ValueError("label_offsets must have as many rows as position_offsets")
     if not 0 <= width <= LONGEST_ROW:
         raise ValueError("width must be from 0 to 2**28")
-    matrix = np.full((len(position_offsets) - 1, width), -100, np.int64)
+    matrix = np.full((len(position_offsets) - 1, width), NOT_PREDICTED, np.int64)
     for i in range(len(position_offsets) - 1):
         row, columns = matrix[i], positions[position_offsets[i] : position_offsets[i + 1]]
         row_labels = labels[label_offsets[i] : label_offsets[i + 1]]

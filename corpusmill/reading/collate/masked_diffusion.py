@@ -21,9 +21,7 @@ import numpy.typing as npt
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import derive_all, draw, purpose_of, to_below, to_uniform
 from corpusmill.errors import UserError
-from corpusmill.reading.rows import Integers, Lists, check_share
-
-NOT_PREDICTED = -100
+from corpusmill.reading.rows import NOT_PREDICTED, Integers, Lists, check_share
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,12 @@ from corpusmill.reading.collate.collators import (
     split_by_maker,
     starts_of,
 )
-from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
 from corpusmill.reading.collate.packed_layouts import check_layout, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
 from corpusmill.reading.rows import (
+    NOT_PREDICTED,
     Batch,
     Integers,
     Lists,

@@ -31,8 +31,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import Layout, Padding
-from corpusmill.reading.collate.masked_diffusion import NOT_PREDICTED
-from corpusmill.reading.rows import Batch, Integers, Lists, Rows
+from corpusmill.reading.rows import NOT_PREDICTED, Batch, Integers, Lists, Rows
 
 # All rows of a batch are one.
 _ONE_ROW = ("flattened", "megatron")

@@ -26,10 +26,18 @@ from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import options_of
-from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, check_seed, gather_lists
+from corpusmill.reading.rows import (
+    NOT_PREDICTED,
+    Batch,
+    Integers,
+    Lists,
+    Part,
+    Rows,
+    check_seed,
+    gather_lists,
+)
 
 LABELS = "labels"
-_NOT_PREDICTED = -100
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ class Seq2SeqCollator(Collator):
         return {
             self.tokens: pad(*inputs, width, self.padding.pad_id),
             "attention_mask": attention_mask(inputs.offsets, width),
-            LABELS: pad(*targets, target_width, _NOT_PREDICTED),
+            LABELS: pad(*targets, target_width, NOT_PREDICTED),
         }
 
 

@@ -41,9 +41,10 @@ class Stage:
             before to these. Otherwise they hold from its first sample on.
         masked_lm_prob: the share of a row's tokens that are predicted in this stage, in rows that
             are masked when they are loaded; None for that of `make_batches` or of the build.
-        mask_replace_prob: the share of these that become [MASK]; None likewise.
-        random_replace_prob: the share of these that become a random token, given together with the
-            one before; None likewise.
+        mask_replace_prob: the share of these that become [MASK]; None for that of `make_batches` or
+            of the build, as for the next one.
+        random_replace_prob: the share of these that become a random token, given together with
+            mask_replace_prob.
 
     Raises:
         UserError: there is not one length, it is not above 0, or a share is out of range.
