@@ -123,12 +123,18 @@ def test_rows_of_any_columns_and_lengths(
     assert read(ROWS, shard, batch_rows) == read_plainly(shard) == rows
 
 
-@pytest.mark.parametrize("length", [255, 256, 2**16 - 1, 2**16])
-def test_documents_have_their_length_and_an_id(length: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "length_bytes"), [(255, 1), (256, 2), (2**16 - 1, 2), (2**16, 4)]
+)
+def test_documents_have_their_length_and_an_id(length: int, length_bytes: int) -> None:
     rows: list[dict[str, Any]] = [{"input_ids": [*range(length - 1), 1]}]
     rows += [{"input_ids": [5]}, {"input_ids": [5]}]
     shard = write(DOCUMENTS, rows)
     assert read(DOCUMENTS, shard) == rows
+    [first] = struct.unpack_from("<I", shard, 4)
+    # The sizes of the id and of the list come first, then the id.
+    id_bytes, list_bytes = struct.unpack_from("<II", shard, first)
+    assert (id_bytes, list_bytes) == (16, 1 + length_bytes + 2 * length)
     plain = read_plainly(shard)
     assert [row["len"] for row in plain] == [length, 1, 1]
     ids = [row["id"] for row in plain]
@@ -147,6 +153,8 @@ def test_each_changed_byte_is_found() -> None:
     for end in range(len(shard)):
         with pytest.raises(ValueError, match=r"."):
             read(DOCUMENTS, shard[:end])
+    with pytest.raises(ValueError, match="do not follow each other"):
+        read(DOCUMENTS, shard + b"x")
 
 
 def test_long_documents_are_read_a_few_at_a_time() -> None:

@@ -136,6 +136,20 @@ def test_a_compressed_stream_is_read_forward_in_short_reads() -> None:
     assert content == read_plainly(data, TINY)
 
 
+class ShortReads(OnlyRead):
+    """A plain file whose reads are short, as those of a network may be."""
+
+    def seek(self, place: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._data.seek(place, whence)
+
+
+def test_a_plain_file_is_read_to_its_end_in_short_reads() -> None:
+    data = b"one\ntwo\n\n= t =\nthree\n" * 5 + b"no line break"
+    stream = cast(BinaryIO, ShortReads(data))
+    content = Content().add(read_text(stream, FileRange("f", 3, TINY, 0, len(data))))
+    assert content == read_plainly(data, TINY)
+
+
 @pytest.mark.parametrize("batch_bytes", [16, 1024, 2**20])
 def test_lines_that_were_complete_before_damage_are_kept(batch_bytes: int) -> None:
     text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
