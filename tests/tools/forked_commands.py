@@ -14,6 +14,8 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
+from tests.tools.shared_compilation import keep_compilation_quiet
+
 # It has no threads, unlike the process of the tests.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["pipeline.commands.builds", "pipeline.outcomes", "numba"])
@@ -94,6 +96,7 @@ def _run(
         os.dup2(os.open(path, os.O_WRONLY | os.O_NOCTTY), number)
     os.environ.clear()
     os.environ.update(environment)
+    keep_compilation_quiet()
     if prepare:
         prepare()
     sys.argv[1:] = arguments
