@@ -100,9 +100,10 @@ docs: $(ENV)/docs ## Build the documentation's site into site/; warnings are err
 	  EDITED='$(if $(REPOSITORY),edit/main/docs/)' $(VENV)/mkdocs build --strict
 	@echo 'Serve it, as its search needs: $(VENV)/python -m http.server --directory site'
 
-wheels: $(ENV)/python ## Build the two wheels into dist/, as pip, the images of deploy/ and --extra_package take them
-	rm -rf dist
-	$(VENV)/pip wheel --quiet --no-deps --wheel-dir dist . ./job
+wheels: $(ENV)/job ## Build the two wheels into dist/, with kernels compiled for this Python and any processor since 2013
+	rm -rf dist build/kernels
+	$(VENV)/python -m deploy.compile_kernels build/kernels
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(VENV)/pip wheel --quiet --no-deps --wheel-dir dist . ./job
 	@ls dist/*.whl
 
 constraints: $(ENV)/test ## Renew constraints.txt: for each package the newest version that the others allow

@@ -1,34 +1,55 @@
-"""Compile all kernels while an image is built, so that workers need not compile them.
+"""Compile all kernels for the wheel, so that nobody's first run waits for a compiler.
 
-    python deploy/compile_kernels.py
+    python -m deploy.compile_kernels FOLDER
 
 A kernel is compiled separately for each type of token ids; therefore each objective, also of other
-packages, is built from the bundled sample with vocabularies of all three types, and every format is
-written. Run this with the installed library and with the workers' NUMBA_CPU_NAME,
-NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR. If root runs it, or the owner of the installed library,
-other users copy the kernels, once they may read the folder (chmod -R a+rX).
+packages, is built from the bundled sample with vocabularies of all three types, every format is
+written, and the data sets are verified, inspected, changed and read in all the ways that there are.
+`make wheels` puts the folder into the library's wheel.
 """
 
 import json
-import subprocess
+import os
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numba
+from pyarrow.parquet import read_table
+
+from corpusmill import (
+    DataSet,
+    Loader,
+    MaskedDiffusion,
+    Stage,
+    TokenWindows,
+    curriculum,
+    make_batches,
+    mix,
+)  # fmt: skip
+from corpusmill.arrays.kernel_cache import digest_sources, kernel_folder
+from corpusmill.arrays.shipped_kernels import BASELINES, ship_kernels
 from corpusmill.commands.build_command import list_flags
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.reading.collate.collators import Layout
+from corpusmill.reading.data_set import Samples
 from corpusmill.testing import small_tokenizer
+from pipeline.command_line import main as run_command
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "wiki.sample.tokens"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>")
+
+_INPUT = ("--input", str(SAMPLE))
 
 # Vocabulary sizes whose ids are int16, uint16 and int32. Ids that also mark the beginning of a word
 # need twice as many values.
@@ -91,27 +112,75 @@ def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
 
 
 def compile_kernels(folder: Path) -> None:
-    """Build small data sets that call every kernel.
+    """Call every kernel: build small data sets, and do with them whatever can be done.
 
     Args:
         folder: for the tokenizers and the data sets.
 
     Raises:
-        subprocess.CalledProcessError: a build failed, and has printed the reason.
+        SystemExit: a command failed, and has printed the reason.
     """
     special = ["--special-tokens", *_list_special_tokens()]
     for model in (*_MODELS, *_FURTHER_MODELS):
         trained, named = folder / f"{model}.json", special if model in _MODELS else []
         places = ("--output", str(trained), "--model", model)
-        _run("train-tokenizer", *places, *_BY_A_JOB, *named)
+        _run("train-tokenizer", *_INPUT, *places, *_BY_A_JOB, *named)
     for model in _MODELS:
         for entries in VOCABULARIES:
             _write_larger(folder / f"{model}.json", entries, folder / f"{model}-{entries}.json")
     for entries in VOCABULARIES:
         for number, (objective, model, flags) in enumerate(list_builds(entries)):
             tokenizer, output = folder / f"{model}-{entries}.json", folder / f"{number}-{entries}"
-            places = ("--tokenizer", str(tokenizer), "--output", str(output))
-            _run(objective, *places, *flags)
+            files = (*_INPUT, "--tokenizer", str(tokenizer), "--output", str(output))
+            _run(objective, *files, *flags)
+            _use(output)
+        _change(folder / f"0-{entries}", places=folder / f"changed-{entries}")
+
+
+def _use(folder: Path) -> None:
+    """Verify, show, trace and read a data set."""
+    _run("verify", str(folder))
+    _run("inspect", str(folder), "--examples", "1", "--html", str(folder.with_suffix(".html")))
+    with suppress(UserError):  # a format that has no provenance
+        _run("trace", str(folder), "--row", "0", *_INPUT)
+    samples = DataSet(folder)
+    half = {"masked_lm_prob": 0.1, "mask_replace_prob": 0.5, "random_replace_prob": 0.25}
+    readings: list[dict[str, Any]] = [
+        {"batch_size": 4, "shuffle": False, "drop_last": True},
+        {"batch_size": 4, "padding": "max_length"},
+        {"max_tokens": 4 * _LENGTH},
+        {"batch_size": 4, "by_length": True},
+        {"batch_size": 4, "order": curriculum(samples)},
+        {"batch_size": 4, "predicted": "targets"},
+        {"batch_size": 4, "mask": False},
+        {"batch_size": 4, "diffusion": MaskedDiffusion(cut_rate=0.5)},
+        {"batch_size": 4, **half},
+        *({"batch_size": 4, "layout": layout} for layout in get_args(Layout)),
+    ]
+    for reading in readings:
+        with suppress(UserError):  # these rows cannot be read so
+            _read(samples, **reading, seed=1)
+    with suppress(UserError):  # no stream of tokens
+        _read(TokenWindows(samples, _LENGTH, fim_rate=0.5), 4)
+    stages = [Stage([1, 1], samples=8), Stage([1, 3], samples=8, ramp=True)]
+    joined, order = mix([samples, samples], stages)
+    _read(joined, 4, order=order)
+
+
+def _read(samples: Samples, *sizes: int, **options: Any) -> None:
+    for _ in islice(Loader(make_batches(samples, *sizes, **options)), 2):
+        pass
+
+
+def _change(folder: Path, places: Path) -> None:
+    """Take documents out of a data set, join it with another one, and build it again."""
+    new = [str(places / name) for name in ("subset", "again", "joined")]
+    tables = [read_table(path) for path in folder.glob("provenance/documents-*")]
+    documents = [str(document) for table in tables for document in table["document"].to_pylist()]
+    _run("subset", str(folder), "--document", *documents[::2], "--output", new[0])
+    _run("rebuild", str(folder), *_INPUT, "--output", new[1])
+    _run("drop", new[1], "--document", *documents[::7])
+    _run("merge", str(folder), new[1], "--existing", "skip", "--output", new[2])
 
 
 def _list_special_tokens() -> list[str]:
@@ -132,17 +201,34 @@ def _write_larger(trained: Path, entries: int, path: Path) -> None:
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
 
 
-def _run(command: str, *arguments: str) -> None:
-    subprocess.run(  # noqa: S603  the arguments are constants
-        [sys.executable, "-m", "pipeline", command, "--input", str(SAMPLE), *arguments], check=True
-    )
+def _run(*arguments: str) -> None:
+    """Run a command.
+
+    Raises:
+        SystemExit: it failed, and has printed the reason.
+    """
+    if status := run_command(arguments):
+        raise SystemExit(status)
 
 
-def main() -> None:
-    """Compile the kernels of the installed library."""
-    with TemporaryDirectory(prefix="corpusmill-kernels-") as folder:
-        compile_kernels(Path(folder))
+def main(folder: str) -> None:
+    """Compile the kernels of the installed library for the baseline of this machine.
+
+    Args:
+        folder: a new folder for the compiled kernels.
+    """
+    processor, _ = BASELINES[platform.machine()]
+    with TemporaryDirectory(prefix="corpusmill-kernels-") as name:
+        compiled = str(Path(name, "compiled"))
+        # An empty list means the features that the processor's name implies.
+        target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+        os.environ.update(target, NUMBA_CACHE_DIR=compiled, XDG_CACHE_HOME=str(Path(name, "cache")))
+        numba.config.reload_config()
+        compile_kernels(Path(name))
+        print(
+            f"{ship_kernels(kernel_folder(), Path(folder), digest_sources())} kernels in {folder}"
+        )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -5,20 +5,17 @@ changes whose kernels it calls. After an update in place, by pip or by an engine
 wheel on a worker, old random streams could live on in the cache. Therefore the folder's name holds
 a digest of all sources: kernels of other sources are never found.
 
-Each user has a folder. A new one begins with the kernels that root, or the owner of the library's
-files, has compiled in the folder that NUMBA_CACHE_DIR names, if others may read them. Numba's files
-are pickles of machine code: nobody else may write to the folder, and a damaged file is compiled
-anew.
+Each user has a folder. Numba's files are pickles of machine code: nobody else may write to the
+folder, and a damaged file is compiled anew. A wheel brings compiled kernels along
+(`corpusmill.arrays.shipped_kernels`); the folder then takes those that it lacks.
 """
 
 import hashlib
-import io
 import os
-import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -26,6 +23,8 @@ from threading import RLock
 from typing import Any
 
 _PACKAGE = Path(__file__).parent.parent
+# Where a wheel has its compiled kernels; a checkout has none.
+SHIPPED_FOLDER = _PACKAGE / "compiled_kernels"
 
 # Folders for other sources are removed if they are not among the ones used last, and unused for a
 # day: a process that began with them may still run.
@@ -37,7 +36,6 @@ _USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
 
 # Called when the first kernel is compiled, and not loaded; None once that has happened.
 _before_compiling: Callable[[], None] | None = None
-_is_listening = False
 
 
 def before_compiling(action: Callable[[], None]) -> None:
@@ -46,69 +44,11 @@ def before_compiling(action: Callable[[], None]) -> None:
     _before_compiling = action
 
 
-def _listen() -> None:
-    """Have numba tell when it compiles a kernel that it has not found in the cache."""
-    global _is_listening  # noqa: PLW0603  see above
-    if not _is_listening:
-        from numba.core import event  # noqa: PLC0415  see `Kernel`
-
-        class Compilations(event.Listener):
-            def on_start(self, event: object) -> None:  # noqa: ARG002
-                _announce()
-
-            def on_end(self, event: object) -> None:
-                pass
-
-        event.register("numba:compile", Compilations())
-        _is_listening = True
-
-
 def _announce() -> None:
     global _before_compiling
     action, _before_compiling = _before_compiling, None
     if action:
         action()
-
-
-@cache
-def _sealed_files() -> type[Any]:
-    from numba.core.caching import IndexDataCacheFile  # noqa: PLC0415  see `Kernel`
-
-    class SealedFiles(IndexDataCacheFile):
-        """Files of compiled kernels that end with their digests; what is damaged is not there."""
-
-        def _load_index(self) -> Any:
-            return super()._load_index() if _is_whole(self._index_path) else {}
-
-        def _load_data(self, name: str) -> Any:
-            if not _is_whole(self._data_path(name)):
-                raise FileNotFoundError(name)
-            return super()._load_data(name)
-
-        @contextmanager
-        def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
-            yield (content := io.BytesIO())
-            data = content.getvalue()
-            with super()._open_for_write(path) as stream:
-                stream.write(data + hashlib.sha256(data).digest())
-
-    return SealedFiles
-
-
-def _is_whole(path: str) -> bool:
-    try:
-        content = Path(path).read_bytes()
-    except OSError:
-        return False
-    size = hashlib.sha256().digest_size
-    return hashlib.sha256(content[:-size]).digest() == content[-size:]
-
-
-def _seal(dispatcher: Any) -> Any:
-    """Let the files of a kernel hold their digests: they are pickles, and machine code."""
-    if hasattr(dispatcher, "_cache"):  # or else it is the function itself
-        dispatcher._cache._cache_file.__class__ = _sealed_files()
-    return dispatcher
 
 
 class Kernel:
@@ -146,14 +86,29 @@ class Kernel:
         with _LOCK:
             previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
             try:
-                _listen()
-                return _seal(numba.njit(cache=True, nogil=True, **self.targetoptions)(self.py_func))
+                dispatcher = numba.njit(nogil=True, **self.targetoptions)(self.py_func)
+                if hasattr(dispatcher, "py_func"):  # or else it is the function itself
+                    dispatcher._cache = _start_cache()(self.py_func)
+                return dispatcher
             finally:
                 numba.config.CACHE_DIR = previous
 
     @property
     def _numba_type_(self) -> Any:
         return self.compiled._numba_type_
+
+
+@cache
+def _start_cache() -> Callable[[Callable[..., Any]], Any]:
+    """Return what makes the cache of a kernel, and hear of kernels that are compiled."""
+    from numba.core import event  # noqa: PLC0415  see `Kernel`
+
+    from corpusmill.arrays.numba_cache import Compilations, KernelCache  # noqa: PLC0415  likewise
+    from corpusmill.arrays.shipped_kernels import find_shipped  # noqa: PLC0415  likewise
+
+    event.register("numba:compile", Compilations(_announce))
+    shipped = find_shipped(SHIPPED_FOLDER, digest_sources)
+    return partial(KernelCache, shipped=shipped)
 
 
 def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
@@ -181,7 +136,7 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
     import numba  # noqa: PLC0415  see `Kernel`
 
     name = f"corpusmill-kernels-{_USER}-"
-    digest = _digest_sources(package)
+    digest = digest_sources(package)
     # Called one by one: there may be no folder for temporary files, nor any need of one.
     for find in (lambda: numba.config.CACHE_DIR, cache_folder, gettempdir):
         parent = find()
@@ -192,7 +147,6 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
         if make_own(folder):
             if is_new:
                 _remove_unused(folder.parent, name)
-                _copy_prepared(package, digest, folder)
             return folder
     # The processes that this one starts use it, too.
     os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = mkdtemp(prefix=name)
@@ -227,22 +181,10 @@ def make_own(folder: Path) -> bool:
     return is_usable
 
 
-def _is_own(folder: Path, users: Collection[int] = (_USER,)) -> bool:
+def _is_own(folder: Path) -> bool:
     status = folder.lstat()
     is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid in users and is_private
-
-
-def _copy_prepared(package: Path, digest: str, folder: Path) -> None:
-    """Copy the kernels that somebody has prepared whom the user trusts with the sources anyway."""
-    import numba  # noqa: PLC0415  see `Kernel`
-
-    trusted = {0, package.stat().st_uid}
-    with suppress(OSError):  # what cannot be read is compiled
-        for prepared in Path(numba.config.CACHE_DIR or folder.parent).glob(f"*-kernels-*-{digest}"):
-            if prepared != folder and _is_own(prepared, trusted):
-                shutil.copytree(prepared, folder, dirs_exist_ok=True)
-                folder.chmod(0o700)  # it may be there for all to read
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER and is_private
 
 
 def _remove_unused(parent: Path, name: str) -> None:
@@ -263,7 +205,8 @@ def _remove_kernels(folder: Path) -> None:
                 path.unlink()
 
 
-def _digest_sources(package: Path) -> str:
+def digest_sources(package: Path = _PACKAGE) -> str:
+    """Return the SHA-256 of the names and contents of all sources of a package."""
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
         digest.update(f"{source.relative_to(package)}\n".encode())

@@ -10,13 +10,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/settings.sh"
 cd "$here/../../.."
 
-make wheels
+python=${PYTHON_VERSION:-3.11}
+# The wheel has kernels for one Python.
+make wheels PYTHON="python$python" ENV=".venv-$python"
 wheel=$(basename dist/corpusmill_job-*.whl)
 version=${wheel#corpusmill_job-}
 # Tags have no plus sign, which versions of commits without a tag have.
 version=${version%%-*}
 tag=${1:-${version//+/-}}
-python=${PYTHON_VERSION:-3.11}
 
 gcloud builds submit . \
   --project="$PROJECT" --region="$REGION" \

@@ -131,27 +131,6 @@ def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_p
         assert output.split() == [*told, str(hits), str(tmp_path / "caches")]
 
 
-@pytest.mark.usefixtures("caches")
-@pytest.mark.parametrize(
-    ("owner", "mode", "is_used"), [(0, 0o755, True), (0, 0o775, False), (7, 0o755, False)]
-)
-def test_kernels_that_root_has_prepared_are_copied(
-    owner: int, mode: int, is_used: bool, package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if os.getuid() != 0:
-        pytest.skip("only root can give a folder away")
-    prepared = choose_folder(package)
-    (prepared / "a.nbi").write_text("compiled")
-    os.chown(prepared, owner, owner)
-    prepared.chmod(mode)
-    variables = choose_folder.__globals__
-    monkeypatch.setitem(variables, "_USER", 1234)
-    monkeypatch.setitem(variables, "make_own", lambda folder: folder.mkdir() is None)
-    own = choose_folder(package)
-    assert own != prepared
-    assert [path.name for path in own.iterdir()] == ["a.nbi"] * is_used
-
-
 @pytest.fixture
 def unwritable_package(tmp_path: Path) -> Iterator[Path]:
     """The folder of a copy of the package that not even root can write to."""

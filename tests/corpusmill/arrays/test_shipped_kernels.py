@@ -1,0 +1,152 @@
+"""Kernels that a wheel brings along are used just where they fit, and give the same numbers."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import corpusmill
+from corpusmill.arrays.kernel_cache import digest_sources
+from corpusmill.arrays.shipped_kernels import BASELINES, ShippedKernels, find_shipped
+
+# An integer and a floating-point number of three kernels, and how often one was compiled.
+_CALL = """
+from corpusmill.arrays.kernel_cache import before_compiling
+from corpusmill.arrays.randomness import derive_key, draw, to_uniform
+compiled = []
+before_compiling(lambda: compiled.append(1))
+key = derive_key(1, 2, 3, 4)
+print(key, float(to_uniform(draw(key, 5))).hex(), len(compiled))
+"""
+_SHIP = """
+from pathlib import Path
+from corpusmill.arrays.kernel_cache import SHIPPED_FOLDER, digest_sources, kernel_folder
+from corpusmill.arrays.shipped_kernels import ship_kernels
+assert ship_kernels(kernel_folder(), SHIPPED_FOLDER, digest_sources()) >= 2
+"""
+_FOLDER = Path("corpusmill", "compiled_kernels")
+
+
+def run(program: str, packages: Path, cache: Path, **variables: str) -> list[str]:
+    """Run a program with a copy of the package and a cache of its own; return its words."""
+    places = {"PYTHONPATH": str(packages), "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd="/", env={**os.environ, **places, **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with kernels for the baseline of this machine."""
+    if platform.machine() not in BASELINES:
+        pytest.skip(f"kernels are shipped for {', '.join(BASELINES)}")
+    packages = tmp_path_factory.mktemp("packages")
+    ignored = shutil.ignore_patterns("__pycache__", _FOLDER.name)
+    shutil.copytree(Path(corpusmill.__file__).parent, packages / "corpusmill", ignore=ignored)
+    processor, _ = BASELINES[platform.machine()]
+    baseline = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    cache = tmp_path_factory.mktemp("cache")
+    assert run(_CALL, packages, cache, **baseline)[-1] == "1"
+    run(_SHIP, packages, cache, **baseline)
+    return packages
+
+
+@pytest.fixture(scope="module")
+def native(shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the same kernels return if they are compiled for this machine's own processor."""
+    packages = tmp_path_factory.mktemp("native")
+    shutil.copytree(shipped, packages, dirs_exist_ok=True)
+    shutil.rmtree(packages / _FOLDER)
+    *results, compiled = run(_CALL, packages, tmp_path_factory.mktemp("cache"))
+    assert compiled == "1"
+    return results
+
+
+def test_shipped_kernels_are_not_compiled_and_give_the_same_numbers(
+    shipped: Path, native: list[str], tmp_path: Path
+) -> None:
+    assert run(_CALL, shipped, tmp_path) == [*native, "0"]
+    assert not list(tmp_path.rglob("*.nb?"))
+
+
+def change_index(**changes: object) -> Callable[[Path], object]:
+    def change(packages: Path) -> None:
+        path = packages / _FOLDER / "index.json"
+        index = json.loads(path.read_text())
+        for name, value in changes.items():
+            whole = index if name in index else index["platform"]
+            whole[name] = value
+        path.write_text(json.dumps(index))
+
+    return change
+
+
+def flip_bits(packages: Path) -> None:
+    path = packages / _FOLDER / "kernels.bin"
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+
+
+MISFITS: dict[str, Callable[[Path], object]] = {
+    "another Python": change_index(python="cpython-39"),
+    "another numba": change_index(numba="0.1"),
+    "another llvmlite": change_index(llvmlite="0.1"),
+    "another system": change_index(system="plan9"),
+    "another machine": change_index(machine="vax"),
+    "a better processor": change_index(features=["sse2", "of-tomorrow"]),
+    "other sources": lambda packages: (packages / "corpusmill" / "new.py").touch(),
+    "no index": lambda packages: (packages / _FOLDER / "index.json").unlink(),
+    "an index that is no JSON": lambda packages: (packages / _FOLDER / "index.json").write_text(
+        "{"
+    ),
+}
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "kernels that are missing": change_index(kernels={}),
+    "changed content": flip_bits,
+    "content that is cut": lambda packages: os.truncate(packages / _FOLDER / "kernels.bin", 9),
+    "no content": lambda packages: (packages / _FOLDER / "kernels.bin").unlink(),
+}
+
+
+def find(packages: Path) -> ShippedKernels | None:
+    """Open the kernels of a copy of the package, as its own code does."""
+    return find_shipped(packages / _FOLDER, lambda: digest_sources(packages / "corpusmill"))
+
+
+@pytest.fixture
+def copied(shipped: Path, tmp_path: Path) -> Path:
+    shutil.copytree(shipped, tmp_path / "packages")
+    return tmp_path / "packages"
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_kernels_that_do_not_fit_are_not_there(misfit: str, copied: Path) -> None:
+    MISFITS[misfit](copied)
+    assert find(copied) is None
+
+
+def test_whoever_names_a_processor_has_kernels_compiled_for_it(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CPU_NAME", "generic")
+    assert find(copied) is None
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_kernels_are_compiled(
+    damage: str, copied: Path, native: list[str], tmp_path: Path
+) -> None:
+    assert find(copied)
+    find_shipped.cache_clear()
+    DAMAGES[damage](copied)
+    assert find(copied)
+    assert run(_CALL, copied, tmp_path / "cache") == [*native, "1"]
