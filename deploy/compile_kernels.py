@@ -140,7 +140,7 @@ def compile_kernels(folder: Path) -> None:
 def _use(folder: Path) -> None:
     """Verify, show, trace and read a data set."""
     _run("verify", str(folder))
-    _run("inspect", str(folder), "--examples", "1", "--html", str(folder.with_suffix(".html")))
+    _run("inspect", str(folder), "--examples", "1")
     with suppress(UserError):  # a format that has no provenance
         _run("trace", str(folder), "--row", "0", *_INPUT)
     samples = DataSet(folder)

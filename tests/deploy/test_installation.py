@@ -1,6 +1,8 @@
 """The wheels in empty environments, by each installer: all build the data set of the checkout."""
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.objectives.registry import OBJECTIVES
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import digests, run_here, shards_of
+from tests.tools.wheels import build_wheels
 
 pytestmark = pytest.mark.install
 
@@ -80,6 +84,42 @@ def test_an_installed_command_builds_the_same_data_set(
     run(corpusmill, "bert", *files, *FLAGS)
     run(corpusmill, "verify", tmp_path / "out")
     assert shards_of(digests(tmp_path / "out")) == shards_of(digests(expected))
+
+
+_READ = """
+import sys
+from itertools import islice
+from corpusmill import DataSet, Loader, make_batches
+for folder in sys.argv[1:]:
+    for sizes in ({"batch_size": 4}, {"max_tokens": 512, "by_length": True}):
+        assert len(list(islice(Loader(make_batches(DataSet(folder), **sizes, seed=1)), 3))) == 3
+"""
+
+
+def test_a_wheel_with_kernels_needs_no_compiler_and_builds_the_same(
+    sample: Path, tmp_path: Path
+) -> None:
+    wheels = build_wheels(tmp_path / "wheels", with_kernels=True)
+    assert wheels[0].name.endswith(f"-none-manylinux_2_17_{platform.machine()}.whl")
+    corpusmill = installed_by_pip(tmp_path / "environment", wheels)
+    cache: dict[str, str | Path] = {"NUMBA_CACHE_DIR": tmp_path / "cache", "NUMBA_OPT": "3"}
+    for name in OBJECTIVES.names:
+        tokenizer, output = tmp_path / f"{name}.json", tmp_path / name
+        files = ("--input", sample, "--tokenizer", tokenizer)
+        train = ("train-tokenizer", "--for", name, "--input", sample, "--vocab-size", "700")
+        run(corpusmill, *train, "--output", tokenizer, **cache)
+        run(corpusmill, name, *files, "--output", output, "--seed", "1", **cache)
+        run_here(name, *files, "--output", tmp_path / "here" / name, "--seed", "1")
+        assert shards_of(digests(output)) == shards_of(digests(tmp_path / "here" / name))
+        run(corpusmill, "verify", output, **cache)
+        run(corpusmill, "inspect", output, "--html", tmp_path / "page.html", **cache)
+        run(corpusmill, "trace", output, "--row", "0", "--input", sample, **cache)
+        run(corpusmill, "rebuild", output, "--input", sample, "--output", tmp_path / "a", **cache)
+        shutil.rmtree(tmp_path / "a")
+    run(corpusmill, "inspect-corpus", *files, **cache)
+    folders = [tmp_path / name for name in OBJECTIVES.names]
+    run(corpusmill.with_name("python"), "-c", _READ, *folders, **cache)
+    assert not list((tmp_path / "cache").rglob("*.nb?"))
 
 
 def test_the_library_alone_verifies_and_says_what_builds_need(

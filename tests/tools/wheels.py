@@ -1,5 +1,7 @@
 """The two wheels, built as `make wheels` does it, with the backend that is installed."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,11 +9,23 @@ from pathlib import Path
 from tests.conftest import CHECKOUT
 
 
-def build_wheels(folder: Path) -> tuple[Path, Path]:
-    """Build the library's wheel and the job's, which stand in the order of installation."""
+def build_wheels(folder: Path, with_kernels: bool = False) -> tuple[Path, Path]:
+    """Build the library's wheel and the job's, which stand in the order of installation.
+
+    Args:
+        folder: for the wheels.
+        with_kernels: whether the library's has compiled kernels, which takes minutes.
+    """
+    if with_kernels:
+        kernels = CHECKOUT / "build" / "kernels"
+        shutil.rmtree(kernels, ignore_errors=True)
+        compile_kernels = (sys.executable, "-m", "deploy.compile_kernels", kernels)
+        subprocess.run(compile_kernels, cwd=CHECKOUT, check=True, stdout=subprocess.DEVNULL)
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
     command = (sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder)
-    subprocess.run([*command, CHECKOUT, CHECKOUT / "job"], check=True)
+    hooks = {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": str(with_kernels).lower()}
+    packages = (CHECKOUT, CHECKOUT / "job")
+    subprocess.run([*command, *packages], check=True, env={**os.environ, **hooks})
     [library] = folder.glob("corpusmill-*.whl")
     [job] = folder.glob("corpusmill_job-*.whl")
     return library, job

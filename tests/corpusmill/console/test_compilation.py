@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.console import compilation
+from corpusmill.console.compilation import say_that_kernels_are_compiled
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ def test_a_run_says_whether_its_kernels_are_kept(
 ) -> None:
     monkeypatch.setattr(compilation, "kernel_folder", lambda: Path("/caches", name))
     with caplog.at_level(logging.INFO, "pipeline"):
-        compilation.say_that_kernels_are_compiled()
+        say_that_kernels_are_compiled()
     assert part in caplog.text
 
 
@@ -37,7 +38,7 @@ def test_without_a_terminal_one_line_on_standard_error_or_in_the_log_says_it(
     handler.addFilter(lambda record: level is not None and record.levelno >= level)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler] * has_handler)
     monkeypatch.setattr(logging.getLogger("pipeline"), "level", logging.INFO)
-    compilation.say_that_kernels_are_compiled()
+    say_that_kernels_are_compiled()
     lines = capsys.readouterr().err.splitlines()
     [text] = [record.getMessage() for record in records] + lines
     assert text.startswith(
