@@ -1,0 +1,117 @@
+"""The loaders of trainers that read MDS: ModernBERT's, EuroBERT's and llm-foundry's."""
+
+import json
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.formats.output_options import OutputOptions
+from corpusmill.objectives.gpt import GptOptions
+from tests.docs.pages import Session, read_blocks
+from tests.conftest import CHECKOUT
+from tests.tools.jobs import run_here
+from tests.tools.small_datasets import SAMPLE, Recipe, write_dataset
+from tests.tools.trainer_programs import BATCHES, borrow, load, rows_of, tokens_of
+from corpusmill.dataset.manifest import Manifest
+
+Documents = list[tuple[int, ...]]
+LONGEST = 2048
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Documents:
+    """The documents of the train split of a data set `mds`."""
+    recipe = Recipe(GptOptions(), OutputOptions("mds"), text=2 * SAMPLE)
+    manifest = write_dataset(tmp_path / "mds", recipe)
+    found = tokens_of(tmp_path / "mds", manifest)
+    assert len(found) > BATCHES
+    assert max(map(len, found)) < LONGEST
+    return found
+
+
+class PlainTokenizer:
+    """What the loaders ask of a tokenizer."""
+
+    pad_token, pad_token_id, _pad_token = "[PAD]", 0, "[PAD]"
+    mask_token, mask_token_id = "[MASK]", 4
+    padding_side = "right"
+
+    def __len__(self) -> int:
+        return 601
+
+    def get_special_tokens_mask(self, ids: Any, already_has_special_tokens: bool) -> list[bool]:
+        return [False] * len(ids)
+
+    def convert_tokens_to_ids(self, token: str) -> int:
+        return self.mask_token_id
+
+
+def give_index(folder: Path) -> None:
+    """Do what the page says for trainers that read the column `tokens`."""
+    blocks = read_blocks(CHECKOUT / "docs" / "how-to" / "read-with-other-trainers.md")
+    [block] = [block for block in blocks if "mds-tokens" in block.code and block.language == "sh"]
+    Session(folder).follow(block)
+
+
+def test_modernbert_packs_our_documents(tmp_path: Path, documents: Documents) -> None:
+    with borrow("ModernBERT", bare=["src"]):
+        data = load("src.text_data")
+        settings = load("omegaconf").OmegaConf.create({
+            "name": "text",
+            "dataset": {
+                "local": str(tmp_path / "mds"), "split": None, "streaming": False,
+                "max_seq_len": LONGEST, "shuffle": True, "mlm_probability": 0.0,
+            },
+            "drop_last": True, "num_workers": 0, "sequence_packing": True, "pin_memory": False,
+            "prefetch_factor": None, "persistent_workers": False,
+        })  # fmt: skip
+        batches = data.build_text_dataloader(settings, PlainTokenizer(), 1, 1)
+        found = Counter[tuple[int, ...]]()
+        for batch in batches:
+            row, marks = batch["input_ids"][0].tolist(), batch["cu_seqlens"][0].tolist()
+            pieces = (row[begin:end] for begin, end in zip(marks[:-1], marks[1:], strict=True))
+            found.update(tuple(piece) for piece in pieces if any(piece))
+    assert found.total() > BATCHES
+    assert found <= Counter(documents)
+
+
+def test_eurobert_masks_our_documents(tmp_path: Path) -> None:
+    manifest = write_wide(tmp_path)
+    give_index(tmp_path)
+    (tmp_path / "train.json").write_text(json.dumps([{"local": str(tmp_path / "mds-tokens")}]))
+    with borrow("EuroBERT"):
+        data = load("optimus.trainer.data")
+        config = load("optimus.trainer.configuration.configs").Config(
+            data_mix_path=str(tmp_path), batch_size=1, num_workers=0, prefetch_factor=0,
+            var_len=True, pin_memory=False,
+        )  # fmt: skip
+        config.is_main_process, config.log_print = True, lambda *_: None
+        loader = data.Data(config, PlainTokenizer()).train_dataloader
+        found = list(islice(loader, BATCHES))
+    left = tokens_of(tmp_path / "mds", manifest)
+    for batch in found:
+        inputs, labels = batch["x"].numpy(), batch["labels"].numpy()
+        assert (inputs[labels != -100] == 4).all()
+        left.remove(tuple(np.where(labels == -100, inputs, labels).tolist()))
+    assert len(found) == BATCHES
+
+
+def write_wide(folder: Path) -> Manifest:
+    """Build `mds` with a vocabulary of more than 65,536 tokens, as EuroBERT's is."""
+    tokenizer = Tokenizer.from_file(str(CHECKOUT / "tests" / "data" / "tokenizer.json"))
+    tokenizer.add_tokens([f"unused{number}" for number in range(70_000)])
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    tokenizer.save(str(folder / "wide.json"))
+    (folder / "text").write_bytes(2 * SAMPLE)
+    run_here(
+        "gpt", "--input", str(folder / "text"), "--tokenizer", str(folder / "wide.json"),
+        "--output", str(folder / "mds"), "--output-format", "mds", "--num-shards", "2",
+        "--document-rule", "wikitext",
+    )  # fmt: skip
+    return read_manifest(folder / "mds")
