@@ -1,8 +1,7 @@
 """The loaders of trainers that read MDS: ModernBERT's, EuroBERT's and llm-foundry's."""
 
 import json
-from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,17 +10,19 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.location import locate
 from corpusmill.objectives.gpt import GptOptions
 from tests.docs.pages import Session, read_blocks
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import run_here
 from tests.tools.small_datasets import SAMPLE, Recipe, write_dataset
-from tests.tools.trainer_programs import BATCHES, borrow, load, rows_of, tokens_of
-from corpusmill.dataset.manifest import Manifest
+from tests.tools.trainer_programs import BATCHES, borrow, load, tokens_of
 
 Documents = list[tuple[int, ...]]
-LONGEST = 2048
+LONGEST, WIDTH = 2048, 256
 
 
 @pytest.fixture
@@ -66,19 +67,23 @@ def test_modernbert_packs_our_documents(tmp_path: Path, documents: Documents) ->
             "name": "text",
             "dataset": {
                 "local": str(tmp_path / "mds"), "split": None, "streaming": False,
-                "max_seq_len": LONGEST, "shuffle": True, "mlm_probability": 0.0,
+                "max_seq_len": WIDTH, "shuffle": True, "mlm_probability": 0.3,
             },
             "drop_last": True, "num_workers": 0, "sequence_packing": True, "pin_memory": False,
             "prefetch_factor": None, "persistent_workers": False,
         })  # fmt: skip
         batches = data.build_text_dataloader(settings, PlainTokenizer(), 1, 1)
-        found = Counter[tuple[int, ...]]()
-        for batch in batches:
-            row, marks = batch["input_ids"][0].tolist(), batch["cu_seqlens"][0].tolist()
-            pieces = (row[begin:end] for begin, end in zip(marks[:-1], marks[1:], strict=True))
-            found.update(tuple(piece) for piece in pieces if any(piece))
-    assert found.total() > BATCHES
-    assert found <= Counter(documents)
+        found = list(islice(iter(batches), BATCHES))
+    assert len(found) == BATCHES
+    left = [document[:WIDTH] for document in documents]
+    for batch in found:
+        labels, is_text = batch["labels"][0], batch["attention_mask"][0] == 1
+        row = batch["input_ids"][0].where(labels == -100, labels)
+        for begin, end in pairwise(batch["cu_seqlens"][0].tolist()):
+            if is_text[begin]:
+                left.remove(tuple(row[begin:end].tolist()))
+    shares = [float((batch["labels"] != -100).sum() / WIDTH) for batch in found]
+    assert 0.2 < np.mean(shares) < 0.35
 
 
 def test_eurobert_masks_our_documents(tmp_path: Path) -> None:
@@ -91,7 +96,6 @@ def test_eurobert_masks_our_documents(tmp_path: Path) -> None:
             data_mix_path=str(tmp_path), batch_size=1, num_workers=0, prefetch_factor=0,
             var_len=True, pin_memory=False,
         )  # fmt: skip
-        config.is_main_process, config.log_print = True, lambda *_: None
         loader = data.Data(config, PlainTokenizer()).train_dataloader
         found = list(islice(loader, BATCHES))
     left = tokens_of(tmp_path / "mds", manifest)
@@ -100,6 +104,21 @@ def test_eurobert_masks_our_documents(tmp_path: Path) -> None:
         assert (inputs[labels != -100] == 4).all()
         left.remove(tuple(np.where(labels == -100, inputs, labels).tolist()))
     assert len(found) == BATCHES
+
+
+def test_llm_foundry_reads_our_documents(tmp_path: Path, documents: Documents) -> None:
+    give_index(tmp_path)
+    packages = ["llmfoundry", "llmfoundry.data", "llmfoundry.utils"]
+    with borrow("llm-foundry", bare=packages):
+        data = load("llmfoundry.data.text_data")
+        samples = data.StreamingTextDataset(
+            tokenizer=PlainTokenizer(), max_seq_len=LONGEST, local=str(tmp_path / "mds-tokens"),
+            batch_size=1, shuffle=True,
+        )  # fmt: skip
+        left = list(documents)
+        for tokens in islice(samples, BATCHES):
+            left.remove(tuple(tokens.tolist()))
+    assert len(left) == len(documents) - BATCHES
 
 
 def write_wide(folder: Path) -> Manifest:
@@ -114,4 +133,4 @@ def write_wide(folder: Path) -> Manifest:
         "--output", str(folder / "mds"), "--output-format", "mds", "--num-shards", "2",
         "--document-rule", "wikitext",
     )  # fmt: skip
-    return read_manifest(folder / "mds")
+    return read_manifest(locate(str(folder / "mds")))
