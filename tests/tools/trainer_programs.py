@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,8 +58,8 @@ def borrow(program: str, inside: str = ".", bare: Sequence[str] = ()) -> Iterato
             yield
         finally:
             for name in set(sys.modules) - before if is_checkout else ():
-                package = folder / name.partition(".")[0]
-                if package.is_dir() or package.with_suffix(".py").is_file():
+                origin = folder / name.partition(".")[0]
+                if origin.is_dir() or origin.with_suffix(".py").is_file():
                     del sys.modules[name]
 
 
@@ -73,9 +74,9 @@ def load(module: str) -> Any:
 
 
 def read_program(page: str, title: str) -> dict[str, Any]:
-    """Run the program of this title on a how-to page, and return its names; skip without the trainer.
+    """Run the program of this title on a how-to page, as its readers do, and return its names.
 
-    It is what readers of the page write, so that the page is tested with it.
+    The test is skipped where the program imports what is missing.
     """
     blocks = read_blocks(CHECKOUT / "docs" / "how-to" / page)
     [code] = [block.code for block in blocks if block.title == title]
@@ -85,6 +86,8 @@ def read_program(page: str, title: str) -> dict[str, Any]:
         exec(compile(code, title, "exec"), module.__dict__)  # noqa: S102  the code of our pages
     except ImportError as error:
         pytest.skip(f"the trainer of {page} is not installed: {error}")
+    finally:
+        del sys.modules[module.__name__]
     return module.__dict__
 
 
@@ -111,7 +114,7 @@ def expect_next_tokens(row: dict[str, Any], width: int) -> tuple[tuple[int, ...]
     """
     ids, marks = list(row["input_ids"]), row["cu_seqlens"]
     labels, positions = list[int](), list[int]()
-    for begin, end in zip(marks[:-1], marks[1:], strict=True):
+    for begin, end in pairwise(marks):
         labels += [*ids[begin + 1 : end], -100][: end - begin]
         positions += range(end - begin)
     padding = width - len(ids)

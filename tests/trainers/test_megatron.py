@@ -1,6 +1,5 @@
 """Megatron-Core's own GPTDataset over our .bin and .idx, with its masks between documents."""
 
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,7 +94,7 @@ def test_masks_by_the_index_end_where_our_documents_end(
         if not hasattr(module.GPTDatasetConfig, "inter_document_masking"):
             pytest.skip("this Megatron-Core has no inter_document_masking")
         samples = open_samples(
-            tmp_path, inter_document_masking=True, create_attention_mask=False
+            tmp_path, inter_document_masking=True, create_attention_mask=False, eod_mask_loss=True
         )
         tokens, places, numbers = expect_samples(samples, documents)
         for number in range(BATCHES):
@@ -104,5 +103,8 @@ def test_masks_by_the_index_end_where_our_documents_end(
             marks = sample["cu_seqlens"].tolist()
             inner = [place for place in range(1, LENGTH) if places[begin + place] == 0]
             assert marks == [0, *inner, *[LENGTH] * (LENGTH - len(inner))]
-            positions = [place - mark for mark, end in pairwise([0, *inner, LENGTH]) for place in range(mark, end)]
+            bounds = pairwise([0, *inner, LENGTH])
+            positions = [place for begin, end in bounds for place in range(end - begin)]
             assert sample["position_ids"].tolist() == positions
+            is_end = [token == END for token in tokens[begin : begin + LENGTH]]
+            assert (sample["loss_mask"] == 0).tolist() == is_end

@@ -3,7 +3,6 @@
 import json
 from itertools import islice, pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.location import locate
 from corpusmill.objectives.gpt import GptOptions
-from tests.docs.pages import Session, read_blocks
 from tests.conftest import CHECKOUT
+from tests.docs.pages import Session, read_blocks
 from tests.tools.jobs import run_here
 from tests.tools.small_datasets import SAMPLE, Recipe, write_dataset
 from tests.tools.trainer_programs import BATCHES, borrow, load, tokens_of
@@ -47,9 +46,11 @@ class PlainTokenizer:
         return 601
 
     def get_special_tokens_mask(self, ids: Any, already_has_special_tokens: bool) -> list[bool]:
+        assert already_has_special_tokens
         return [False] * len(ids)
 
     def convert_tokens_to_ids(self, token: str) -> int:
+        assert token == self.mask_token
         return self.mask_token_id
 
 

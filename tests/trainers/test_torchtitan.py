@@ -1,4 +1,4 @@
-"""torchtitan's own loader over packed rows, with the programs of docs/how-to/train-with-torchtitan.md."""
+"""torchtitan's own loaders over packed rows, by the programs of the page on it."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -94,12 +94,12 @@ def test_its_next_data_layer_reads_packed_rows(tmp_path: Path, expected: Expecte
             each.close()
 
 
-def test_the_recipes_of_the_page_are_configurations_of_both(tmp_path: Path) -> None:
-    for program, title in (
-        ("torchtitan-0.3.0", "corpusmill_llama3_030.py"),
-        ("torchtitan", "corpusmill_llama3.py"),
-    ):
-        with borrow(program):
-            load("torchtitan.models.llama3.config_registry")
-            config = read_program(PAGE, title)["llama3_debugmodel"]()
-            assert type(config).__qualname__ == "Trainer.Config"
+@pytest.mark.parametrize(
+    ("program", "title"),
+    [("torchtitan-0.3.0", "corpusmill_llama3_030.py"), ("torchtitan", "corpusmill_llama3.py")],
+)
+def test_the_program_of_the_page_is_a_configuration(program: str, title: str) -> None:
+    with borrow(program):
+        load("torchtitan.models.llama3.config_registry")
+        config = read_program(PAGE, title)["llama3_debugmodel"]()
+        assert type(config).__qualname__ == "Trainer.Config"
