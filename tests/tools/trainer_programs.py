@@ -68,9 +68,8 @@ def load(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        program = module.partition(".")[0]
-        where = f"not installed, and not in a folder that {VARIABLE} names, with what it needs"
-        pytest.skip(f"{program} is {where}: {error}")
+        cure = f"install the trainer, or name a folder with its checkout in {VARIABLE}"
+        pytest.skip(f"{module} cannot be imported ({error}): {cure}")
 
 
 def read_program(page: str, title: str) -> dict[str, Any]:
