@@ -27,12 +27,16 @@ LONGEST, WIDTH = 2048, 256
 @pytest.fixture
 def documents(tmp_path: Path) -> Documents:
     """The documents of the train split of a data set `mds`."""
-    recipe = Recipe(GptOptions(), OutputOptions("mds"), text=2 * SAMPLE)
-    manifest = write_dataset(tmp_path / "mds", recipe)
-    found = tokens_of(tmp_path / "mds", manifest)
+    found = write_documents(tmp_path / "mds")
     assert len(found) > BATCHES
     assert max(map(len, found)) < LONGEST
     return found
+
+
+def write_documents(folder: Path, split: str = "train", **options: Any) -> Documents:
+    """Write a data set, and return the tokens of the rows of a split."""
+    recipe = Recipe(GptOptions(**options), OutputOptions("mds"), text=2 * SAMPLE)
+    return tokens_of(folder, write_dataset(folder, recipe), split)
 
 
 class PlainTokenizer:
@@ -85,6 +89,16 @@ def test_modernbert_packs_our_documents(tmp_path: Path, documents: Documents) ->
                 left.remove(tuple(row[begin:end].tolist()))
     shares = [float((batch["labels"] != -100).sum() / WIDTH) for batch in found]
     assert 0.2 < np.mean(shares) < 0.35
+
+
+def test_modernbert_reads_windows_of_both_splits(tmp_path: Path) -> None:
+    with borrow("ModernBERT", bare=["src"]):
+        data = load("src.text_data")
+        for split, inner in (("train", None), ("validation", "validation")):
+            folder = tmp_path / split
+            rows = write_documents(folder, split, mode="windows", max_seq_length=WIDTH)
+            samples = data.NoStreamingDataset(str(folder), inner, WIDTH, pad_sequences=False)
+            assert [tuple(samples[place]["input_ids"]) for place in range(len(samples))] == rows
 
 
 def test_eurobert_masks_our_documents(tmp_path: Path) -> None:

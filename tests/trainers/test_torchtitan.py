@@ -94,6 +94,23 @@ def test_its_next_data_layer_reads_packed_rows(tmp_path: Path, expected: Expecte
             each.close()
 
 
+def test_its_mixture_takes_packed_rows(tmp_path: Path, expected: Expected) -> None:
+    with borrow("torchtitan"):
+        data = load("torchtitan.components.data")
+        packed_rows = read_program(PAGE, "corpusmill_llama3.py")["packed_rows"]
+        parts = [
+            data.WeightedDataset(dataset=packed_rows(str(tmp_path / "packed")), weight=weight)
+            for weight in (3, 1)
+        ]
+        config = data.GrainDataLoader.Config(dataset=data.DatasetMixConfig(datasets=tuple(parts)))
+        loader = config.build(
+            dp_world_size=1, dp_rank=0, tokenizer=None, max_context_length=WIDTH,
+            num_tokens_per_batch=ROWS * WIDTH,
+        )  # fmt: skip
+        assert {*split_batches(iter(loader))} <= {*expected}
+        loader.close()
+
+
 @pytest.mark.parametrize(
     ("program", "title"),
     [("torchtitan-0.3.0", "corpusmill_llama3_030.py"), ("torchtitan", "corpusmill_llama3.py")],
