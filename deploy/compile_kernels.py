@@ -60,7 +60,8 @@ _LENGTH = 64
 # Models that builds use, and all others, whose training has kernels of its own.
 _MODELS, _FURTHER_MODELS = ("wordpiece", "bpe"), ("wordlevel", "unigram")
 # A job even for so little text: it has kernels that training in one process does not call.
-_BY_A_JOB = ("--workers", "1", "--min-bytes-per-worker", "0", "--vocab-size", "800")
+_SMALL_TABLES = ("--limits", "training.first_slots=4", "training.words_at_once=3")
+_BY_A_JOB = ("--workers", "1", "--min-bytes-per-worker", "0", "--vocab-size", "800", *_SMALL_TABLES)
 
 
 def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
@@ -87,6 +88,7 @@ def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
                     untried.discard(output_format)
                     yield name, model, [*flags, "--output-format", output_format]
     yield OBJECTIVES.names[0], "bpe", ["--drop-duplicates"]
+    yield OBJECTIVES.names[0], "wordpiece", ["--drop-overlap-with", str(SAMPLE)]
 
 
 def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
@@ -98,6 +100,8 @@ def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
     for option in fields(options):
         if get_origin(hints[option.name]) is Literal:
             sets += [{option.name: value} for value in get_args(hints[option.name])]
+        elif hints[option.name] is bool:
+            sets += [{option.name: not option.default}]
     # Shares that are 0 by default leave kernels out.
     none = [option.name for option in fields(options) if option.default == 0]
     if shares := {name: 0.5 for name in none if hints[name] is float}:
@@ -121,10 +125,11 @@ def compile_kernels(folder: Path) -> None:
         SystemExit: a command failed, and has printed the reason.
     """
     special = ["--special-tokens", *_list_special_tokens()]
+    corpora = _write_corpora(folder / "corpora")
     for model in (*_MODELS, *_FURTHER_MODELS):
         trained, named = folder / f"{model}.json", special if model in _MODELS else []
-        places = ("--output", str(trained), "--model", model)
-        _run("train-tokenizer", *_INPUT, *places, *_BY_A_JOB, *named)
+        files = ("--input", str(corpora[0]), "--output", str(trained), "--model", model)
+        _run("train-tokenizer", *files, *_BY_A_JOB, *named)
     for model in _MODELS:
         for entries in VOCABULARIES:
             _write_larger(folder / f"{model}.json", entries, folder / f"{model}-{entries}.json")
@@ -135,6 +140,23 @@ def compile_kernels(folder: Path) -> None:
             _run(objective, *files, *flags)
             _use(output)
         _change(folder / f"0-{entries}", places=folder / f"changed-{entries}")
+        for number, corpus in enumerate(corpora):
+            tokenizer, output = folder / f"bpe-{entries}.json", folder / f"{number}-of-{entries}"
+            files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
+            _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
+
+
+def _write_corpora(folder: Path) -> list[Path]:
+    """Write text with what the sample lacks: many documents and words, two scripts, bad bytes."""
+    folder.mkdir()
+    sample = SAMPLE.read_text(encoding="utf-8")
+    texts = [sample.replace("e", chr(ord("a") + i)) for i in range(12)]
+    text = "".join(texts) + "爱伦·坡 was a writer。他生于1809年。\r\n"
+    lines = [json.dumps({"text": document}) for document in text.split("\n = ")]
+    contents = {"text.txt": text.encode() + b"\xff\n", "lines.jsonl": "\n".join(lines).encode()}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in contents]
 
 
 def _use(folder: Path) -> None:
@@ -145,6 +167,7 @@ def _use(folder: Path) -> None:
         _run("trace", str(folder), "--row", "0", *_INPUT)
     samples = DataSet(folder)
     half = {"masked_lm_prob": 0.1, "mask_replace_prob": 0.5, "random_replace_prob": 0.25}
+    weights = {"token_weights": [1.0] * samples.manifest.tokenizer.vocab_size}
     readings: list[dict[str, Any]] = [
         {"batch_size": 4, "shuffle": False, "drop_last": True},
         {"batch_size": 4, "padding": "max_length"},
@@ -155,6 +178,7 @@ def _use(folder: Path) -> None:
         {"batch_size": 4, "mask": False},
         {"batch_size": 4, "diffusion": MaskedDiffusion(cut_rate=0.5)},
         {"batch_size": 4, **half},
+        {"batch_size": 4, **weights},
         *({"batch_size": 4, "layout": layout} for layout in get_args(Layout)),
     ]
     for reading in readings:
@@ -163,7 +187,7 @@ def _use(folder: Path) -> None:
     with suppress(UserError):  # no stream of tokens
         _read(TokenWindows(samples, _LENGTH, fim_rate=0.5), 4)
     stages = [Stage([1, 1], samples=8), Stage([1, 3], samples=8, ramp=True)]
-    joined, order = mix([samples, samples], stages)
+    joined, order = mix([samples, samples], stages, window=16)
     _read(joined, 4, order=order)
 
 
