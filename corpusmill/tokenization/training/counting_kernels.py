@@ -2,8 +2,8 @@
 
 A kernel writes the words as `corpusmill.tokenization.training.word_table.add_spans` takes them. It
 stops at a word when there is no more room for them, and continues from there. What it does not know
-for sure it leaves: a stretch of text that begins where a word begins and ends with its sentence,
-and whose words are those of the stretch alone.
+for sure it leaves: a stretch of text that begins where a word begins and ends where one ends, or
+with its sentence, and whose words are those of the stretch alone.
 """
 
 from typing import NamedTuple
@@ -232,6 +232,29 @@ def take_character(
 
 
 @njit
+def end_of_unknown(alphabet: Alphabet, text: np.ndarray, place: int, stop: int) -> int:
+    """Return the first place where words end, whatever is before it; `stop` if there is none.
+
+    There white space or a character begins that is a word of its own. No combining mark is moved
+    across either.
+
+    Args:
+        alphabet: what each character is turned into.
+        text: uint8[bytes], valid UTF-8.
+        place: where the search begins.
+        stop: where the sentence ends.
+    """
+    ends, parts = alphabet.characters.ends, alphabet.characters.parts
+    while place < stop:
+        code, step = read_character(text, place)
+        if code + 1 < len(ends) and ends[code] < ends[code + 1]:
+            if parts[ends[code] + 1] in (BLANK, PUNCTUATION):
+                break
+        place += step
+    return place
+
+
+@njit
 def cut_bert_words(
     alphabet: Alphabet,
     text: np.ndarray,
@@ -247,7 +270,8 @@ def cut_bert_words(
         text: uint8[bytes], valid UTF-8.
         offsets: integers[sentences + 1] into text.
         progress: how far the kernel has come.
-        left: int64[sentences, 2], written: the stretches that are left.
+        left: int64[bytes // 2 + 1, 2], written: the stretches that are left, each with a character
+            that is not known, of two bytes or more.
         words: where words are written.
     """
     first, place, others, _ = progress
@@ -274,9 +298,10 @@ def cut_bert_words(
             begin, end, written = take_character(alphabet, code, words, begin, end, written)
             if written < 0:  # not known
                 written, end = before, begin
-                left[others, 0], left[others, 1] = source, stop
+                place = end_of_unknown(alphabet, text, place + step, stop)
+                left[others, 0], left[others, 1] = source, place
                 others += 1
-                break
+                continue
             if written > before:
                 source = place
             place += step

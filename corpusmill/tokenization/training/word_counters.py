@@ -296,7 +296,8 @@ class BertCounter(WordCounter):
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
             return kernels.cut_bert_words(self._alphabet, text, offsets, progress, left, words)
 
-        left, counted = self._run(cut, self.table, words, sentences, sentences)
+        most_left = int(offsets[-1] - offsets[0]) // 2 + 1
+        left, counted = self._run(cut, self.table, words, sentences, most_left)
         self.counted += counted
         return left
 
