@@ -34,6 +34,7 @@ from corpusmill.tokenization.words.words import (
     FindJoins,
     Joins,
     WordRule,
+    cut_beside_ideographs,
     cut_unicode,
     join_marks,
     load_words,
@@ -94,6 +95,7 @@ class SentenceTokenizer:
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
+        self._isolates_ideographs = False
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None
@@ -117,11 +119,12 @@ class SentenceTokenizer:
         if words and words.find_joins and wordpiece.is_known(described):
             self._find_joins = words.find_joins
             words = load_words("unicode")
+        self._isolates_ideographs = rule == "ideographs"
         if objection or (words and not words.cuts_at_spaces):
             return None
         if words and rule == "ideographs":
             # Unicode's rule always has a boundary there; other rules may join ideographs.
-            rule = "bare ideographs" if words.cut is cut_unicode else "words"
+            rule = "ideographs" if words.cut is cut_unicode else "words"
         encode_spans, line_rule = (
             self._choose_encoder(described, words),
             choose_line_rule(described),
@@ -229,14 +232,16 @@ class SentenceTokenizer:
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         if self._memo is not None and self._find_joins is None:
             return self._memo.encode(text, offsets, self._dtype)
+        cuts, firsts = offsets, np.arange(len(offsets))
         encode_spans = self._encode_plainly
         if self._memo is not None and self._find_joins is not None:
+            if self._isolates_ideographs:
+                cuts, firsts = cut_beside_ideographs(text, offsets)
             find_joins = partial(self._find_joins, batch_bytes=self._limits.joined_bytes)
-            joined = partial(_encode_joined, self._memo, find_joins, offsets)
+            joined = partial(_encode_joined, self._memo, find_joins, cuts)
             encode_spans = completed(joined, encode_spans)
-        spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-        ids, token_offsets = encode_spans(text, spans)
-        return ids.astype(self._dtype), token_offsets
+        ids, ends = encode_spans(text, np.stack([cuts[:-1], cuts[1:]], axis=1))
+        return ids.astype(self._dtype), ends[firsts]
 
 
 def _encode_joined(
@@ -246,10 +251,10 @@ def _encode_joined(
     text: npt.NDArray[np.uint8],
     _: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The ids of sentences by a memo, whose words are joined afterwards.
+    """The ids of stretches by a memo, whose words are joined afterwards.
 
     BERT's tokenizer makes no token of white space alone, except perhaps of control characters:
-    sentences with these are left.
+    stretches with these are left.
     """
     ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
     marked, left = join_marks(ids, ends, *find_joins(text, offsets))

@@ -1,7 +1,8 @@
 """A byte-level BPE tokenizer compiled from its tokenizer.json.
 
-Only tokenizers whose steps are all known are compiled; a text with a character of unknown class, or
-perhaps an added token, is left to the tokenizer itself. Text is never normalized here.
+Only tokenizers whose steps are all known are compiled; a text with perhaps an added token is left
+to the tokenizer itself, as is one with a character that a normalizer may change: text is never
+normalized here.
 
 The bytes of each piece of a text are merged to ids in compiled loops. Merging is that of Sennrich
 et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all neighbours that can be joined, those
@@ -440,8 +441,8 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    classes = pieces.character_classes()
-    if tokenizer_json.get("normalizer"):  # changes no ASCII
+    classes, learns = pieces.character_classes(), not tokenizer_json.get("normalizer")
+    if not learns:  # a normalizer changes no ASCII
         classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
     rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
     model = tokenizer_json["model"]
@@ -449,7 +450,16 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
     known = partial(encode_spans, rules, merges, tokens, first_bytes(tokenizer_json))
-    return completed(known, encode_plainly)
+
+    def encode_known(
+        text: np.ndarray, spans: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ids, ends, left = known(text, spans)
+        if learns and left.any() and pieces.learn_classes(classes, text, spans[left]):
+            ids, ends, left = known(text, spans)
+        return ids, ends, left
+
+    return completed(encode_known, encode_plainly)
 
 
 def is_known(tokenizer_json: Part) -> bool:

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import Split
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import (
@@ -165,7 +167,7 @@ class PieceRules(NamedTuple):
 def character_classes() -> npt.NDArray[np.uint8]:
     """The class of every code point, uint8[0x110000]; UNKNOWN if Unicode has not assigned it yet.
 
-    The tokenizer may know a later Unicode.
+    The tokenizer may know a later Unicode: `learn_classes` asks it when such a character comes.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
     # Each process does this when it starts: all categories as one text, of two letters each.
@@ -177,6 +179,33 @@ def character_classes() -> npt.NDArray[np.uint8]:
     known[major == ord("N")] = NUMBER
     classes[list(_WHITE_SPACE)] = SPACE
     return classes
+
+
+def learn_classes(classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.ndarray) -> bool:
+    """Ask the tokenizers library for the classes of characters that are unknown.
+
+    Args:
+        classes: uint8[0x110000], those of `character_classes`; written. (Threads may share them:
+            all write the same.)
+        text: uint8[bytes], valid UTF-8.
+        spans: int64[n, 2], first byte and end of the stretches whose characters are learnt.
+
+    Returns:
+        Whether there were any.
+    """
+    distinct: set[str] = set()
+    for start, stop in spans.tolist():
+        distinct.update(str(text[start:stop].data, "utf-8"))
+    unknown = [ord(one) for one in distinct if classes[ord(one)] == UNKNOWN]
+    if not unknown:
+        return False
+    asked = "".join(map(chr, unknown))
+    learnt = np.full(len(unknown), OTHER, np.uint8)
+    for pattern, kind in ((r"[^\p{L}]", LETTER), (r"[^\p{N}]", NUMBER)):
+        for _, (begin, end) in Split(Regex(pattern), "removed").pre_tokenize_str(asked):
+            learnt[begin:end] = kind
+    classes[unknown] = learnt
+    return True
 
 
 @njit(inline="always")

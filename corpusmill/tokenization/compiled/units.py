@@ -4,9 +4,8 @@ What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exact
 
 - "words": the text between two spaces.
 - "ideographs": likewise, but each CJK ideograph is a unit, as BERT's normalizer separates it; the
-  memo finds it by its code point.
-- "bare ideographs": likewise, except in sentences where a mark may follow an ideograph, whose word
-  then includes it.
+  memo finds it by its code point. Before a mark, which belongs to the same word, an ideograph is
+  no unit of its own but a part of the text around it.
 - "spaced": a word with the space before it, as in byte-level tokenizers. If the space follows other
   white space, the words on both sides are one unit.
 
@@ -187,7 +186,7 @@ def first_bytes(tokenizer_json: Part) -> npt.NDArray[np.bool_]:
     return is_first
 
 
-UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
+UnitRule = Literal["words", "ideographs", "spaced"]
 
 # Units are read in words of this many bytes, so that as many may be read after the last byte.
 WORD_BYTES = 8
@@ -230,14 +229,12 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 @njit
-def find_separable(text: np.ndarray, offsets: np.ndarray, only_bare: bool) -> np.ndarray:
+def find_separable(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Find the sentences whose CJK ideographs are units.
 
     Args:
         text: uint8[bytes], valid UTF-8.
         offsets: int64[sentences + 1] into text.
-        only_bare: whether to pass over a sentence if a character that `may_extend` follows one of
-            its ideographs.
 
     Returns:
         bool[sentences]; False also for most sentences without ideographs.
@@ -249,14 +246,6 @@ def find_separable(text: np.ndarray, offsets: np.ndarray, only_bare: bool) -> np
         for place in range(start, stop):
             suspects += text[place] >= FIRST_LEAD
         separable[sentence] = suspects > 0
-        if suspects and only_bare:
-            place, after_ideograph = start, False
-            while place < stop:
-                code, size = read_character(text, place)
-                if after_ideograph and may_extend(code):
-                    separable[sentence] = False
-                    break
-                place, after_ideograph = place + size, is_ideograph(code)
     return separable
 
 
@@ -283,7 +272,7 @@ def prepare_units(
     padded = np.append(text, np.zeros(WORD_BYTES, np.uint8))
     if rule == "words":
         return padded, padded, offsets, None
-    return padded, padded, offsets, find_separable(padded, offsets, rule == "bare ideographs")
+    return padded, padded, offsets, find_separable(padded, offsets)
 
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio

@@ -26,6 +26,7 @@ from corpusmill.tokenization.compiled.units import (
     UnitRule,
     hash_word,
     ideograph_bytes,
+    may_extend,
     prepare_units,
     read_character,
     read_unit,
@@ -148,6 +149,7 @@ def first_slot(value: np.uint64, spaced: np.uint64, last: np.uint64) -> np.uint6
 
 
 _FOUR_BYTES = 0xF0
+_TABLE_BYTES = 3  # of each ideograph in the table
 
 NO_ENTRY = -1
 
@@ -210,10 +212,19 @@ def add_entry(memo: MemoArrays, num_words: int, slot: int, text: np.ndarray, uni
 
 @njit(inline="always")
 def next_ideograph(text: np.ndarray, place: int, stop: int) -> int:
-    """Return the first place of an ideograph from a place on, or `stop` if there is none."""
-    while place < stop and not ideograph_bytes(text, place):
+    """Return the place of the first ideograph without a mark after it, or `stop`."""
+    while place < stop:
+        size = ideograph_bytes(text, place)
+        if size and not is_extended(text, place + size, stop):
+            break
         place += 1
     return place
+
+
+@njit(inline="always")
+def is_extended(text: np.ndarray, end: int, stop: int) -> bool:
+    """Whether a character may belong to the one that ends where it begins."""
+    return end < stop and text[end] >= 0x80 and may_extend(read_character(text, end)[0])
 
 
 @njit(inline="always")
@@ -233,7 +244,7 @@ def take_ideographs(
     Returns:
         The place after the run, and the number of entries.
     """
-    table = memo.ideographs  # outside of the loop, which would count references to it
+    table, first = memo.ideographs, place  # a table in the loop would count references to it
     while place < stop and FIRST_LEAD <= text[place] < _FOUR_BYTES:
         code, size = read_character(text, place)
         entry = table[code] - 1
@@ -241,6 +252,8 @@ def take_ideographs(
             break
         entries[units] = entry
         place, units = place + size, units + 1
+    if place > first and is_extended(text, place, stop):
+        place, units = place - _TABLE_BYTES, units - 1
     return place, units
 
 
@@ -271,8 +284,8 @@ def look_up(  # noqa: C901  parts of the loop as kernels would double its time
         longest: bytes of the longest unit that is remembered.
         own_space: 0x20 if the unit after a space owns it; None if no unit does, which is compiled
             separately.
-        separable: bool[sentences], in which each ideograph is a unit; None if it is in none, which
-            is compiled separately.
+        separable: bool[sentences], in which each ideograph without a mark is a unit; None if it is
+            in none, which is compiled separately.
         text: uint8[bytes + 8]; the last 8 have no meaning.
         offsets: int64[sentences + 1] into text.
 
@@ -402,7 +415,7 @@ class WordMemo:
         line_rule: LineRule = "whole",
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        has_ideographs = rule in {"ideographs", "bare ideographs"}
+        has_ideographs = rule == "ideographs"
         first_bytes = min(limits.first_memo_bytes, limits.memo_bytes)
         self._memo, self._known = allocate_memo(first_bytes, has_ideographs), 0
         self._memory_bytes = limits.memo_bytes

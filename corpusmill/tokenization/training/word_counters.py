@@ -21,7 +21,11 @@ from tokenizers.pre_tokenizers import BertPreTokenizer, PreTokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.limits import TrainingLimits
-from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, character_classes
+from corpusmill.tokenization.compiled.byte_level_pieces import (
+    PieceRules,
+    character_classes,
+    learn_classes,
+)
 from corpusmill.tokenization.compiled.wordpiece import BLANK, IN_WORD, PUNCTUATION, Characters
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
@@ -229,22 +233,29 @@ class ByteLevelCounter(WordCounter):
         super().__init__(limits, names)
         self._adds_space = add_prefix_space
         self._rules = PieceRules(character_classes(), False, 2**62)
-        self._pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         if self._adds_space:
             text, offsets = kernels.begin_with_spaces(text, offsets)
+        self._count_pieces(text, offsets)
 
+    def _count_pieces(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
             return kernels.cut_pieces(self._rules, text, offsets, progress, left, self._spans)
 
         words, sentences = kernels.Words(text, self._spans), len(offsets) - 1
         left, counted = self._run(cut, self.table, words, sentences, sentences)
         self.counted += counted
-        for start, stop in left.tolist():
-            stretch = str(text[start:stop].data, "utf-8")
-            pieces = self._pre_tokenizer.pre_tokenize_str(stretch)
-            self._add_words([stretch[begin:end] for _, (begin, end) in pieces])
+        if learn_classes(self._rules.classes, text, left):  # then nothing is left
+            self._count_pieces(*_join_stretches(text, left))
+
+
+def _join_stretches(
+    text: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return stretches of a text, one after the other, and where each begins."""
+    offsets = np.cumsum([0, *(spans[:, 1] - spans[:, 0])])
+    return np.concatenate([text[start:stop] for start, stop in spans.tolist()]), offsets
 
 
 class BertCounter(WordCounter):
@@ -277,8 +288,7 @@ class BertCounter(WordCounter):
         has_many = self._left_bytes > self._limits.unknown_bytes
         if len(left) and self._codes == FEW_CODES and has_many:
             self._know(MANY_CODES)  # which takes half a second
-            offsets = np.cumsum([0, *(left[:, 1] - left[:, 0])])
-            text = np.concatenate([text[start:stop] for start, stop in left.tolist()])
+            text, offsets = _join_stretches(text, left)
             left = self._count_known(text, offsets)
         for start, stop in left.tolist():
             self._add_words(self._cut(str(text[start:stop].data, "utf-8")))

@@ -160,13 +160,16 @@ def hide_others(codes: np.ndarray) -> np.ndarray:
     shown = np.empty(len(codes), np.uint32)
     for i in range(len(codes)):
         code = codes[i]
-        shown[i] = code if 0x4E00 <= code <= 0x9FFF or _is_shown(code) else 0
+        shown[i] = code if 0x4E00 <= code <= 0x9FFF or is_shown(code) else 0
     return shown
 
 
 @njit
-def _is_shown(code: int) -> bool:
-    """Whether a character is an ideograph, an ASCII letter or digit, or a sign within words."""
+def is_shown(code: int) -> bool:
+    """Whether jieba may join a character to others.
+
+    It is an ideograph, an ASCII letter or digit, or a sign within words.
+    """
     if code < 0x80:
         return is_alphanumeric(code) or code in _WITHIN_WORDS
     for first, last in _IDEOGRAPHS:  # noqa: SIM110  numba has no any()

@@ -27,12 +27,17 @@ import regex
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
 from corpusmill.plugins import Plugins
-from corpusmill.tokenization.compiled.units import read_character
-from corpusmill.tokenization.words.jieba_words import FindPhrases, choose_cutter, to_text
+from corpusmill.tokenization.compiled.units import is_ideograph, read_character
+from corpusmill.tokenization.words.jieba_words import (
+    FindPhrases,
+    choose_cutter,
+    is_shown,
+    to_text,
+)
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
-# white space.
-_IDEOGRAPH, _ALONE, _MARK, _BLANK = 1, 2, 4, 8
+# white space; not common in Chinese.
+_IDEOGRAPH, _ALONE, _MARK, _BLANK, _RARE = 1, 2, 4, 8, 16
 # Beside these no other character is joined to anything but the marks that follow it.
 _APART = _ALONE | _BLANK
 _PATTERNS = {
@@ -40,6 +45,8 @@ _PATTERNS = {
     _ALONE: r"[\p{WB=Other}--\p{Extended_Pictographic}--\s]+",
     _MARK: r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]+",
     _BLANK: r"\s+",
+    # No part of an added token, which is ASCII.
+    _RARE: r"[[\x00-\x08\x0e-\x1f\x7f][^\p{P}\s\x00-\x7f\u4e00-\u9fff]]+",
 }
 _BREAK = 0x0A  # between texts: a blank that neither rule joins to anything
 _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white space to some
@@ -54,6 +61,52 @@ def _kinds() -> npt.NDArray[np.uint8]:
         for match in regex.finditer(pattern, text, regex.VERSION1):
             kinds[match.start() : match.end()] |= kind
     return kinds
+
+
+def cut_beside_ideographs(
+    text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Cut texts around characters that are rare in Chinese, where an ideograph is on the other side.
+
+    BERT's normalizer separates both, neither is joined to the other by `cut_unicode`, nor by jieba,
+    which cuts the text on each side alone. So the marks of a text are those of its stretches, and
+    one that BERT's tokenizer drops or joins to others concerns no more than its own stretch.
+
+    Args:
+        text: uint8[bytes], valid UTF-8.
+        offsets: int64[texts + 1] into text.
+
+    Returns:
+        int64[stretches + 1] into text; int64[texts + 1] into the former.
+
+    Example:
+        "\u4e2d\ue000\u56fd" is cut into three stretches.
+    """
+    cuts, firsts = _cut_beside_ideographs(_kinds(), text, offsets)
+    return cuts, firsts
+
+
+@njit
+def _cut_beside_ideographs(
+    kinds: np.ndarray, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    # A cut has two characters at its sides, of which the rare one may have a single byte.
+    cuts = np.empty(len(offsets) + (offsets[-1] - offsets[0]) // 2, np.int64)
+    firsts = np.zeros(len(offsets), np.int64)
+    cuts[0], count = offsets[0], 0
+    for sentence in range(len(offsets) - 1):
+        place, was_rare, was_ideograph = offsets[sentence], False, False
+        while place < offsets[sentence + 1]:
+            code, step = read_character(text, place)
+            rare = kinds[code] & _RARE > 0 and not is_shown(code)
+            ideograph = is_ideograph(code) and kinds[code] & _ALONE > 0
+            if (was_rare and ideograph) or (was_ideograph and rare and kinds[code] & _MARK == 0):
+                count += 1
+                cuts[count] = place
+            place, was_rare, was_ideograph = place + step, rare, ideograph
+        count += 1
+        cuts[count], firsts[sentence + 1] = offsets[sentence + 1], count
+    return cuts[: count + 1].copy(), firsts
 
 
 class Joins(NamedTuple):

@@ -78,16 +78,13 @@ def test_no_character_that_extends_another_is_missed() -> None:
         assert not may_extend(ord(character))
 
 
-def test_sentences_where_a_mark_follows_an_ideograph_are_passed_over_if_asked() -> None:
-    sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
-    sentences += ["a b", "", "\U00020000\u0301a"]
-    bare = units.find_separable(*as_arrays(sentences), True)
-    assert bare.tolist() == [True, False, True, True, False, False, False]
-    every = units.find_separable(*as_arrays(sentences), False)
-    assert every.tolist() == [True, True, True, True, False, False, True]
+def test_only_sentences_with_ideographs_are_separable() -> None:
+    sentences = ["\u682a\u5f0f", "a\u5f0f\u0301", "a b", "", "\u00e9", "\U00020000\u0301a"]
+    separable = units.find_separable(*as_arrays(sentences))
+    assert separable.tolist() == [True, True, False, False, False, True]
 
 
-@pytest.mark.parametrize("rule", ["words", "ideographs", "bare ideographs", "spaced"])
+@pytest.mark.parametrize("rule", ["words", "ideographs", "spaced"])
 def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     text, offsets = as_arrays(["x  y", "a  株", "b"])
     keys, source, own, separable = units.prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]

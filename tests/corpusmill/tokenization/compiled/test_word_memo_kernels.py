@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corpusmill.tokenization.compiled import units as unit_words
 from corpusmill.tokenization.compiled import word_memo as kernels
-from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable
+from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable, may_extend
 from corpusmill.tokenization.compiled.word_memo import MemoArrays, allocate_memo
 from tests.corpusmill.tokenization.compiled.test_units import SEPARATING
 from tests.corpusmill.tokenization.compiled.test_units import texts as texts_with_ideographs
@@ -95,15 +95,23 @@ def test_units_are_numbered_in_their_order() -> None:
     assert look(memo, 2, b"", b" ", b"d c", b"ab") == [[2, 1, 0], [0, 0, 0, 2, 3], [[1, 2]], []]
 
 
+def units_of(sentence: str) -> list[str]:
+    """The units of a sentence: the normalizer separates ideographs, of which some stay."""
+    separated = ""
+    for character, after in zip(sentence, [*sentence[1:], " "], strict=False):
+        stays = may_extend(ord(after))
+        separated += character if stays else SEPARATING.normalize_str(character)
+    return [unit for unit in separated.split(" ") if unit]
+
+
 @settings(max_examples=150, deadline=None)
 @given(sentences=st.lists(texts_with_ideographs, max_size=5), size=st.sampled_from([0, 1 << 12]))
 @example(sentences=["株式 a", "a株b", "", "\U00020000", "株" * 30, "a" * 70 + "株"], size=1 << 12)
-def test_ideographs_are_units_as_the_normalizer_separates_them(
-    sentences: list[str], size: int
-) -> None:
+@example(sentences=["株株株\u0301a株", "株\u0301", "株\U000e0100株\U000e0100株株"], size=1 << 12)
+def test_ideographs_are_units_unless_a_mark_may_follow(sentences: list[str], size: int) -> None:
     memo = allocate_memo(size, True)
     text, offsets = as_arrays(sentences)
-    separable = find_separable(text, offsets, False)
+    separable = find_separable(text, offsets)
     text = np.append(text, np.zeros(WORD_BYTES, np.uint8))
     spans: list[list[int]] = []
     for _ in range(2):  # what is remembered is found again
@@ -113,8 +121,7 @@ def test_ideographs_are_units_as_the_normalizer_separates_them(
         found = [spans[entry] if entry >= 0 else next(others) for entry in entries]
         written = [text[begin:end].tobytes().decode() for begin, end in found]
         for sentence, first, last in zip(sentences, unit_offsets, unit_offsets[1:], strict=False):
-            expected = SEPARATING.normalize_str(sentence).split(" ")
-            assert written[first:last] == [word for word in expected if word]
+            assert written[first:last] == units_of(sentence)
 
 
 def test_the_end_of_a_sentence_ends_a_unit() -> None:

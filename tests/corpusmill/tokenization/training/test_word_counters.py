@@ -4,7 +4,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
@@ -75,6 +75,33 @@ def test_pieces_of_byte_level_bpe(sentences: list[str], prefix: bool) -> None:
 def test_words_of_bert(sentences: list[str], lowercase: bool, knows_all: bool) -> None:
     limits = TrainingLimits(unknown_bytes=1) if knows_all else USUAL
     check_bert(["x", *sentences], lowercase, limits)
+
+
+# For private use; not assigned; an ideograph and a letter that the counter does not ask for; a
+# combining mark that the normalizer may move; a mark; a sign that is removed.
+RARE = ["\ue000", "\U000f0000", "\u0378", "\U00030010", "\U00010300", "\u302e", "\u0301", "\ufffd"]
+long_lines = st.lists(
+    st.one_of(
+        st.sampled_from(RARE), st.sampled_from("aÉ 東，.ก\u3000'"), st.just("天地 玄黃ab" * 40)
+    ),
+    max_size=40,
+).map("".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(long_lines, min_size=1, max_size=3), st.booleans())
+def test_of_a_long_line_only_the_words_around_rare_characters_go_to_the_library(
+    lines: list[str], lowercase: bool
+) -> None:
+    check_bert(lines, lowercase, TrainingLimits(unknown_bytes=1))
+    counter = BertCounter(TrainingLimits(unknown_bytes=1), (), lowercase)
+    counter._know(MANY_CODES)
+    cut, seen = counter._cut, []
+    counter._cut = lambda text: [seen.append(text), cut(text)][1]  # type: ignore[func-returns-value]
+    counter.add(pa.array(["天地 玄黃ab" * 9000 + line + "天地" * 9000 for line in lines]))
+    # The words on both sides of each, and more only where they touch.
+    assert sum(map(len, seen)) <= 10 * sum(map(len, lines))
+    assert all(set(text) & {*RARE} for text in seen)
 
 
 @given(texts)

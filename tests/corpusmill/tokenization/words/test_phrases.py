@@ -13,7 +13,7 @@ from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, jo
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
 from tests.tools.lazily import Lazily
-from tests.tools.token_rows import as_arrays, encoded_rows
+from tests.tools.token_rows import Recorder, as_arrays, encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING
 
 # Phrases, other characters of the script Han, marks after ideographs, and what is dropped.
@@ -106,6 +106,43 @@ def test_marks_are_those_of_the_reference(texts: list[str]) -> None:
         expected = [reference_marks(LOADED[name], RULE.cut(text), text) for text in texts]
         for _ in range(2):
             assert encoded_rows(tokenizer, texts) == expected, name
+
+
+# What BERT's tokenizer removes, or takes as a part of a longer word, unlike Unicode's rule.
+RARE = [
+    "\ue000",
+    "\U000f0000",
+    "\u0378\u0378",
+    "\ufffd",
+    "\x1c",
+    "a\ue000b",
+    "ะะ",
+    "☰☱",
+    "\u0301\ue000",
+]
+long_lines = st.lists(
+    st.one_of(
+        st.sampled_from([*RARE, "\U000e0100", "\u0301"]), st.just("小明硕士毕业于中国科学院" * 20)
+    ),
+    max_size=20,
+).map("".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(long_lines, min_size=1, max_size=3))
+@example(lines=["中国".join([*RARE, ""])])
+def test_of_a_long_line_only_the_stretches_with_rare_characters_go_to_the_library(
+    lines: list[str],
+) -> None:
+    lines = ["中国人民大学" * 200 + line + "中国" * 200 for line in lines]
+    for name in NAMES:
+        tokenizer = SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16), words="jieba")
+        recorder = Recorder(LOADED[name])
+        expected = [reference_marks(LOADED[name], RULE.cut(text), text) for text in lines]
+        assert encoded_rows(tokenizer, lines) == expected, name
+        tokenizer._encode_plainly = recorder
+        encoded_rows(tokenizer, lines)
+        assert sum(map(len, recorder.texts)) <= 60 * 3
 
 
 def test_a_text_is_left_where_not_every_word_has_its_tokens() -> None:
