@@ -34,7 +34,7 @@ from corpusmill.tokenization.words.words import (
     FindJoins,
     Joins,
     WordRule,
-    cut_beside_ideographs,
+    cut_around_rare,
     cut_unicode,
     join_marks,
     load_words,
@@ -236,7 +236,7 @@ class SentenceTokenizer:
         encode_spans = self._encode_plainly
         if self._memo is not None and self._find_joins is not None:
             if self._isolates_ideographs:
-                cuts, firsts = cut_beside_ideographs(text, offsets)
+                cuts, firsts = cut_around_rare(text, offsets)
             find_joins = partial(self._find_joins, batch_bytes=self._limits.joined_bytes)
             joined = partial(_encode_joined, self._memo, find_joins, cuts)
             encode_spans = completed(joined, encode_spans)

@@ -247,9 +247,9 @@ def end_of_unknown(alphabet: Alphabet, text: np.ndarray, place: int, stop: int) 
     ends, parts = alphabet.characters.ends, alphabet.characters.parts
     while place < stop:
         code, step = read_character(text, place)
-        if code + 1 < len(ends) and ends[code] < ends[code + 1]:
-            if parts[ends[code] + 1] in (BLANK, PUNCTUATION):
-                break
+        has_part = code + 1 < len(ends) and ends[code] < ends[code + 1]
+        if has_part and parts[ends[code] + 1] in (BLANK, PUNCTUATION):
+            break
         place += step
     return place
 

@@ -290,8 +290,10 @@ class BertCounter(WordCounter):
             self._know(MANY_CODES)  # which takes half a second
             text, offsets = _join_stretches(text, left)
             left = self._count_known(text, offsets)
+        words: list[str] = []
         for start, stop in left.tolist():
-            self._add_words(self._cut(str(text[start:stop].data, "utf-8")))
+            words += self._cut(str(text[start:stop].data, "utf-8"))
+        self._add_words(words)
 
     def _count_known(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]

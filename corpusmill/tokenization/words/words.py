@@ -36,7 +36,7 @@ from corpusmill.tokenization.words.jieba_words import (
 )
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
-# white space; not common in Chinese.
+# white space; what tokenizers and rules of words may treat differently, and is rare in Chinese.
 _IDEOGRAPH, _ALONE, _MARK, _BLANK, _RARE = 1, 2, 4, 8, 16
 # Beside these no other character is joined to anything but the marks that follow it.
 _APART = _ALONE | _BLANK
@@ -46,8 +46,9 @@ _PATTERNS = {
     _MARK: r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]+",
     _BLANK: r"\s+",
     # No part of an added token, which is ASCII.
-    _RARE: r"[[\x00-\x08\x0e-\x1f\x7f][^\p{P}\s\x00-\x7f\u4e00-\u9fff]]+",
+    _RARE: r"[[\x00-\x08\x0e-\x1f\x7f][^\p{P}\s\p{WB=ALetter}\x00-\x7f\u4e00-\u9fff]]+",
 }
+_SPACE = 0x20
 _BREAK = 0x0A  # between texts: a blank that neither rule joins to anything
 _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white space to some
 
@@ -63,14 +64,14 @@ def _kinds() -> npt.NDArray[np.uint8]:
     return kinds
 
 
-def cut_beside_ideographs(
+def cut_around_rare(
     text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Cut texts around characters that are rare in Chinese, where an ideograph is on the other side.
+    """Cut texts around rare characters, at ASCII spaces or where an ideograph is on the other side.
 
-    BERT's normalizer separates both, neither is joined to the other by `cut_unicode`, nor by jieba,
-    which cuts the text on each side alone. So the marks of a text are those of its stretches, and
-    one that BERT's tokenizer drops or joins to others concerns no more than its own stretch.
+    BERT's normalizer separates both sides, no word of `cut_unicode` is on both, and jieba cuts each
+    alone. So the marks of a text are those of its stretches, and a character that BERT's tokenizer
+    drops, or joins to others, concerns no more than its own stretch.
 
     Args:
         text: uint8[bytes], valid UTF-8.
@@ -80,32 +81,40 @@ def cut_beside_ideographs(
         int64[stretches + 1] into text; int64[texts + 1] into the former.
 
     Example:
-        "\u4e2d\ue000\u56fd" is cut into three stretches.
+        with ? for U+E000, "a b ?c d" is cut into "a b", " ?c" and " d", and "\u4e2d?\u56fd" into
+        its characters.
     """
-    cuts, firsts = _cut_beside_ideographs(_kinds(), text, offsets)
+    cuts, firsts = _cut_around_rare(_kinds(), text, offsets)
     return cuts, firsts
 
 
 @njit
-def _cut_beside_ideographs(
+def _cut_around_rare(
     kinds: np.ndarray, text: np.ndarray, offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    # A cut has two characters at its sides, of which the rare one may have a single byte.
-    cuts = np.empty(len(offsets) + (offsets[-1] - offsets[0]) // 2, np.int64)
-    firsts = np.zeros(len(offsets), np.int64)
-    cuts[0], count = offsets[0], 0
+    cuts, firsts = np.empty(offsets[-1] - offsets[0] + len(offsets), np.int64), offsets.copy()
+    cuts[0], firsts[0], count = offsets[0], 0, 0
     for sentence in range(len(offsets) - 1):
-        place, was_rare, was_ideograph = offsets[sentence], False, False
-        while place < offsets[sentence + 1]:
+        place, stop = offsets[sentence], offsets[sentence + 1]
+        was_rare = was_ideograph = is_open = False
+        space = place
+        while place < stop:
             code, step = read_character(text, place)
             rare = kinds[code] & _RARE > 0 and not is_shown(code)
             ideograph = is_ideograph(code) and kinds[code] & _ALONE > 0
-            if (was_rare and ideograph) or (was_ideograph and rare and kinds[code] & _MARK == 0):
+            if rare and not is_open and space > cuts[count]:
+                count += 1
+                cuts[count] = space
+            starts = was_ideograph and rare and kinds[code] & _MARK == 0
+            if starts or (was_rare and ideograph) or (is_open and code == _SPACE):
                 count += 1
                 cuts[count] = place
+                is_open = False
+            is_open |= rare
+            space = place if code == _SPACE else space
             place, was_rare, was_ideograph = place + step, rare, ideograph
         count += 1
-        cuts[count], firsts[sentence + 1] = offsets[sentence + 1], count
+        cuts[count], firsts[sentence + 1] = stop, count
     return cuts[: count + 1].copy(), firsts
 
 
