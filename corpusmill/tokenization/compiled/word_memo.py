@@ -224,7 +224,7 @@ def next_ideograph(text: np.ndarray, place: int, stop: int) -> int:
 @njit(inline="always")
 def is_extended(text: np.ndarray, end: int, stop: int) -> bool:
     """Whether a character may belong to the one that ends where it begins."""
-    return end < stop and text[end] >= 0x80 and may_extend(read_character(text, end)[0])
+    return end < stop and may_extend(read_character(text, end)[0])
 
 
 @njit(inline="always")
