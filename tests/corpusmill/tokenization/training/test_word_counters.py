@@ -96,8 +96,13 @@ def test_of_a_long_line_only_the_words_around_rare_characters_go_to_the_library(
     check_bert(["x", *lines], lowercase, TrainingLimits(unknown_bytes=1))
     counter = BertCounter(TrainingLimits(unknown_bytes=1), (), lowercase)
     counter._know(MANY_CODES)
-    cut, seen = counter._cut, []
-    counter._cut = lambda text: [seen.append(text), cut(text)][1]  # type: ignore[func-returns-value]
+    cut_plainly, seen = counter._cut, list[str]()
+
+    def cut(text: str) -> list[str]:
+        seen.append(text)
+        return cut_plainly(text)
+
+    counter._cut = cut
     counter.add(pa.array(["天地 玄黃ab" * 500 + line + "天地" * 500 for line in lines]))
     # The words on both sides of each, and more only where they touch.
     assert sum(map(len, seen)) <= 10 * sum(map(len, lines))
