@@ -14,6 +14,7 @@ which length it is, and each batch has a checksum. It is written beside its plac
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,17 +125,25 @@ class TokenPacks(Samples):
         shards = np.unique(np.searchsorted(self._starts, samples, side="right") - 1)
         return [(self.data_set.cache, shard) for shard in shards.tolist()]
 
-    def find_pieces(self, samples: Integers) -> list[list[tuple[int, int, int]]]:
-        """Return the pieces of each row: the shard, and where it begins and ends in its stream.
+    def find_pieces(self, samples: Integers) -> list[Integers]:
+        """Return which pieces of documents make some rows.
 
         Args:
             samples: int64[n], the numbers of the rows.
+
+        Returns:
+            For each row, int64[pieces, 3]: the number of the document in the data set, the first of
+            its tokens, and their number.
         """
-        pieces: list[list[tuple[int, int, int]]] = [[] for _ in samples]
+        pieces = [np.empty((0, 3), np.int64)] * len(samples)
+        firsts = np.cumsum([0, *self.data_set.shard_sizes], dtype=np.int64)
         for shard, bounds, offsets, places in self._locate(self._check_numbers(samples)):
-            for row, place in enumerate(places.tolist()):
-                own = bounds[offsets[row] : offsets[row + 1]].tolist()
-                pieces[place] = [(shard, begin, end) for begin, end in own]
+            documents = stream_of(self.data_set, shard).offsets
+            begins, ends = bounds.T
+            own = np.searchsorted(documents, begins, side="right") - 1
+            found = np.stack([firsts[shard] + own, begins - documents[own], ends - begins], axis=1)
+            for place, row in zip(places.tolist(), np.split(found, offsets[1:-1]), strict=True):
+                pieces[place] = row
         return pieces
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
@@ -195,14 +204,12 @@ class TokenPacks(Samples):
             batch, metadata = self._batches.get_batch_with_custom_metadata(number)
             batch.validate(full=True)
             if metadata is None or metadata[_CHECKSUM] != _checksum(batch):
-                raise ValueError("its bytes have changed")  # noqa: TRY301
+                raise ValueError("its bytes have changed")
             return ragged.from_arrow(batch.column(0))
         except (OSError, ValueError, KeyError) as error:
             raise self._damaged(f"batch {number}: {error}") from error
 
-    def _check_packs(
-        self, shard: int, begins: npt.NDArray[Any], offsets: npt.NDArray[Any]
-    ) -> None:
+    def _check_packs(self, shard: int, begins: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> None:
         """Refuse packs that do not hold each token of a shard once, in rows that are not too long.
 
         The file may have been made by anybody.
@@ -239,7 +246,8 @@ class TokenPacks(Samples):
             cure = "Give a file in a folder with room that can be written to"
             raise UserError(f"file={self._file}", cause, cure) from error
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):  # it is renamed, or was never there
+                scratch.unlink()
 
     def _write(self, writer: Any, values: Integers, offsets: Integers) -> None:
         place = self._schema.field(0).type.value_type.to_pandas_dtype()
