@@ -11,7 +11,6 @@ rows of each shard, and the tokens of the longest one. The schema says of which 
 which length it is, and each batch has a checksum. It is written beside its place and then renamed.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,7 +37,9 @@ from corpusmill.reading.rows import Integers, Lists, Part, Values, gather_lists,
 from corpusmill.reading.token_windows import check_stream, stream_of
 
 _FORMAT = 1
-_HEADER, _CHECKSUM = b"corpusmill.packs", b"crc32c"
+_CHECKSUM = b"crc32c"
+# What Arrow raises for bytes that it cannot read, and what is raised here.
+_UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 _CURE = "Give another file, or remove it: then it is made anew"
 
 
@@ -88,13 +89,13 @@ class TokenPacks(Samples):
         self.manifest = replace(manifest, columns=columns)
         self._packed_tokens = packed_tokens(max_seq_length, manifest.output.file_limits)
         header = {
-            "format": _FORMAT, "data_set": data_set.digest, "max_seq_length": max_seq_length,
-            "packed_tokens": self._packed_tokens,
+            "packs_format": str(_FORMAT), "data_set": data_set.digest,
+            "max_seq_length": str(max_seq_length), "packed_tokens": str(self._packed_tokens),
         }  # fmt: skip
         self.digest = digest_of(header)
         place = smallest_integer(max(shard.tokens for shard in data_set.shards))
         lists = pa.field("pieces", pa.list_(pa.from_numpy_dtype(place)))
-        self._schema = pa.schema([lists], metadata={_HEADER: json.dumps(header)})
+        self._schema = pa.schema([lists], metadata=header)
         self._file = _find_file(file, data_set.cache_folder / f"{self.digest}.packs")
         if not self._file.exists():
             self._make_file()
@@ -206,7 +207,7 @@ class TokenPacks(Samples):
             if metadata is None or metadata[_CHECKSUM] != _checksum(batch):
                 raise ValueError("its bytes have changed")
             return ragged.from_arrow(batch.column(0))
-        except (OSError, ValueError, KeyError) as error:
+        except _UNREADABLE as error:
             raise self._damaged(f"batch {number}: {error}") from error
 
     def _check_packs(self, shard: int, begins: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> None:
@@ -272,7 +273,7 @@ class TokenPacks(Samples):
         try:
             refuse_special(self._file)
             self._batches = pa.ipc.open_file(pa.memory_map(str(self._file)))
-        except (OSError, ValueError) as error:
+        except _UNREADABLE as error:
             raise UserError(str(self._file), f"it cannot be read ({error})", _CURE) from error
         if not self._batches.schema.equals(self._schema, check_metadata=True):
             raise UserError(str(self._file), self._describe_difference(), _CURE)
@@ -286,16 +287,17 @@ class TokenPacks(Samples):
 
     def _describe_difference(self) -> str:
         """Return a clause on what the file is of."""
-        own, expected = (
-            json.loads((schema.metadata or {}).get(_HEADER, b"{}"))
-            for schema in (self._batches.schema, self._schema)
+        own, expected = self._batches.schema.metadata or {}, self._schema.metadata
+        changed = [name for name in expected if own.get(name) != expected[name]]
+        if own.keys() != expected.keys() or not changed:
+            return "it is not a file of packs"
+        if changed[0] == b"data_set":
+            return "it is of another data set, or of this one before it was changed"
+        name, made, wanted = (
+            value.decode(errors="replace")
+            for value in (changed[0], own[changed[0]], expected[changed[0]])
         )
-        for name, value in expected.items() if own.keys() == expected.keys() else ():
-            if own[name] != value:
-                if name == "data_set":
-                    return "it is of another data set, or of this one before it was changed"
-                return f"it was made with {name}={own[name]}, not {value}"
-        return "it is not a file of packs"
+        return f"it was made with {name}={made}, not {wanted}"
 
 
 def _find_file(file: str | Path | None, default: Path) -> Path:
