@@ -63,7 +63,7 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     cause = f"the longest example of {url} has {count_things(longest, 'token')}"
     cure = f"Use a model with a larger limit, or build with a smaller {option('max_seq_length')}"
     if manifest.columns[0].width == ANY_LENGTH:
-        cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
+        cure = "Its rows are whole documents: read them with TokenWindows or TokenPacks"
     raise UserError(f"max_length={max_length}", cause, cure)
 
 

@@ -8,15 +8,14 @@ The file is one of Arrow, which is mapped, with a batch for each shard of the sp
 the list of the places at which the pieces of a packed row begin in the shard's stream. A piece ends
 with its document, or after as many tokens as a row has. One further row holds the number of packed
 rows of each shard, and the tokens of the longest one. The schema says of which data set and of
-which length it is, and each batch has a checksum. It is written beside its place and then renamed.
+which length it is, and each batch has a checksum.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import google_crc32c
 import numpy as np
@@ -27,7 +26,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import smallest_integer
 from corpusmill.arrays.ragged import cut_rows
 from corpusmill.errors import UserError
-from corpusmill.location import refuse_special, scheme_of
+from corpusmill.location import refuse_special, scheme_of, write_whole
 from corpusmill.objectives.columns import boundary_column
 from corpusmill.objectives.examples.packing import cumulate, pack_stream, packed_tokens
 from corpusmill.objectives.gpt import LENGTHS
@@ -50,7 +49,8 @@ class TokenPacks(Samples):
     are longer are cut. The columns are those of `gpt --mode pack`, and so are the batches.
 
     What makes each row is found once, when all shards of the split are read for it, and kept in a
-    file of about 4 bytes for each document. Any number of processes may make it at a time.
+    file with 4 bytes for each piece and for each row. Any number of processes may make it at a
+    time.
 
     Args:
         data_set: built by `gpt --mode stream`.
@@ -227,28 +227,24 @@ class TokenPacks(Samples):
         return UserError(str(self._file), f"it is damaged ({cause})", _CURE)
 
     def _make_file(self) -> None:
-        scratch = self._file.with_name(f"{self._file.name}.{os.urandom(8).hex()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with (
-                pa.OSFile(str(scratch), "wb") as sink,
-                pa.ipc.new_file(sink, self._schema) as writer,
-            ):
-                sizes, longest = list[int](), 0
-                for begins, offsets, tokens in self._pack_shards():
-                    self._write(writer, begins, offsets)
-                    sizes.append(len(offsets) - 1)
-                    longest = max(longest, tokens)
-                counts = np.array([*sizes, longest])
-                self._write(writer, counts, np.array([0, len(counts)]))
-            scratch.replace(self._file)
+            with suppress(FileExistsError):  # another process has made it meanwhile
+                write_whole(self._file, self._fill, new=True)
         except OSError as error:
             cause = f"packs cannot be written there ({error.strerror or error})"
             cure = "Give a file in a folder with room that can be written to"
             raise UserError(f"file={self._file}", cause, cure) from error
-        finally:
-            with suppress(OSError):  # it is renamed, or was never there
-                scratch.unlink()
+
+    def _fill(self, stream: BinaryIO) -> None:
+        sizes, longest = list[int](), 0
+        with pa.ipc.new_file(stream, self._schema) as writer:
+            for begins, offsets, tokens in self._pack_shards():
+                self._write(writer, begins, offsets)
+                sizes.append(len(offsets) - 1)
+                longest = max(longest, tokens)
+            counts = np.array([*sizes, longest])
+            self._write(writer, counts, np.array([0, len(counts)]))
 
     def _write(self, writer: Any, values: Integers, offsets: Integers) -> None:
         place = self._schema.field(0).type.value_type.to_pandas_dtype()

@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, FileLimits
+from corpusmill.objectives.examples.packing import pack_stream
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.reading import token_packs
-from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.collators import Layout, collator_for
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
-from corpusmill.reading.collate.packed_layouts import Layout
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.order.mixture import JoinedSamples, mix
@@ -305,16 +305,13 @@ def test_nothing_is_left_where_making_a_file_ends_early(
         packed.append(arguments)
         if len(packed) == 2:
             raise KeyboardInterrupt
-        return token_packs_pack_stream(*arguments)
+        return pack_stream(*arguments)
 
-    token_packs_pack_stream = token_packs.pack_stream
     with monkeypatch.context() as patched:
         patched.setattr(token_packs, "pack_stream", stop)
         with pytest.raises(KeyboardInterrupt):
             TokenPacks(stream, 64, tmp_path / "packs")
     assert list(tmp_path.iterdir()) == []
-    # What a killed process left is nobody's file of packs.
-    (tmp_path / "packs.0123456789abcdef").write_bytes(b"half")
     assert pieces_of(TokenPacks(stream, 64, tmp_path / "packs")) == pieces_of(
         TokenPacks(stream, 64)
     )
