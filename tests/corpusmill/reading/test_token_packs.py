@@ -1,7 +1,9 @@
 """Packed rows of token streams, compared with data sets that were built with `--mode pack`."""
 
 import json
+import os
 import pickle
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -317,6 +319,46 @@ def test_nothing_is_left_where_making_a_file_ends_early(
     )
 
 
+def be_killed(arguments: tuple[str, Path, Path]) -> None:
+    """Make a file of packs in a process that is killed within its second shard."""
+    packed = []
+
+    def stop(*pack: Any) -> Any:
+        packed.append(pack)
+        if len(packed) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return pack_stream(*pack)
+
+    token_packs.pack_stream = stop  # type: ignore[assignment]
+    make(arguments)
+
+
+def test_a_killed_process_leaves_nothing(stream: DataSet, gpt_stream: Path, tmp_path: Path) -> None:
+    arguments = (str(gpt_stream), stream.cache_folder, tmp_path / "packs")
+    process = get_context("spawn").Process(target=be_killed, args=(arguments,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_file_is_made_where_files_always_have_names(
+    is_taken: bool, stream: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is that of another process where that one was faster."""
+    file, expected = tmp_path / "packs", pieces_of(TokenPacks(stream, 64))
+    monkeypatch.delattr(os, "O_TMPFILE")
+    if is_taken:
+        made = TokenPacks(stream, 64, tmp_path / "made")._file
+        monkeypatch.setattr(Path, "exists", lambda _: False)
+        made.rename(file)
+    written = file.stat().st_ino if is_taken else None
+    assert pieces_of(TokenPacks(stream, 64, file)) == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["packs"]
+    assert written in {None, file.stat().st_ino}
+
+
 def test_any_byte_that_changes_is_noticed(stream: DataSet, tmp_path: Path) -> None:
     """Unless nothing reads it, such as what fills a buffer."""
     file = tmp_path / "packs"
@@ -339,47 +381,64 @@ def test_any_byte_that_changes_is_noticed(stream: DataSet, tmp_path: Path) -> No
     assert refused > len(content) / 5 / 3
 
 
-def change_packs(change: Callable[[list[list[list[int]]]], None], file: Path, other: Path) -> None:
-    """Write other packs with checksums of their own, as somebody else's program may."""
+Shards = list[list[list[int]]]
+
+
+def change_packs(
+    change: Callable[[Shards], object], file: Path, other: Path, keeps_checksums: bool = False
+) -> None:
+    """Write other packs, as somebody else's program may, or with the checksums that they had."""
     with pa.memory_map(str(file)) as source:
         batches = pa.ipc.open_file(source)
-        shards = [
-            batches.get_batch(number).column(0).to_pylist()
-            for number in range(batches.num_record_batches)
-        ]
+        numbers = range(batches.num_record_batches)
+        written = [batches.get_batch_with_custom_metadata(number) for number in numbers]
+        shards = [batch.column(0).to_pylist() for batch, _ in written]
         change(shards)
         with pa.OSFile(str(other), "wb") as sink, pa.ipc.new_file(sink, batches.schema) as writer:
-            for shard in shards:
+            for shard, (_, metadata) in zip(shards, written, strict=True):
                 column = pa.array(shard, batches.schema.field(0).type)
                 batch = pa.record_batch([column], schema=batches.schema)
-                checksum = token_packs._checksum(batch)
-                writer.write_batch(batch, custom_metadata={"crc32c": checksum})
+                own = metadata if keeps_checksums else {"crc32c": token_packs._checksum(batch)}
+                writer.write_batch(batch, custom_metadata=own)
 
 
-def drop_piece(shards: list[list[list[int]]]) -> None:
+def test_rows_in_another_order_are_noticed(stream: DataSet, tmp_path: Path) -> None:
+    """Though they hold each token once."""
+    TokenPacks(stream, WHOLE, tmp_path / "packs")
+    for name, keeps_checksums in (("other", False), ("damaged", True)):
+        change_packs(
+            lambda shards: shards[1].reverse(), tmp_path / "packs", tmp_path / name, keeps_checksums
+        )
+    other = TokenPacks(stream, WHOLE, tmp_path / "other")
+    assert Counter(pieces_of(other)) == Counter(pieces_of(TokenPacks(stream, WHOLE)))
+    with pytest.raises(UserError, match="batch 1: its bytes have changed"):
+        pieces_of(TokenPacks(stream, WHOLE, tmp_path / "damaged"))
+
+
+def drop_piece(shards: Shards) -> None:
     shards[1][0].pop()
 
 
-def repeat_piece(shards: list[list[list[int]]]) -> None:
+def repeat_piece(shards: Shards) -> None:
     shards[1][0][0] = shards[1][1][0]
 
 
-def leave_the_shard(shards: list[list[list[int]]]) -> None:
+def leave_the_shard(shards: Shards) -> None:
     shards[1][0][0] = 30_000
 
 
-def drop_row(shards: list[list[list[int]]]) -> None:
+def drop_row(shards: Shards) -> None:
     shards[1][0] += shards[1].pop()
 
 
-def overfill(shards: list[list[list[int]]]) -> None:
+def overfill(shards: Shards) -> None:
     shards[1][0] += shards[1][1]
     shards[1][1] = []
 
 
 @pytest.mark.parametrize("change", [drop_piece, repeat_piece, leave_the_shard, drop_row, overfill])
 def test_packs_that_do_not_hold_each_token_once_are_refused(
-    change: Callable[[list[list[list[int]]]], None], stream: DataSet, tmp_path: Path
+    change: Callable[[Shards], None], stream: DataSet, tmp_path: Path
 ) -> None:
     TokenPacks(stream, WHOLE, tmp_path / "packs")
     change_packs(lambda _: None, tmp_path / "packs", tmp_path / "same")
