@@ -106,8 +106,14 @@ class Trace:
         self._check_cut()
         self._check_numbers()
 
+    @property
+    def cuts(self) -> list[str]:
+        """The options that say how a run cut a token stream."""
+        names = ("context_len", "max_seq_length")
+        return [name for name in names if getattr(self, name) is not None]
+
     def _check_cut(self) -> None:
-        cuts = [name for name in ("context_len", "max_seq_length") if getattr(self, name)]
+        cuts = self.cuts
         if self.packs_file and "max_seq_length" not in cuts:
             cause = f"{option('max_seq_length')} is missing"
             raise UserError(option("packs_file", self.packs_file), cause, "Give both")

@@ -43,8 +43,8 @@ def trace(command: Trace, call: Call) -> int:
     # Rows of documents are printed as JSON while files are searched, and no line may be between.
     shows = pass_on if command.json and call.console.is_terminal else follow
     tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows, data_set.limits)
-    samples = _open_samples(data_set, command)
-    if command.row and samples is not data_set:
+    if command.row and command.cuts:
+        samples = _open_samples(data_set, command)
         numbers = command.row[: command.limit or None]
         read = [{"sample": _check_row(command.split, row, len(samples))} for row in numbers]
         _print(command, call, _trace_samples(tracer, samples, read, command.split))
@@ -52,6 +52,7 @@ def trace(command: Trace, call: Call) -> int:
         rows = [_row_of(data_set.manifest, command, row) for row in command.row]
         _print(command, call, tracer.trace(command.split, rows[: command.limit or None]))
     elif command.step is not None or command.state:
+        samples = _open_samples(data_set, command)
         step = _find_step(samples, command)
         _print(command, call, _trace_step(tracer, samples, step, command))
     else:

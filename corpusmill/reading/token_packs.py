@@ -275,8 +275,8 @@ class TokenPacks(Samples):
             raise UserError(str(self._file), self._describe_difference(), _CURE)
         shards = len(self.data_set.shards)
         counts = self._read_packs(shards)[0].tolist()
-        if len(counts) != shards + 1:
-            raise self._damaged(f"it has {len(counts)} counts")
+        if len(counts) != shards + 1 or min(counts) < 0:
+            raise self._damaged(f"it does not say how many rows {shards} shards have")
         *sizes, self.longest = counts
         self.shard_sizes = tuple(sizes)
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)

@@ -28,6 +28,7 @@ from corpusmill.reading.collate.collators import Layout, collator_for
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.loader import Loader, make_batches
+from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.rows import Batch
 from corpusmill.reading.token_packs import TokenPacks
@@ -209,6 +210,20 @@ def test_mixtures_take_them_with_data_sets_that_were_built(
     assert next(iter(Loader(make_batches(mixed, 4, order=order))))["input_ids"].shape[0] == 4
 
 
+def test_orders_by_length_are_those_of_a_build(
+    packs: TokenPacks, built: Callable[[int], DataSet]
+) -> None:
+    [read, expected] = (
+        list(Loader(make_batches(samples, 3, by_length=True, seed=2), prefetch_factor=0))
+        for samples in (packs, built(WHOLE))
+    )
+    check_equal(read, expected)
+    order = curriculum(packs, "length", [600, WHOLE])
+    expected_order = curriculum(built(WHOLE), "length", [600, WHOLE])
+    numbers = np.arange(2 * len(packs))
+    assert order.locate(numbers).tolist() == expected_order.locate(numbers).tolist()
+
+
 def test_few_shards_are_mapped_at_a_time(stream: DataSet) -> None:
     for most in (1, 2, 3):
         limits = replace(stream.limits, most_mapped=most)
@@ -329,7 +344,7 @@ def be_killed(arguments: tuple[str, Path, Path]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return pack_stream(*pack)
 
-    token_packs.pack_stream = stop  # type: ignore[assignment]
+    vars(token_packs)["pack_stream"] = stop
     make(arguments)
 
 
@@ -450,10 +465,17 @@ def test_packs_that_do_not_hold_each_token_once_are_refused(
         packs[packs.shard_sizes[0]]
 
 
-def test_other_counts_than_of_each_shard_are_refused(stream: DataSet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("counts", [[5, 5, 6], [5, 5, 6, 1024, 1], [5, -5, 6, 1024]])
+def test_other_counts_than_of_each_shard_are_refused(
+    counts: list[int], stream: DataSet, tmp_path: Path
+) -> None:
     TokenPacks(stream, WHOLE, tmp_path / "packs")
-    change_packs(lambda shards: shards[-1][0].append(1), tmp_path / "packs", tmp_path / "other")
-    with pytest.raises(UserError, match="it has 5 counts"):
+
+    def change(shards: Shards) -> None:
+        shards[-1] = [counts]
+
+    change_packs(change, tmp_path / "packs", tmp_path / "other")
+    with pytest.raises(UserError, match="it does not say how many rows 3 shards have"):
         TokenPacks(stream, WHOLE, tmp_path / "other")
 
 
