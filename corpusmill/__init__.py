@@ -30,6 +30,7 @@ What a trainer needs, and what `build` returns:
     FixedBatches, LengthBatches     batches of one size, or of samples of similar length
     padding_share       how much of the batches of an epoch is padding; PaddingShare counts it
     TokenWindows        windows of a stream of tokens, of any length and stride
+    TokenPacks          its documents packed into rows of any length
     EpochBatchSampler   the batches of a MapDataset, for DataLoader
     document_attention  a mask that keeps the attention of packed rows within a document
     push                a data set to the Hugging Face hub
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.order.mixture import mix as mix
     from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
+    from corpusmill.reading.token_packs import TokenPacks as TokenPacks
     from corpusmill.reading.token_windows import TokenWindows as TokenWindows
     from corpusmill.reading.torch.dataset import EpochBatchSampler as EpochBatchSampler
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
@@ -108,6 +110,7 @@ else:
             "corpusmill.reading.order.mixture": "mix",
             "corpusmill.reading.order.schedule": "FixedBatches",
             "corpusmill.reading.order.stages": "Stage",
+            "corpusmill.reading.token_packs": "TokenPacks",
             "corpusmill.reading.token_windows": "TokenWindows",
             "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
             "corpusmill.reading.torch.document_attention": "document_attention",
