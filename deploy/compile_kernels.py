@@ -28,11 +28,12 @@ from corpusmill import (
     Loader,
     MaskedDiffusion,
     Stage,
+    TokenPacks,
     TokenWindows,
     curriculum,
     make_batches,
     mix,
-)  # fmt: skip
+)
 from corpusmill.arrays.kernel_cache import digest_sources, kernel_folder
 from corpusmill.arrays.shipped_kernels import BASELINES, ship_kernels
 from corpusmill.commands.build_command import list_flags
@@ -186,6 +187,7 @@ def _use(folder: Path) -> None:
             _read(samples, **reading, seed=1)
     with suppress(UserError):  # no stream of tokens
         _read(TokenWindows(samples, _LENGTH, fim_rate=0.5), 4)
+        _read(TokenPacks(samples, _LENGTH), 4)
     stages = [Stage([1, 1], samples=8), Stage([1, 3], samples=8, ramp=True)]
     joined, order = mix([samples, samples], stages, window=16)
     _read(joined, 4, order=order)
