@@ -21,7 +21,7 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.dataset.manifest_entries import CorpusEntry
+from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.windows import count_examples
@@ -298,7 +298,7 @@ def summarize(manifest: Manifest) -> Report:
     counts, objective = manifest.counts, manifest.objective
     return Report(
         objective.name,
-        objective.options,
+        shorten_texts(objective.options),
         tuple(_summarize_split(name, manifest) for name in manifest.splits),
         counts,
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
