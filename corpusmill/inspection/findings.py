@@ -282,6 +282,42 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
         yield _find("capped predictions", share, what, cause, cure)
 
 
+def _check_learned(facts: Facts) -> Iterator[Finding]:
+    """Check texts that are never cut, and of which a part is learned."""
+    documents = max(1, round(facts.count("tokenize.documents") * facts.passes))
+    for name, what, cause, cure in _LEARNED:
+        stage = "tokenize" if name == "crossing tokens" else "build"
+        number = facts.count(f"{stage}.{name.replace(' ', '_')}")
+        share = number / documents
+        if share > USUAL[name].high:
+            width = facts.options.get("max_seq_length")
+            cure = cure.format(width=width, length=option("max_seq_length"))  # noqa: PLW2901
+            yield _find(name, share, f"{number:,} {what}", cause, cure)
+
+
+# Of documents of which only a part is learned: what is counted, its cause and its cure.
+_LEARNED = (
+    (
+        "long documents",
+        "of the documents are longer than a row, and left out",
+        "They are never cut",
+        "Give a larger {length}; `trace --where 'tokens > {width}'` names them, with provenance",
+    ),
+    (
+        "unlearned documents",
+        "of the documents have nothing that is learned",
+        "They have no turn of a role that is learned",
+        "Leave them out, or name other roles that are learned",
+    ),
+    (
+        "crossing tokens",
+        "tokens lie across the beginning or the end of what is learned, and are not learned",
+        "A token joins the end of what asks for an answer with its beginning",
+        "Let what asks for an answer end with a special token or a line break, and not with a space",
+    ),
+)
+
+
 def _check_copies(facts: Facts) -> Iterator[Finding]:
     copies, rows = facts.equal_share("tokenize", "passages"), facts.equal_share("write", "rows")
     if copies > USUAL["copies"].high:
@@ -444,4 +480,5 @@ _CHECKS = (
     _check_special_tokens,
     _check_bounds,
     _check_kept_fields,
+    _check_learned,
 )

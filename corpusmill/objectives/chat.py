@@ -53,7 +53,7 @@ from corpusmill.tokenization.tokenizer_file import (
 
 ASSISTANT = "assistant"
 _ROLES = ("system", "user", ASSISTANT, "tool")
-_MARKS = TextMarks((*(f"{role}_messages" for role in _ROLES), "other_messages"))
+_MARKS = TextMarks(tuple(f"messages.{role}" for role in (*_ROLES, "other")))
 # What ShareGPT calls the roles.
 _SHARE_GPT = {
     "human": "user", "gpt": ASSISTANT, "chatgpt": ASSISTANT, "bard": ASSISTANT, "bing": ASSISTANT,
@@ -332,7 +332,7 @@ class Conversations:
         if not text.strip():
             raise UnreadableError("template-refuses", "its text is empty")
         roles = [message["role"] for message in messages]
-        counted = [f"{role if role in _ROLES else 'other'}_messages" for role in roles]
+        counted = [f"messages.{role if role in _ROLES else 'other'}" for role in roles]
         marked = mark_spans(text, spans[-1:] if self.last_alone else spans)
         return "".join(map(_MARKS.of, counted)) + marked
 

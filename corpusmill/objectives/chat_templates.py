@@ -14,7 +14,15 @@ templates have no need, such as `center` and `format`, are not there.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Sequence,
+    ValuesView,
+)
 from functools import lru_cache
 from typing import Any
 
@@ -67,16 +75,7 @@ _METHODS: dict[type, frozenset[str]] = {
     tuple: frozenset({"count", "index"}),
 }
 # fmt: on
-_SIZED: tuple[type, ...] = (
-    str,
-    list,
-    tuple,
-    set,
-    dict,
-    type({}.keys()),
-    type({}.values()),
-    type({}.items()),
-)
+_SIZED = (str, list, tuple, set, dict, KeysView, ValuesView, ItemsView)
 
 
 class UnsafeTemplateError(Exception):

@@ -193,7 +193,8 @@ def encode_documents(
         if cuts:
             text_offsets, document_offsets = cuts(ids, text, text_offsets)
         token_ids, token_offsets = tokenizer.encode(text, text_offsets)
-    special = marks.get("special_tokens_in_text")
+    is_marked = isinstance(cuts, TextMarks)
+    special = marks.get("special_tokens_in_text", 0)
     sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
@@ -211,7 +212,7 @@ def encode_documents(
         empty_sentences=empty_sentences,
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,
-        special_tokens_in_text=tokenizer.count_special(tokenized) if special is None else special,
+        special_tokens_in_text=special if is_marked else tokenizer.count_special(tokenized),
         marks={name: number for name, number in marks.items() if name != "special_tokens_in_text"},
     )
 
