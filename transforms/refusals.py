@@ -7,6 +7,7 @@ from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
 from corpusmill.corpus.reject_lines import read_rejects
 from corpusmill.dataset.accounting import (
     count_dropped,
+    count_reasons,
     measure_rejected_records,
     measure_rejects,
 )

@@ -313,7 +313,7 @@ _LEARNED = (
         "crossing tokens",
         "tokens lie across the beginning or the end of what is learned, and are not learned",
         "A token joins the end of what asks for an answer with its beginning",
-        "Let what asks for an answer end with a special token or a line break, and not with a space",
+        "Let what asks for an answer end with a special token or a line break, not with a space",
     ),
 )
 

@@ -104,6 +104,7 @@ class ChatOptions(ObjectiveOptions):
             UserError: rows cannot be built with a value.
         """
         self.check_ranges(max_seq_length=(2, 2**20))
+        object.__setattr__(self, "learned_roles", (*self.learned_roles,))  # JSON has lists
         for name in ("messages_field", "learned_roles"):
             values = getattr(self, name)
             if not values or not all(values):
@@ -444,8 +445,8 @@ def read_messages(record: Mapping[str, Any], field: str) -> list[dict[str, Any]]
         turns = [{"role": "user", "content": question}]
         turns.append({"role": ASSISTANT, "content": record["output"]})
     if not isinstance(turns, list) or not turns:
-        names = ", ".join(name for name, value in record.items() if value is not None) or "none"
-        raise UnreadableError("not-a-conversation", f"it has no messages; its fields are {names}")
+        detail = f"it has neither {field} nor conversations nor instruction and output"
+        raise UnreadableError("not-a-conversation", detail)
     messages = [_read_message(turn) for turn in turns]
     system = record.get("system")
     if isinstance(system, str) and system and messages[0]["role"] != "system":
