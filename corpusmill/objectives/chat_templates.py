@@ -289,6 +289,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         known = (attr in names for kind, names in _METHODS.items() if isinstance(obj, kind))
         return not callable(value) or next(known, isinstance(obj, LoopContext))
 
+    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
+        """Refuse what no template may use, even if it is not used."""
+        raise SecurityError(f"it reads {attribute} of a {type(obj).__name__}")
+
     def wrap_str_format(self, value: Any) -> None:
         """Have `format` judged as other methods are."""
 

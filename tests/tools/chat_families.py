@@ -6,6 +6,7 @@ family's documentation shows a conversation, and the turns that a model writes.
 
 from dataclasses import dataclass
 
+_BEGIN, _END = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
 SYSTEM = {"role": "system", "content": "Be brief."}
 MESSAGES = [
     {"role": "user", "content": "Who keeps the light?"},
@@ -45,11 +46,11 @@ def _plain(end: str) -> tuple[str, str]:
 
 def _headed(begin: str, middle: str, end: str, last: str = "\n") -> str:
     """A template of turns with a header and an end, and the assistant's header asks."""
-    return (
-        "{% for message in messages %}{{ '" + begin + "' + message['role'] + '" + middle
-        + "' + message['content'] + '" + end + last + "' }}{% endfor %}{% if add_generation_prompt %}"
-        "{{ '" + begin + "assistant" + middle + "' }}{% endif %}"
-    )  # fmt: skip
+    turn = (
+        f"{{{{ '{begin}' + message['role'] + '{middle}' + message['content'] + '{end}{last}' }}}}"
+    )
+    asks = f"{{% if add_generation_prompt %}}{{{{ '{begin}assistant{middle}' }}}}{{% endif %}}"
+    return "{% for message in messages %}" + turn + "{% endfor %}" + asks
 
 
 def _text(begin: str, middle: str, end: str) -> str:
@@ -204,9 +205,9 @@ FAMILIES = {
         "{% elif message['role'] == 'assistant' %}"
         "{{ '<｜Assistant｜>' + message['content'] + '<｜end▁of▁sentence｜>' }}{% endif %}"
         "{% endfor %}{% if add_generation_prompt %}{{ '<｜Assistant｜>' }}{% endif %}",
-        ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
-        "<｜begin▁of▁sentence｜>Be brief.<｜User｜>Who keeps the light?<｜Assistant｜>The keeper."
-        "<｜end▁of▁sentence｜><｜User｜>And at night?<｜Assistant｜>He as well.<｜end▁of▁sentence｜>",
+        (_BEGIN, _END, "<｜User｜>", "<｜Assistant｜>"),
+        f"{_BEGIN}Be brief.<｜User｜>Who keeps the light?<｜Assistant｜>The keeper.{_END}"
+        f"<｜User｜>And at night?<｜Assistant｜>He as well.{_END}",
         _plain("<｜end▁of▁sentence｜>"),
     ),
     "command-r": Family(
@@ -214,11 +215,16 @@ FAMILIES = {
         "{% set name = {'system': 'SYSTEM', 'user': 'USER', 'assistant': 'CHATBOT'} %}"
         "{{ '<|START_OF_TURN_TOKEN|><|' + name[message['role']] + '_TOKEN|>'"
         " + message['content'].strip() + '<|END_OF_TURN_TOKEN|>' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}",
+        "{% if add_generation_prompt %}"
+        "{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}",
         (
-            "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|>", "<|SYSTEM_TOKEN|>",
-            "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>",
-        ),  # fmt: skip
+            "<BOS_TOKEN>",
+            "<|END_OF_TURN_TOKEN|>",
+            "<|START_OF_TURN_TOKEN|>",
+            "<|SYSTEM_TOKEN|>",
+            "<|USER_TOKEN|>",
+            "<|CHATBOT_TOKEN|>",
+        ),
         "<BOS_TOKEN><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be brief.<|END_OF_TURN_TOKEN|>"
         "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Who keeps the light?<|END_OF_TURN_TOKEN|>"
         "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>The keeper.<|END_OF_TURN_TOKEN|>"
@@ -270,13 +276,22 @@ FAMILIES = {
         "GPT4 Correct Assistant: He as well.<|end_of_turn|>",
         (" The keeper.<|end_of_turn|>", " He as well.<|end_of_turn|>"),
     ),
-}  # fmt: skip
+}
 
-# Thinking of earlier turns is left out, as in templates of reasoning models.
-STRIPS_THINKING = (
-    "{% for message in messages %}{% set content = message['content'] %}"
-    "{% if message['role'] == 'assistant' and not loop.last %}"
-    "{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' }}%s{{ content + '<|im_end|>' }}%s{{ '\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
+
+def strip_thinking(begin: str, end: str) -> str:
+    """A template that leaves out the thinking of earlier turns, as reasoning models have it.
+
+    Args:
+        begin: what stands before a turn's content, such as a mark.
+        end: what stands behind it.
+    """
+    return (
+        "{% for message in messages %}{% set content = message['content'] %}"
+        "{% if message['role'] == 'assistant' and not loop.last %}"
+        "{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}"
+        "{{ '<|im_start|>' + message['role'] + '\n' }}"
+        f"{begin}{{{{ content + '<|im_end|>' }}}}{end}"
+        "{{ '\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    )
