@@ -11,7 +11,7 @@ An objective derives its options and itself:
     Column, Role, ANY_LENGTH, NO_PAD        the columns of a data set
     DocumentOptions                         how files become documents
     Vocabulary, SpecialTokens               what an objective knows of a tokenizer
-    TextCuts, TextMarks                     cuts texts before they are tokenized, or by marks in them
+    TextCuts, TextMarks                     cuts texts that are tokenized, or marks in them do
     TextMaker, UnreadableError              makes the text of a record, or refuses it
     Masker                                  draws masks when rows are loaded
 

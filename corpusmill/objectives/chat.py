@@ -34,7 +34,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, option
 from corpusmill.limits import FileLimits
-from corpusmill.objectives.chat_templates import list_texts, load_template
+from corpusmill.objectives.chat_templates import load_template
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
@@ -325,7 +325,7 @@ class Conversations:
             UserError: what is learned cannot be told.
         """
         messages, tools = read_messages(record, self.field), _parse(record.get("tools")) or None
-        if not all(RESERVED.isdisjoint(text) for text in list_texts([messages, tools])):
+        if not RESERVED.isdisjoint(json.dumps([messages, tools], ensure_ascii=False, default=str)):
             raise UnreadableError("not-a-conversation", "it has a noncharacter, U+FDD0 to U+FDEF")
         messages, tools = self._set_apart(messages), self._set_apart(tools)
         values = {**dict(self.tokens), "tools": tools, "documents": None}

@@ -17,13 +17,12 @@ import re
 from collections.abc import (
     Callable,
     ItemsView,
-    Iterable,
     Iterator,
     KeysView,
     Sequence,
     ValuesView,
 )
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from jinja2 import nodes, pass_context
@@ -271,7 +270,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             trim_blocks=True, lstrip_blocks=True, extensions=extensions, optimized=False
         )
         plain = ImmutableSandboxedEnvironment()
-        plain.filters["tojson"] = _to_json
+        # Nothing is escaped for HTML, as in transformers.
+        plain.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
         self.filters = {name: _guard(name, plain.call_filter, name in _DEEP) for name in _FILTERS}
         self.filters |= {"spend_on": _spend_on, "spend": _spend, "each": _each}
         self.tests |= {name: _guard(name, plain.call_test, True) for name in _COMPARING}
@@ -305,7 +305,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "*" and not are_numbers:
             size = _multiply(left, right)
         if operator == "**":
-            size *= abs(right) if are_numbers else 1
+            size = size_of(left) * abs(right) if are_numbers else size
         if are_numbers and size > _LARGEST_BITS:
             raise UnsafeTemplateError("it computes with numbers that are too large")
         steps.spend(size)
@@ -351,23 +351,6 @@ class _Namespace(Namespace):
         if name.startswith("_") or isinstance(value, Namespace):
             raise SecurityError(f"it keeps {name} in a namespace")
         super().__setitem__(name, value)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Write a value as transformers does, which escapes nothing for HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
 
 
 def _raise_exception(message: str) -> None:
@@ -437,16 +420,3 @@ class ChatTemplate:
 
 
 load_template = lru_cache(maxsize=4)(ChatTemplate)
-
-
-def list_texts(value: Any) -> Iterable[str]:
-    """Yield all texts in a value of JSON."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for inner in value:
-                yield from list_texts(inner)
-        case dict():
-            for inner in value.values():
-                yield from list_texts(inner)

@@ -1,10 +1,10 @@
 """Documents of text to documents of token ids."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
@@ -172,36 +172,26 @@ def encode_documents(
     Raises:
         ValueError: a document that is to be cut has several sentences.
     """
-    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-    first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
-    text, text_offsets = ragged.from_arrow(sentences)
-    text_offsets = text_offsets[first : last + 1].astype(np.int64)
-    document_offsets = document_offsets.astype(np.int64) - first
-    ids = documents.column("document").to_numpy()
-    tokenized = text[text_offsets[0] : text_offsets[-1]]
-    letter_bytes, control_characters = count_characters(tokenized)
+    text, text_offsets, document_offsets = _unpack(documents)
     if cuts and (np.diff(document_offsets) != 1).any():
         raise ValueError("documents that are cut must have one sentence each")
+    sentences_before, ids = len(text_offsets) - 1, documents.column("document").to_numpy()
+    tokenized = text[text_offsets[0] : text_offsets[-1]]
+    letter_bytes, control_characters = count_characters(tokenized)
     cuts_before, drop = CUTS.number, drop_empty_texts if cuts else drop_empty
-    marks: Mapping[str, int] = {}
-    token_ids: npt.NDArray[np.integer[Any]]
     if isinstance(cuts, TextMarks):
-        token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(
-            documents.column("sentences").flatten().to_pylist(), cuts
-        )
+        texts = documents.column("sentences").flatten().to_pylist()
+        token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(texts, cuts)
     else:
+        marks = Counter(special_tokens_in_text=tokenizer.count_special(tokenized))
         if cuts:
             text_offsets, document_offsets = cuts(ids, text, text_offsets)
         token_ids, token_offsets = tokenizer.encode(text, text_offsets)
-    is_marked = isinstance(cuts, TextMarks)
-    special = marks.get("special_tokens_in_text", 0)
     sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
-    if facts:
-        encoded = _add_facts(encoded, documents, is_kept, keep_fields)
+    encoded = _add_facts(encoded, documents, is_kept, keep_fields) if facts else encoded
     empty_documents = int(np.count_nonzero(~is_kept))
-    empty_sentences = empty_documents if cuts else int(last - first) + 1 - len(sentence_offsets)
     return EncodedDocuments(
         documents=encoded,
         tokens=len(token_ids),
@@ -209,12 +199,21 @@ def encode_documents(
         text_bytes=len(tokenized),
         letter_bytes=letter_bytes,
         control_characters=control_characters,
-        empty_sentences=empty_sentences,
+        empty_sentences=empty_documents if cuts else sentences_before + 1 - len(sentence_offsets),
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,
-        special_tokens_in_text=special if is_marked else tokenizer.count_special(tokenized),
-        marks={name: number for name, number in marks.items() if name != "special_tokens_in_text"},
+        special_tokens_in_text=marks.pop("special_tokens_in_text", 0),
+        marks=marks,
     )
+
+
+def _unpack(documents: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the text of documents, and the offsets of their sentences and of the documents."""
+    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
+    first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
+    text, text_offsets = ragged.from_arrow(sentences)
+    offsets = text_offsets[first : last + 1].astype(np.int64)
+    return text, offsets, document_offsets.astype(np.int64) - first
 
 
 def _add_facts(

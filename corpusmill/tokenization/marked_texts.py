@@ -24,7 +24,7 @@ class MarkedPieces(NamedTuple):
     """The tokens of marked texts.
 
     Attributes:
-        token_ids: int32[tokens].
+        token_ids: integers[tokens].
         piece_offsets: int64[pieces + 1] into the tokens; the first piece of a text is outside of
             its marks, and the next one between them.
         document_offsets: int64[texts + 1] into the pieces.
@@ -32,7 +32,7 @@ class MarkedPieces(NamedTuple):
             "crossing_tokens".
     """
 
-    token_ids: npt.NDArray[np.int32]
+    token_ids: npt.NDArray[np.integer[Any]]
     piece_offsets: npt.NDArray[np.int64]
     document_offsets: npt.NDArray[np.int64]
     counts: Counter[str]

@@ -6,7 +6,7 @@ A recipe also gives the description of the data set: all of its manifest but the
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -299,14 +299,9 @@ def prepare(
     if not isinstance(objective.text_cuts(build.dataset.seed), TextMarks | None):
         prove_cuts(tokenizer)
     maker = objective.text_maker(tokenizer.json)
-    try:
+    with _naming_objectives():
         sources, files, documents = _find_corpus(build, maker, temp_folder, console, records)
-    except NoTextError as error:
-        if name := next((each for each in OBJECTIVES.names if _reads(each, error.names)), None):
-            error.add_note(f"Of records with such fields, `corpusmill {name}` builds examples.")
-        raise
-    compared = build.filters.drop_overlap_with
-    text_field = build.documents.text_field
+    compared, text_field = build.filters.drop_overlap_with, build.documents.text_field
     evaluation = read_evaluation(compared, text_field, temp_folder) if compared else None
     recipe = Recipe(
         dataset=build.dataset,
@@ -432,10 +427,17 @@ def find_documents(
     return files, choose_format(files, documents, console)
 
 
-def _reads(objective: str, names: Sequence[str]) -> bool:
-    with suppress(UserError):  # of another package that cannot be loaded
-        return OBJECTIVES[objective].reads_fields(names)
-    return False
+@contextmanager
+def _naming_objectives() -> Iterator[None]:
+    """Name an objective that makes texts of the fields which a record without a text has."""
+    try:
+        yield
+    except NoTextError as error:
+        for name in OBJECTIVES.names:
+            with suppress(UserError):  # of another package that cannot be loaded
+                if OBJECTIVES[name].reads_fields(error.names):
+                    error.add_note(f"Of records with such fields, `corpusmill {name}` builds rows.")
+        raise
 
 
 def _bind(build: BuildOptions, tokenizer: TokenizerFile) -> Objective:

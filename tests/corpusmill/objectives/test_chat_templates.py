@@ -102,6 +102,30 @@ def test_the_day_is_not_told() -> None:
         ChatTemplate("{{ strftime_now('%d') }}").render(MESSAGES, False)
 
 
+@pytest.mark.parametrize(
+    ("source", "allowed", "refused"),
+    [
+        # A turn of a loop takes 64 steps, and there are some for the conversation.
+        ("{%% for a in range(%d) %%}{%% endfor %%}", 64_000, 99_000),
+        # A text takes a step for each character.
+        ("{{ 'a' * %d }}", 1_000_000, 5_000_000),
+        # A value of a list takes 8 steps and its own.
+        ("{{ [0] * %d }}", 380_000, 600_000),
+        ("{{ (2 ** %d) // 2 ** 1000 }}", 2000, 3000),
+        ("{{ 'a' | batch(%d) | list | length }}", 1024, 1025),
+        (
+            "{%% macro m(n) %%}{%% if n %%}{{ m(n - 1) }}{%% endif %%}{%% endmacro %%}{{ m(%d) }}",
+            31,
+            32,
+        ),
+    ],
+)
+def test_limits_of_templates(source: str, allowed: int, refused: int) -> None:
+    ChatTemplate(source % allowed).render([], False)
+    with pytest.raises(UserError, match="not safe to render"):
+        ChatTemplate(source % refused).render([], False)
+
+
 def test_long_conversations_have_more_steps() -> None:
     messages = [{"role": "user", "content": "word " * 2000} for _ in range(300)]
     template = ChatTemplate(FAMILIES["deepseek"].template)
