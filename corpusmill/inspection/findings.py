@@ -282,6 +282,28 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
         yield _find("capped predictions", share, what, cause, cure)
 
 
+def _check_learned(facts: Facts) -> Iterator[Finding]:
+    """Check texts that are never cut, and of which a part is learned."""
+    documents = max(1, round(facts.count("tokenize.documents") * facts.passes))
+    long, width = facts.count("build.long_documents"), facts.options.get("max_seq_length")
+    if long / documents > USUAL["long documents"].high:
+        what = f"{long:,} of the documents are longer than a row, and left out"
+        cure = f"Give a larger {option('max_seq_length')}; with provenance, "
+        cure += f"`trace --where 'tokens > {width}'` names them"
+        yield _find("long documents", long / documents, what, "They are never cut", cure)
+    if unlearned := facts.count("build.unlearned_documents"):
+        what = f"{count_things(unlearned, 'document has', 'documents have')} nothing to be learned"
+        cause = "They have no turn of a role that is learned"
+        cure = "Leave them out, or name other roles that are learned"
+        yield _find("unlearned documents", unlearned / documents, what, cause, cure)
+    if crossing := facts.count("tokenize.crossing_tokens"):
+        what = f"{count_things(crossing, 'token lies', 'tokens lie')} across an end of what is "
+        what += "learned, and so no part of it"
+        cause = "They join the end of what asks for an answer with its beginning, most likely"
+        cure = "Let what asks for an answer end with a special token or a line break, not a space"
+        yield _find("crossing tokens", crossing / documents, what, cause, cure)
+
+
 def _check_copies(facts: Facts) -> Iterator[Finding]:
     copies, rows = facts.equal_share("tokenize", "passages"), facts.equal_share("write", "rows")
     if copies > USUAL["copies"].high:
@@ -444,4 +466,5 @@ _CHECKS = (
     _check_special_tokens,
     _check_bounds,
     _check_kept_fields,
+    _check_learned,
 )

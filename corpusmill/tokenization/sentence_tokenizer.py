@@ -1,7 +1,8 @@
 """Sentences to token ids, which a rule of words may mark."""
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
+from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
+from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import (
     added_tokens,
     hide_special_tokens,
@@ -79,6 +82,7 @@ class SentenceTokenizer:
         limits: Limits = LIMITS,
     ) -> None:
         self._special_texts = _special_texts(orjson.loads(tokenizer_json))
+        self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)
         with catch_panics(_LIBRARY):
@@ -193,15 +197,34 @@ class SentenceTokenizer:
             the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; if a, b and ba
             are the tokens 5, 6 and 7, the result is [5, 6, 7] and [0, 2, 3].
         """
-        try:
-            with catch_panics(_LIBRARY):
-                ids, token_offsets = self._encode(text, offsets)
-        except PanicError as error:
-            cause = f"it cannot tokenize a text of the corpus ({error})"
-            raise UserError(option("tokenizer"), cause, "Give another tokenizer") from None
+        with self._refusing_panics():
+            ids, token_offsets = self._encode(text, offsets)
         if self._continuing is not None:
             ids = mark(ids, self._continuing[ids])
         return ids, token_offsets
+
+    @cached_property
+    def _marked(self) -> MarkedTokenizer:
+        return MarkedTokenizer(*self._marked_arguments)
+
+    def encode_marked(self, texts: list[str], marks: TextMarks) -> MarkedPieces:
+        """Tokenize texts with marks, by the tokenizers library.
+
+        Raises:
+            UserError: it cannot tokenize one of them.
+        """
+        with self._refusing_panics():
+            pieces = self._marked.encode_pieces(texts, marks)
+        return pieces._replace(token_ids=pieces.token_ids.astype(self._dtype))
+
+    @contextmanager
+    def _refusing_panics(self) -> Iterator[None]:
+        try:
+            with catch_panics(_LIBRARY):
+                yield
+        except PanicError as error:
+            cause = f"it cannot tokenize a text of the corpus ({error})"
+            raise UserError(option("tokenizer"), cause, "Give another tokenizer") from None
 
     def _encode(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]

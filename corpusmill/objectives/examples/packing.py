@@ -392,8 +392,8 @@ def pack_pieces(
 
     Yields:
         Rows of the same columns. A row has the tokens of its pieces in their order, their
-        boundaries, their spans if there is the column SPANS, and everything else of its first
-        piece.
+        boundaries, their spans if there is the column SPANS, all other lists as those of its
+        tokens, and everything else of its first piece.
     """
     tokens = packed_tokens(max_seq_length, limits)
     for window in cut_into_groups(rows, "input_ids", tokens, tokens):
@@ -473,6 +473,10 @@ def _combine(rows: pa.RecordBatch, pieces: np.ndarray, row_offsets: np.ndarray) 
     }
     if SPANS.name in rows.schema.names:
         columns[SPANS.name] = join_lists(rows.column(SPANS.name), pieces, row_offsets)
+    for field in rows.schema:
+        if pa.types.is_list(field.type) and field.name not in columns:
+            values, ends = ragged.take(*ragged.from_arrow(rows.column(field.name)), pieces)
+            columns[field.name] = ragged.to_arrow(values, ends[row_offsets])
     others = rows.select([name for name in rows.schema.names if name not in columns])
     firsts = ragged.take_rows(others, pieces[row_offsets[:-1]])
     columns |= dict(zip(firsts.schema.names, firsts.columns, strict=True))
