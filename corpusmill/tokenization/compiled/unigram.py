@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
@@ -245,6 +246,8 @@ def map_text(
         elif bits:
             count = add_symbol(symbols, count, bits & RANK, repeated)
         else:
+            return 0
+        if spacing.only_first and count == 1:
             return 0
     return count
 
@@ -548,9 +551,11 @@ def compile_unigram(
         most_bytes: of a stretch; longer ones are left.
     """
     spacing, taken = read_spacing(tokenizer_json), list_taken(tokenizer_json, tokenizer)
-    model = tokenizer_json["model"]
-    is_known = model["type"] == "Unigram" and model["vocab"] and spacing is not None
-    if not is_known or any(token["normalized"] for token in taken):
+    # The library reads some numbers a bit lower or higher than they are written; it writes them
+    # exactly.
+    model = orjson.loads(tokenizer.model.__getstate__())
+    is_known = model["type"] == "Unigram" and model["vocab"] and not model.get("alpha")
+    if spacing is None or not is_known or any(token["normalized"] for token in taken):
         return None
     if any(list_rearrangements(tokenizer_json)):
         return None
@@ -562,10 +567,7 @@ def compile_unigram(
     is_token_start[[token["content"].encode()[0] for token in taken]] = True
     pieces = read_pieces(model, characters.codes)
     known = partial(encode_spans, characters, spacing, pieces, is_token_start, most_bytes)
-    looks_further = any(find_neighbourly(taken, tokenizer, spaced=True)) or (
-        # What follows an added token begins with a space, as it would as a text of its own.
-        spacing.only_first and taken and (spacing.trims_left or spacing.strips_left)
-    )
+    looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)
     return CompiledUnigram(encode_all, characters.joints if is_of_words else None)
@@ -575,7 +577,7 @@ def read_pieces(model: Part, codes: npt.NDArray[np.int32]) -> Pieces:
     """Read the tree of a unigram model of a tokenizer.json.
 
     Args:
-        model: the model. Of equal pieces the last one counts.
+        model: the model, with its scores to the last bit. Of equal pieces the last one counts.
         codes: int32[symbols], those of `Characters`, among which are all that pieces have.
     """
     ids: dict[str, int] = {piece: number for number, (piece, _) in enumerate(model["vocab"])}

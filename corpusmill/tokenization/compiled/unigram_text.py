@@ -51,7 +51,7 @@ class Spacing(NamedTuple):
         prepends: when a space is put before the text.
         breaks: how it is broken into words.
         white_is_space: whether all white space is a space.
-        only_first: whether a space is put only before the first part of a text with added tokens.
+        only_first: whether a space is put only before what was first before characters were mapped.
     """
 
     trims_left: bool = False
@@ -143,11 +143,10 @@ def _letter_of_text(text: str, content: str) -> str:
 
 
 def _list_alternatives(step: Part) -> list[str]:
-    """The texts of a pattern that is nothing else, each of several letters."""
+    """The texts of a pattern that is nothing else, each of several characters."""
     texts: list[str] = step["pattern"].get("Regex", "").split("|")
-    return (
-        texts if all(len(text) > 1 and not re.search(r"[\0-\x7f]", text) for text in texts) else []
-    )
+    are_texts = all(len(text) > 1 and not re.search(r"(?!\w)[\0-\x7f]", text) for text in texts)
+    return texts if are_texts else []
 
 
 def _add_breaks(spacing: Spacing, steps: list[Part], is_written: bool) -> Spacing | None:
@@ -169,6 +168,8 @@ def _add_breaks(spacing: Spacing, steps: list[Part], is_written: bool) -> Spacin
     if names == ["Metaspace"]:
         prepends = spacing.prepends or (NEVER if scheme == "never" else UNLESS_THERE)
         breaks = EACH if split else WHOLE
+        if scheme == "first" and (spacing.trims_left or spacing.strips_left):
+            return None  # then no space is put before what was not first
         return spacing._replace(prepends=prepends, breaks=breaks, only_first=scheme == "first")
     if names != ["WhitespaceSplit", "Metaspace"] or scheme != "always" or spacing.prepends:
         return None
@@ -343,8 +344,8 @@ def _joint(code: int, image: str, spacing: Spacing, is_inert: bool) -> int:
         joint |= ENDS
     if _joins(code):
         joint |= DEPENDS
-    elif not (is_white and spacing.trims_left):
-        joint |= BEGINS
+    elif not spacing.trims_left or (image and image[0] != SPACE and not is_white):
+        joint |= BEGINS  # whether or not white space before it is removed
     return joint | GAP * (is_white and code < 0x80 and image == SPACE)
 
 
