@@ -50,12 +50,11 @@ from corpusmill.tokenization.compiled.unigram_text import (
     read_characters,
     read_spacing,
 )
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, has_byte, read_character
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed, read_character
 from corpusmill.tokenization.tokenizer_file import Part
 
 NO_TOKEN, NO_NODE = -1, -1
-# What a node notes that has neither children nor a piece.
-_ROOT, _NOTHING = 0, 2 * NO_NODE
+_ROOT = 0
 # How much lower than the lowest score that of a character is which is no piece.
 _PENALTY = 10.0
 _LAST_WHITE = max(WHITE)
@@ -85,88 +84,78 @@ class Pieces(NamedTuple):
 
 
 @njit
-def find_base(nodes: np.ndarray, symbols: np.ndarray, first_free: int) -> int:
-    """Find a base from which all children of a node have free places.
+def find_base(nodes: np.ndarray, symbols: np.ndarray, count: int, first_free: int) -> int:
+    """Find a base from which all children of a node have free places; it may be near the end.
 
     Args:
-        nodes: int32[places, 2], free where the parent is below 0; with room at the end.
-        symbols: int32[children], ascending, of which the largest fits after `first_free`.
+        nodes: int32[places, 2], free where the parent is below 0.
+        symbols: int32[at least count], those of the children, ascending.
+        count: their number.
         first_free: no place before is free.
     """
     base = max(first_free - symbols[0], 0)
-    while True:
-        is_free = True
-        for symbol in symbols:
-            if nodes[base + symbol, 1] >= 0:
-                is_free = False
-                break
-        if is_free:
-            return base
-        base += 1
+    child = 0
+    while child < count:
+        place = base + symbols[child]
+        child += 1
+        if place < len(nodes) and nodes[place, 1] >= 0:
+            base, child = base + 1, 0
+    return base
 
 
 @njit
 def plant_pieces(
-    symbols: np.ndarray, ends: np.ndarray, scores: np.ndarray, ids: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    symbols: np.ndarray, ends: np.ndarray, most: int, nodes: np.ndarray, pieces: np.ndarray
+) -> int:
     """Make the tree of pieces.
 
     Args:
         symbols: int32[...], those of all pieces, one after the other.
         ends: int64[pieces + 1] into symbols; the pieces are in the order of their symbols, all
             different, and none is empty.
-        scores: float64[pieces].
-        ids: int32[pieces].
         most: the largest symbol.
+        nodes: int32[room, 2], that of `Pieces`, written; filled with -1.
+        pieces: int32[room], written where a piece ends: its number.
 
     Returns:
-        `nodes`, `scores` and `tokens` of Pieces.
+        How many nodes there are; 0 if there is no room for them.
     """
-    room = 2 * (len(symbols) + most) + 2
-    nodes, values = np.empty((room, 2), np.int32), np.zeros(room, np.float64)
-    tokens = np.full(room, NO_TOKEN, np.int32)
-    nodes[:, 0], nodes[:, 1] = _NOTHING, NO_NODE
-    nodes[: most + 1, 1] = _ROOT  # places of the root's children, also of those that it lacks
+    for place in range(most + 1):  # the places of the root's children, also of those it lacks
+        nodes[place, 0], nodes[place, 1] = 2 * NO_NODE, _ROOT
     children, begins = np.empty(most + 1, np.int32), np.empty(most + 2, np.int64)
     # Nodes whose children are to be placed: place, first and last piece below it, and its depth.
     waiting = np.empty((len(symbols) + 2, 4), np.int64)
-    waiting[0] = _ROOT, 0, len(ids), 0
+    waiting[0, 0], waiting[0, 1], waiting[0, 2], waiting[0, 3] = _ROOT, 0, len(ends) - 1, 0
     left, first_free, used = 1, most + 1, most + 1
     while left:
         left -= 1
-        node, first, last, depth = waiting[left]
-        count = 0
-        for piece in range(first, last):
+        node, last, depth = waiting[left, 0], waiting[left, 2], waiting[left, 3]
+        count, is_piece = 0, 0
+        for piece in range(waiting[left, 1], last):
             if ends[piece] + depth == ends[piece + 1]:
-                values[node], tokens[node] = scores[piece], ids[piece]
+                pieces[node], is_piece = piece, 1
                 continue
             symbol = symbols[ends[piece] + depth]
             if not count or children[count - 1] != symbol:
                 children[count], begins[count] = symbol, piece
                 count += 1
         begins[count] = last
-        base = np.int64(NO_NODE)
-        if node == _ROOT:
-            base = np.int64(0)
-        elif count:
-            base = np.int64(find_base(nodes, children[:count], first_free))
-            if base + most + 1 >= len(nodes):
-                more = np.empty_like(nodes)
-                more[:, 0], more[:, 1] = _NOTHING, NO_NODE
-                nodes = np.concatenate((nodes, more))
-                values = np.concatenate((values, np.zeros_like(values)))
-                tokens = np.concatenate((tokens, np.full_like(tokens, NO_TOKEN)))
-        nodes[node, 0] = 2 * base + (tokens[node] != NO_TOKEN)
+        base = 0 if node == _ROOT else NO_NODE
+        if count and node != _ROOT:
+            base = find_base(nodes, children, count, first_free)
+            used = max(used, base + children[count - 1] + 1)
+            if used + most >= len(nodes):
+                return 0
+        nodes[node, 0] = 2 * base + is_piece
         for child in range(count):
             place = base + children[child]
             nodes[place, 1] = node
-            used = max(used, place + 1)
-            waiting[left] = place, begins[child], begins[child + 1], depth + 1
+            waiting[left, 0], waiting[left, 1] = place, begins[child]
+            waiting[left, 2], waiting[left, 3] = begins[child + 1], depth + 1
             left += 1
         while nodes[first_free, 1] >= 0:
             first_free += 1
-    size = used + most + 1
-    return nodes[:size].copy(), values[:size].copy(), tokens[:size].copy()
+    return used
 
 
 @njit
@@ -300,103 +289,101 @@ def end_of_word(breaks: int, space: int, symbols: np.ndarray, start: int, stop: 
     return end
 
 
+class Workspace(NamedTuple):
+    """What a text is tokenized with, with room for its symbols and one more.
+
+    Attributes:
+        symbols: int32[room], the text; the first is left free.
+        sums: float64[room], the largest sum of scores up to a place, within a word.
+        begins: int32[room], where the last piece of the best way to a place begins; -1 if there is
+            no way yet.
+        nodes: int32[room], the node of that piece; -1 if it is an unknown character.
+    """
+
+    symbols: np.ndarray
+    sums: np.ndarray
+    begins: np.ndarray
+    nodes: np.ndarray
+
+
 @njit(inline="always")
-def find_best(
-    pieces: Pieces,
-    symbols: np.ndarray,
-    start: int,
-    end: int,
-    sums: np.ndarray,
-    begins: np.ndarray,
-    nodes: np.ndarray,
-) -> bool:
+def offer_piece(work: Workspace, start: int, end: int, node: int, total: float) -> None:
+    """Take a piece as the last one up to its end, if no way there is as good."""
+    if work.begins[end] < 0 or total > work.sums[end]:
+        work.sums[end], work.begins[end], work.nodes[end] = total, start, node
+
+
+@njit(inline="always")
+def find_best(pieces: Pieces, work: Workspace, start: int, end: int) -> bool:
     """Find the best way to cut a word; return whether there is one.
 
     Args:
         pieces: the vocabulary.
-        symbols: int32[...].
+        work: the workspace, of which all but the symbols are written.
         start: where the word begins.
         end: where it ends.
-        sums: float64[...], a workspace.
-        begins: int32[...], written: where the best last piece begins, for each place up to `end`.
-        nodes: int32[...], written: its node; -1 if it is an unknown character.
     """
-    tree, scores, most = pieces.nodes, pieces.scores, pieces.most
-    sums[start] = 0.0
+    tree, scores, symbols, most = pieces.nodes, pieces.scores, work.symbols, pieces.most
+    work.sums[start] = 0.0
     for place in range(start + 1, end + 1):
-        begins[place] = -1
+        work.begins[place] = -1
     for place in range(start, end):
-        before, node, is_piece = sums[place], np.int64(symbols[place]), False
-        reached = place + 1
-        if node <= most:
-            link = np.int64(tree[node, 0])
-            while True:
-                if link & 1:
-                    total = scores[node] + before
-                    if begins[reached] < 0 or total > sums[reached]:
-                        sums[reached], begins[reached], nodes[reached] = total, place, node
-                    is_piece |= reached == place + 1
-                if link < 0 or reached == end:
-                    break
-                symbol = np.int64(symbols[reached])
-                child = (link >> 1) + symbol
-                if symbol > most or tree[child, 1] != node:
-                    break
-                node, link, reached = child, np.int64(tree[child, 0]), reached + 1
+        before, node, reached = work.sums[place], np.int64(symbols[place]), place + 1
+        link = np.int64(tree[node, 0]) if node <= most else np.int64(2 * NO_NODE)
+        is_piece = link & 1
+        while True:
+            if link & 1:
+                offer_piece(work, place, reached, node, scores[node] + before)
+            if link < 0 or reached == end or symbols[reached] > most:
+                break
+            child = (link >> 1) + symbols[reached]
+            if tree[child, 1] != node:
+                break
+            node, link, reached = child, np.int64(tree[child, 0]), reached + 1
         if not is_piece:
             if pieces.unknown < 0:
                 return False
-            total = pieces.unknown_score + before
-            if begins[place + 1] < 0 or total > sums[place + 1]:
-                sums[place + 1], begins[place + 1], nodes[place + 1] = total, place, NO_NODE
+            offer_piece(work, place, place + 1, NO_NODE, pieces.unknown_score + before)
     return True
 
 
 @njit
-def find_piece(pieces: Pieces, symbols: np.ndarray, start: int, end: int) -> int:
-    """Return the id of the piece that a stretch of symbols is, or -1."""
-    node = np.int64(symbols[start])
+def find_piece(pieces: Pieces, symbols: np.ndarray) -> int:
+    """Return the id of the piece that symbols are, or -1."""
+    node = np.int64(symbols[0])
     if node > pieces.most:
         return NO_TOKEN
-    for place in range(start + 1, end):
-        base, symbol = pieces.nodes[node, 0] >> 1, np.int64(symbols[place])
+    for symbol in symbols[1:]:
+        base = pieces.nodes[node, 0] >> 1
         if base < 0 or symbol > pieces.most or pieces.nodes[base + symbol, 1] != node:
             return NO_TOKEN
-        node = base + symbol
+        node = np.int64(base + symbol)
     return int(pieces.tokens[node])
 
 
 @njit
 def write_unknown(
-    pieces: Pieces,
-    codes: np.ndarray,
-    symbols: np.ndarray,
-    start: int,
-    end: int,
-    ids: np.ndarray,
-    written: int,
+    pieces: Pieces, codes: np.ndarray, symbols: np.ndarray, ids: np.ndarray, written: int
 ) -> int:
     """Write what unknown neighbours become: a piece after all, their bytes, or the unknown token.
 
     Args:
         pieces: the vocabulary.
         codes: int32[symbols], the code points of symbols.
-        symbols: int32[...].
-        start: the first unknown symbol.
-        end: where they end.
+        symbols: int32[...], the unknown ones.
         ids: int32[...], written.
         written: the number of ids so far.
 
     Returns:
         Their new number.
     """
-    token = find_piece(pieces, symbols, start, end)
+    token = find_piece(pieces, symbols)
     if token != NO_TOKEN:
         ids[written] = token
         return written + 1
     count = written
-    for place in range(start, end):
-        code = codes[symbols[place]]
+    for symbol in symbols:
+        code = codes[symbol]
         size = 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000)
         for number in range(size):
             byte = code >> 6 * (size - 1 - number) & 0x3F | 0x80
@@ -414,46 +401,95 @@ def write_unknown(
 def write_word(
     pieces: Pieces,
     codes: np.ndarray,
-    symbols: np.ndarray,
+    work: Workspace,
     start: int,
     end: int,
-    begins: np.ndarray,
-    nodes: np.ndarray,
     ids: np.ndarray,
     written: int,
 ) -> int:
-    """Write the ids of a word that `find_best` has cut, and return their new number."""
-    # The way back, turned round: where each piece on it ends.
-    place, begin = end, np.int64(begins[end])
+    """Write the ids of a word that `find_best` has cut, and return their new number.
+
+    Args:
+        pieces: the vocabulary.
+        codes: int32[symbols], the code points of symbols.
+        work: the workspace; of each piece, `begins` then has the end in place of the beginning.
+        start: where the word begins.
+        end: where it ends.
+        ids: int32[...], written.
+        written: the number of ids so far.
+    """
+    ends, nodes = work.begins, work.nodes
+    place, begin = end, np.int64(work.begins[end])
     while place > start:
-        next_place = begin
-        begin = np.int64(begins[next_place]) if next_place > start else np.int64(start)
-        begins[next_place] = place
-        place = next_place
-    place = start
+        before = np.int64(work.begins[begin]) if begin > start else np.int64(start)
+        ends[begin] = place
+        place, begin = begin, before
     while place < end:
-        stop = np.int64(begins[place])
-        node = nodes[stop]
-        token = pieces.unknown if node < 0 else pieces.tokens[node]
+        stop = np.int64(ends[place])
+        token = pieces.unknown if nodes[stop] < 0 else pieces.tokens[nodes[stop]]
         if token != pieces.unknown:
             ids[written] = token
             written, place = written + 1, stop
             continue
         while stop < end:
-            node = nodes[begins[stop]]
+            node = nodes[ends[stop]]
             if node >= 0 and pieces.tokens[node] != pieces.unknown:
                 break
-            stop = np.int64(begins[stop])
-        written, place = write_unknown(pieces, codes, symbols, place, stop, ids, written), stop
+            stop = np.int64(ends[stop])
+        written = write_unknown(pieces, codes, work.symbols[place:stop], ids, written)
+        place = stop
     return written
 
 
 @njit
+def write_spans(
+    tables: tuple[Characters, Spacing, Pieces],
+    text: np.ndarray,
+    spans: np.ndarray,
+    left: np.ndarray,
+    work: Workspace,
+    ids: np.ndarray,
+    ends: np.ndarray,
+) -> int:
+    """Write the ids of stretches of text, each tokenized as a text of its own.
+
+    Args:
+        tables: what each character is turned into, what is done to spaces, and the vocabulary.
+        text: uint8[bytes], valid UTF-8.
+        spans: int64[n, 2], first byte and end of each stretch.
+        left: bool[n], stretches that are left out; written where one is not known.
+        work: a workspace for the longest.
+        ids: int32[...], written.
+        ends: int64[n + 1], written: where the ids of each stretch end.
+
+    Returns:
+        The number of ids.
+    """
+    characters, spacing, pieces = tables
+    text, ids, symbols = borrow(text), borrow(ids), borrow(work.symbols)
+    work = Workspace(symbols, borrow(work.sums), borrow(work.begins), borrow(work.nodes))
+    written = 0
+    for span in range(len(spans)):
+        if not left[span]:
+            first, last = trim_text(spacing, text, spans[span, 0], spans[span, 1])
+            end = map_text(characters, spacing, text, first, last, symbols)
+            left[span] = end == 0
+            place, end = strip_symbols(characters, spacing, symbols, end, first == last)
+            while place < end and not left[span]:
+                stop = end_of_word(spacing.breaks, characters.space, symbols, place, end)
+                left[span] = not find_best(pieces, work, place, stop)
+                if not left[span]:
+                    written = write_word(pieces, characters.codes, work, place, stop, ids, written)
+                place = stop
+        if left[span]:
+            written = ends[span]
+        ends[span + 1] = written
+    return int(written)
+
+
 def encode_spans(
-    characters: Characters,
-    spacing: Spacing,
-    pieces: Pieces,
-    is_token_start: np.ndarray,
+    tables: tuple[Characters, Spacing, Pieces],
+    is_token_start: npt.NDArray[np.bool_] | None,
     most_bytes: int,
     text: np.ndarray,
     spans: np.ndarray,
@@ -461,10 +497,8 @@ def encode_spans(
     """Return the ids of stretches of text, each tokenized as a text of its own.
 
     Args:
-        characters: what each character is turned into.
-        spacing: what is done to spaces.
-        pieces: the vocabulary.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        tables: what each character is turned into, what is done to spaces, and the vocabulary.
+        is_token_start: bool[256], bytes with which added tokens begin; None if there are none.
         most_bytes: of a stretch that is known.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
@@ -474,55 +508,19 @@ def encode_spans(
         ends: int64[n + 1] into the ids.
         left: bool[n], stretches that are left to the tokenizer and have no ids here.
     """
-    text = borrow(text)
-    characters = Characters(
-        borrow(characters.known), borrow(characters.ends), borrow(characters.images),
-        borrow(characters.codes), characters.space, borrow(characters.joints),
-    )  # fmt: skip
-    pieces = Pieces(
-        borrow(pieces.nodes), borrow(pieces.scores), borrow(pieces.tokens),
-        borrow(pieces.byte_ids), pieces.unknown, pieces.unknown_score, pieces.most,
-    )  # fmt: skip
-    left, total, longest = np.zeros(len(spans), np.bool_), 0, 0
-    for span in range(len(spans)):
-        start, stop = spans[span]
-        size = stop - start
-        left[span] = size > most_bytes or has_byte(is_token_start, text, start, stop)
-        if not left[span]:
-            total, longest = total + GROWTH * (size + 1), max(longest, size)
-    ids, ends = np.empty(total, np.int32), np.zeros(len(spans) + 1, np.int64)
-    room = GROWTH * longest + 2
-    symbols, begins = np.zeros(room, np.int32), np.empty(room, np.int32)
-    nodes, sums = np.empty(room, np.int32), np.empty(room, np.float64)
-    written = 0
-    for span in range(len(spans)):
-        start, stop = spans[span]
-        if not left[span]:
-            symbols[0] = 0
-            first, last = trim_text(spacing, text, start, stop)
-            end = map_text(characters, spacing, text, first, last, symbols)
-            left[span] = end == 0
-            place, end = strip_symbols(characters, spacing, symbols, end, first == last)
-            while place < end and not left[span]:
-                next_place = end_of_word(spacing.breaks, characters.space, symbols, place, end)
-                if not find_best(pieces, symbols, place, next_place, sums, begins, nodes):
-                    left[span] = True
-                    break
-                written = write_word(
-                    pieces,
-                    characters.codes,
-                    symbols,
-                    place,
-                    next_place,
-                    begins,
-                    nodes,
-                    ids,
-                    written,
-                )
-                place = next_place
-        if left[span]:
-            written = ends[span]
-        ends[span + 1] = written
+    sizes = spans[:, 1] - spans[:, 0]
+    left = sizes > most_bytes
+    if is_token_start is not None:
+        starts_before = np.append(0, np.cumsum(is_token_start[text]))
+        left |= starts_before[spans[:, 1]] > starts_before[spans[:, 0]]
+    known = sizes[~left]
+    room = GROWTH * int(known.max(initial=0)) + 2
+    work = Workspace(
+        np.zeros(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int32)
+    )
+    ids = np.empty(GROWTH * int(known.sum() + len(known)), np.int32)
+    ends = np.zeros(len(spans) + 1, np.int64)
+    written = write_spans(tables, text, spans, left, work, ids, ends)
     return ids[:written], ends, left
 
 
@@ -563,10 +561,11 @@ def compile_unigram(
     characters = read_characters(tokenizer_json, tokenizer, spacing, in_pieces)
     if characters is None:
         return None
-    is_token_start = np.zeros(256, np.bool_)
-    is_token_start[[token["content"].encode()[0] for token in taken]] = True
-    pieces = read_pieces(model, characters.codes)
-    known = partial(encode_spans, characters, spacing, pieces, is_token_start, most_bytes)
+    is_token_start = np.zeros(256, np.bool_) if taken else None
+    for token in taken:
+        is_token_start[token["content"].encode()[0]] = True
+    tables = characters, spacing, read_pieces(model, characters.codes)
+    known = partial(encode_spans, tables, is_token_start, most_bytes)
     looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)
@@ -583,16 +582,28 @@ def read_pieces(model: Part, codes: npt.NDArray[np.int32]) -> Pieces:
     ids: dict[str, int] = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
     names = sorted(filter(None, ids))
     own = np.frombuffer("".join(names).encode("utf-32-le"), "<i4")
-    symbols = np.searchsorted(codes, own).astype(np.int32)
-    most = int(symbols.max(initial=0))
+    most = len(np.unique(own))
+    symbols = np.searchsorted(codes[: most + 1], own).astype(np.int32)
     scores = np.array([score for _, score in model["vocab"]])
     numbers = np.array([ids[name] for name in names], np.int32)
     ends = np.cumsum([0, *map(len, names)])
+    nodes, found, used = np.empty(0, np.int32), np.empty(0, np.int32), 0
+    room = len(symbols) + most + 2
+    while not used:
+        room *= 2
+        nodes, found = np.full((room, 2), NO_NODE, np.int32), np.full(room, NO_TOKEN, np.int32)
+        used = plant_pieces(symbols, ends, most, nodes, found)
+    found = found[: used + most]
     byte_ids = np.full(256, NO_TOKEN, np.int32)
     if model.get("byte_fallback"):
         byte_ids[:] = [ids.get(f"<0x{byte:02X}>", NO_TOKEN) for byte in range(256)]
     unknown = model.get("unk_id")
     return Pieces(
-        *plant_pieces(symbols, ends, scores[numbers], numbers, most),
-        byte_ids, NO_TOKEN if unknown is None else unknown, scores.min() - _PENALTY, most,
-    )  # fmt: skip
+        nodes[: used + most].copy(),
+        scores[numbers][found],
+        np.where(found < 0, NO_TOKEN, numbers[found]).astype(np.int32),
+        byte_ids,
+        NO_TOKEN if unknown is None else unknown,
+        scores.min() - _PENALTY,
+        most,
+    )

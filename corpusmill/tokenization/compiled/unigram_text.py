@@ -203,7 +203,8 @@ class Characters(NamedTuple):
         known: int32[code points], the bits above; 0 for a character that is not known.
         ends: int32[images + 1]; images[ends[i] : ends[i + 1]] are the symbols of image i.
         images: int32[...].
-        codes: int32[symbols], the code point of each, ascending; symbol 0 is none.
+        codes: int32[symbols], the code point of each; symbol 0 is none. Those of pieces come first,
+            and ascend.
         space: the rank of "▁".
         joints: uint8[code points], how they stand beside spaces (`units.hide_joined_spaces`).
     """
@@ -312,7 +313,8 @@ def read_characters(
     spaces = dict.fromkeys(WHITE if spacing.white_is_space else (ord(" "),), SPACE)
     images = [image.translate(spaces) for image in images]
     maps = _read_maps(tokenizer_json)
-    symbols = sorted({SPACE, *in_pieces, *"".join(images)})
+    # Few ranks make a small tree of pieces.
+    symbols = [*sorted(in_pieces), *sorted({SPACE, *"".join(images)} - in_pieces)]
     ranks = {character: rank for rank, character in enumerate(symbols, 1)}
     known, joints = np.zeros(_CODES[-1] + 1, np.int32), np.zeros(_CODES[-1] + 1, np.uint8)
     several = list[str]()
