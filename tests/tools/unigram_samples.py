@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 from functools import cache
 from typing import Any
 
@@ -146,17 +145,11 @@ OF_WORDS = {
             normalizers.Replace(SEVERAL, " "),
         )
     ),
-    "DeBERTa, first": lambda: unigram(
-        steps(normalizers.Strip(), mapped("nfkc"), normalizers.Replace(SEVERAL, " ")),
-        metaspace("first", split=True),
-    ),
     "model": converted,
     "model, small": lambda: converted(lowercase=True),
     "model, bytes": lambda: converted(byte_fallback=True, vocab_size=600),
     "model, symbols": lambda: converted(user_defined_symbols="<mask>,@-@"),
-    "model, no prefix": lambda: converted(
-        add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf"
-    ),
+    "model, small letters": lambda: converted(normalization_rule_name="nmt_nfkc_cf"),
     "model, no map": lambda: converted(normalization_rule_name="identity"),
 }  # fmt: skip
 OF_TEXTS = {
@@ -181,6 +174,9 @@ OF_TEXTS = {
         remove_extra_whitespaces=False, normalization_rule_name="identity", byte_fallback=True,
         vocab_size=600,
     ),
+    "model, no prefix": lambda: converted(
+        add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf"
+    ),
     "model, across words": lambda: converted(split_by_whitespace=False),
 }  # fmt: skip
 WORDS = Lazily(OF_WORDS, lambda name: OF_WORDS[name]())
@@ -188,13 +184,5 @@ TEXTS = Lazily(OF_TEXTS, lambda name: OF_TEXTS[name]())
 
 
 def keys_of_map() -> list[str]:
-    """Keys of several characters."""
+    """Keys of several characters of SentencePiece's map."""
     return [key for key in read_map(charsmap()) if len(key) > 1]
-
-
-def with_scores(tokenizer_json: str, scores: dict[str, str]) -> str:
-    """Write some scores in other digits."""
-    described = json.loads(tokenizer_json)
-    for entry in described["model"]["vocab"]:
-        entry[1] = f"@{scores[entry[0]]}@" if entry[0] in scores else entry[1]
-    return json.dumps(described).replace('"@', "").replace('@"', "")

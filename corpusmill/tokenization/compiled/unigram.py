@@ -36,6 +36,7 @@ from corpusmill.tokenization.compiled.unigram_text import (
     EACH,
     GROWTH,
     INERT,
+    INERT_TO_WIDE,
     JOINS,
     NOTHING,
     ORDER,
@@ -50,7 +51,7 @@ from corpusmill.tokenization.compiled.unigram_text import (
     read_characters,
     read_spacing,
 )
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, read_character
+from corpusmill.tokenization.compiled.units import WIDE, EncodeSpans, completed, read_character
 from corpusmill.tokenization.tokenizer_file import Part
 
 NO_TOKEN, NO_NODE = -1, -1
@@ -213,21 +214,23 @@ def map_text(
         text: uint8[bytes], valid UTF-8.
         start: where the text begins.
         stop: where it ends.
-        symbols: int32[at least GROWTH * bytes + 1]; the first is 0.
+        symbols: int32[at least GROWTH * bytes + 1]; the first becomes 0.
     """
     known, ends, images = characters.known, characters.ends, characters.images
     repeated = characters.space if spacing.collapses else -1
-    count, order, is_inert = 1, 0, False
+    symbols[0] = 0  # not the space before the last text
+    count, order, before = 1, 0, 0
     while start < stop:
         code, size = read_character(text, start)
         start += size
         bits = known[code] if code < len(known) else 0
         if bits & JOINS:
-            if not is_inert or 0 < bits >> ORDER < order:
+            needed = INERT if code < WIDE else INERT | INERT_TO_WIDE
+            if not before & needed or 0 < bits >> ORDER < order:
                 return 0
             order = bits >> ORDER
         else:
-            is_inert, order = bits & INERT != 0, 0
+            before, order = bits, 0
         if bits & SEVERAL:
             image = bits & RANK
             for place in range(ends[image], ends[image + 1]):
@@ -516,7 +519,7 @@ def encode_spans(
     known = sizes[~left]
     room = GROWTH * int(known.max(initial=0)) + 2
     work = Workspace(
-        np.zeros(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int32)
+        np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int32)
     )
     ids = np.empty(GROWTH * int(known.sum() + len(known)), np.int32)
     ends = np.zeros(len(spans) + 1, np.int64)

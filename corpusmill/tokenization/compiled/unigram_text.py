@@ -10,7 +10,8 @@ becomes of another one. Unicode's marks do: NFC joins them to the letter before 
 Precompiled normalizer looks at a grapheme, a letter with its marks, and replaces all of it by what
 its map has for the shortest key at its beginning. So a character that *joins* the one before it is
 known only after one that is *inert*: which the normalizer leaves as it is, and with which no key
-begins. Then no key stands at the beginning of the grapheme, whose characters are mapped one by one.
+begins. Then no key stands at the beginning of the grapheme, whose characters are mapped one by one,
+as are those of any grapheme of six bytes or more: among characters of three, keys do not matter.
 Not known at all are characters that compose with the one before them, and those that are not the
 first of a key of a SentencePiece map, which replaces keys wherever they stand
 (`corpusmill.tokenization.sources.charsmap`). Marks are known in the order that NFC leaves.
@@ -27,7 +28,15 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization.sources.charsmap import MARKERS, read_key_characters
-from corpusmill.tokenization.compiled.units import BEGINS, DEPENDS, ENDS, GAP, STAYS
+from corpusmill.tokenization.compiled.units import (
+    BEGINS,
+    DEPENDS,
+    ENDS,
+    GAP,
+    STAYS,
+    STAYS_TO_WIDE,
+    WIDE,
+)
 from corpusmill.tokenization.tokenizer_file import Part, list_steps
 
 SPACE = "\u2581"
@@ -193,7 +202,10 @@ _BETWEEN = "\ue000"
 GROWTH = 3
 # The bits of what is known of a character. RANK: the rank of the symbol that it becomes, or, with
 # SEVERAL, the number of its image. The bits from ORDER on are its place among marks.
-RANK, SEVERAL, JOINS, INERT, ORDER = (1 << 19) - 1, 1 << 19, 1 << 20, 1 << 21, 22
+# INERT: of a character after which any may join, and INERT_TO_WIDE: after which those of three
+# bytes may.
+RANK, SEVERAL, JOINS = (1 << 19) - 1, 1 << 19, 1 << 20
+INERT, INERT_TO_WIDE, ORDER = 1 << 21, 1 << 22, 23
 
 
 class Characters(NamedTuple):
@@ -288,7 +300,8 @@ def _read_maps(tokenizer_json: Part) -> _Maps:
     names = map(_first_of_names, list_steps(tokenizer_json, "pre_tokenizer"))
     unknown |= {ord(name) for name in names if name}
     orders = any(step["type"].startswith("NF") for step in steps)
-    return _Maps(orders, frozenset(firsts), frozenset(unknown))
+    # Where keys are replaced everywhere, their later characters are not known.
+    return _Maps(orders, frozenset(() if everywhere else firsts), frozenset(unknown))
 
 
 def read_characters(
@@ -307,11 +320,11 @@ def read_characters(
     """
     text = _BETWEEN.join(["", *map(chr, _CODES), ""])
     mapped = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
-    begin, *images, end = mapped.split(_BETWEEN)
-    if len(images) != len(_CODES) or begin not in {"", SPACE} or end:
+    images = mapped.split(_BETWEEN)
+    if len(images) != len(_CODES) + 2 or images[0] not in {"", SPACE} or images[-1]:
         return None
     spaces = dict.fromkeys(WHITE if spacing.white_is_space else (ord(" "),), SPACE)
-    images = [image.translate(spaces) for image in images]
+    images = [image.translate(spaces) for image in images[1:-1]]
     maps = _read_maps(tokenizer_json)
     # Few ranks make a small tree of pieces.
     symbols = [*sorted(in_pieces), *sorted({SPACE, *"".join(images)} - in_pieces)]
@@ -321,10 +334,9 @@ def read_characters(
     for code, image in zip(_CODES, images, strict=True):
         if _is_never_known(code):
             continue
-        is_inert = image == chr(code) and code not in maps.firsts
-        is_inert = is_inert and not (maps.orders and unicodedata.decomposition(image))
-        joints[code] = _joint(code, image, spacing, is_inert)
-        bits = _bits(code, image, maps, is_inert)
+        inert = _inertness(code, image, maps)
+        joints[code] = _joint(code, image, spacing, inert)
+        bits = _bits(code, image, maps, inert)
         if bits is not None and len(image) == 1:
             known[code] = bits | ranks[image]
         elif bits is not None:
@@ -340,8 +352,16 @@ def read_characters(
     )
 
 
-def _joint(code: int, image: str, spacing: Spacing, is_inert: bool) -> int:
-    is_white, joint = code in WHITE, STAYS * is_inert
+def _inertness(code: int, image: str, maps: _Maps) -> int:
+    if image != chr(code) or (maps.orders and unicodedata.decomposition(image)):
+        return 0
+    is_wide = code >= WIDE
+    return INERT_TO_WIDE * is_wide | INERT * (code not in maps.firsts)
+
+
+def _joint(code: int, image: str, spacing: Spacing, inert: int) -> int:
+    is_white = code in WHITE
+    joint = (STAYS if inert & INERT else 0) | (STAYS_TO_WIDE if inert & INERT_TO_WIDE else 0)
     if image and image[-1] != SPACE and WHITE.isdisjoint({code, ord(image[-1])}):
         joint |= ENDS
     if _joins(code):
@@ -351,16 +371,16 @@ def _joint(code: int, image: str, spacing: Spacing, is_inert: bool) -> int:
     return joint | GAP * (is_white and code < 0x80 and image == SPACE)
 
 
-def _bits(code: int, image: str, maps: _Maps, is_inert: bool) -> int | None:
+def _bits(code: int, image: str, maps: _Maps, inert: int) -> int | None:
     """The class of a character; None if it is not known."""
     character, later = chr(code), _composing_later()
     if code in maps.unknown or len(image.encode()) > GROWTH * len(character.encode()):
         return None
     if not _joins(code):
         parts = image[:1] + unicodedata.normalize("NFKD", character)[:1]
-        return None if any(_joins(ord(part)) for part in parts) else INERT * is_inert
+        return None if any(_joins(ord(part)) for part in parts) else inert
     is_new = unicodedata.category(character) == "Cn"
-    if (is_new and (maps.orders or not is_inert)) or (maps.orders and code in later):
+    if (is_new and (maps.orders or not inert & INERT)) or (maps.orders and code in later):
         return None
     is_mark = any(unicodedata.combining(part) or ord(part) in later for part in image)
     if image != character and (is_mark or not image):

@@ -233,25 +233,27 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or
 # begin one; whether it depends on the character before it, which must then be one that stays as it
-# is; whether it is an ASCII character that counts as a space.
-ENDS, BEGINS, DEPENDS, STAYS, GAP = 1, 2, 4, 8, 16
+# is, at least before characters of three bytes; whether it is an ASCII character that counts as a
+# space.
+ENDS, BEGINS, DEPENDS, STAYS, STAYS_TO_WIDE, GAP = 1, 2, 4, 8, 16, 32
+WIDE = 0x800  # the first code point of three bytes
 
 
 @njit
 def ends_word(joints: np.ndarray, text: np.ndarray, start: int, place: int) -> bool:
     """Whether a word may end before a place, by the characters before it."""
-    depends = False
+    needed = ENDS
     while place > start:
         place -= 1
         while text[place] & 0xC0 == 0x80:
             place -= 1
         code, _ = read_character(text, place)
         joint = joints[code] if code < len(joints) else 0
-        if not joint & (STAYS if depends else ENDS):
+        if not joint & (DEPENDS if joint & DEPENDS and needed != ENDS else needed):
             return False
         if not joint & DEPENDS:
             return True
-        depends = True
+        needed = STAYS if code < WIDE else STAYS | STAYS_TO_WIDE
     return False
 
 
