@@ -1,4 +1,4 @@
-"""Unigram tokenizers with every normalizer and every way to break text that such tokenizers have."""
+"""Unigram tokenizers with each normalizer and each way to break text that such tokenizers have."""
 
 import io
 import itertools

@@ -32,33 +32,23 @@ from corpusmill.tokenization.compiled.exactness import (
     list_taken,
 )
 from corpusmill.tokenization.compiled.unigram_text import (
-    ALWAYS,
-    EACH,
     GROWTH,
-    INERT,
-    INERT_TO_WIDE,
-    JOINS,
-    NOTHING,
-    ORDER,
-    RANK,
-    SEVERAL,
-    UNLESS_THERE,
-    WHITE,
-    WHITE_SPACE,
-    WHOLE,
     Characters,
     Spacing,
+    end_of_word,
+    map_text,
     read_characters,
     read_spacing,
+    strip_symbols,
+    trim_text,
 )
-from corpusmill.tokenization.compiled.units import WIDE, EncodeSpans, completed, read_character
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed
 from corpusmill.tokenization.tokenizer_file import Part
 
 NO_TOKEN, NO_NODE = -1, -1
 _ROOT = 0
 # How much lower than the lowest score that of a character is which is no piece.
 _PENALTY = 10.0
-_LAST_WHITE = max(WHITE)
 
 
 class Pieces(NamedTuple):
@@ -94,7 +84,7 @@ def find_base(nodes: np.ndarray, symbols: np.ndarray, count: int, first_free: in
         count: their number.
         first_free: no place before is free.
     """
-    base = max(first_free - symbols[0], 0)
+    base: int = max(first_free - symbols[0], 0)
     child = 0
     while child < count:
         place = base + symbols[child]
@@ -157,139 +147,6 @@ def plant_pieces(
         while nodes[first_free, 1] >= 0:
             first_free += 1
     return used
-
-
-@njit
-def is_white(code: int) -> bool:
-    """Whether a character is white space by Unicode."""
-    if code > _LAST_WHITE:
-        return False
-    if code < 0x1680:
-        return 0x09 <= code <= 0x0D or code in (0x20, 0x85, 0xA0)
-    return 0x2000 <= code <= 0x200A or code in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
-
-
-@njit
-def trim_text(spacing: Spacing, text: np.ndarray, start: int, stop: int) -> tuple[int, int]:
-    """Leave out white space at the ends of a text, as far as that comes first."""
-    while spacing.trims_left and start < stop:
-        code, size = read_character(text, start)
-        if not is_white(code):
-            break
-        start += size
-    while spacing.trims_right and start < stop:
-        last = stop - 1
-        while text[last] & 0xC0 == 0x80:
-            last -= 1
-        code, _ = read_character(text, last)
-        if not is_white(code):
-            break
-        stop = last
-    return start, stop
-
-
-@njit(inline="always")
-def add_symbol(symbols: np.ndarray, count: int, symbol: int, repeated: int) -> int:
-    """Write a symbol, unless it and the one before it are `repeated`; return their new number."""
-    if symbol == repeated and symbols[count - 1] == repeated:
-        return count
-    symbols[count] = symbol
-    return count + 1
-
-
-@njit
-def map_text(
-    characters: Characters,
-    spacing: Spacing,
-    text: np.ndarray,
-    start: int,
-    stop: int,
-    symbols: np.ndarray,
-) -> int:
-    """Write the symbols of a text from 1 on; return where they end, or 0 if one is not known.
-
-    Args:
-        characters: what each character is turned into.
-        spacing: what is done to spaces.
-        text: uint8[bytes], valid UTF-8.
-        start: where the text begins.
-        stop: where it ends.
-        symbols: int32[at least GROWTH * bytes + 1]; the first becomes 0.
-    """
-    known, ends, images = characters.known, characters.ends, characters.images
-    repeated = characters.space if spacing.collapses else -1
-    symbols[0] = 0  # not the space before the last text
-    count, order, before = 1, 0, 0
-    while start < stop:
-        code, size = read_character(text, start)
-        start += size
-        bits = known[code] if code < len(known) else 0
-        if bits & JOINS:
-            needed = INERT if code < WIDE else INERT | INERT_TO_WIDE
-            if not before & needed or 0 < bits >> ORDER < order:
-                return 0
-            order = bits >> ORDER
-        else:
-            before, order = bits, 0
-        if bits & SEVERAL:
-            image = bits & RANK
-            for place in range(ends[image], ends[image + 1]):
-                count = add_symbol(symbols, count, images[place], repeated)
-        elif bits:
-            count = add_symbol(symbols, count, bits & RANK, repeated)
-        else:
-            return 0
-        if spacing.only_first and count == 1:
-            return 0
-    return count
-
-
-@njit
-def strip_symbols(
-    characters: Characters, spacing: Spacing, symbols: np.ndarray, stop: int, is_empty: bool
-) -> tuple[int, int]:
-    """Leave out spaces at the ends of a text, and put one before it; return where it is.
-
-    Args:
-        characters: what symbols are.
-        spacing: what is done to spaces.
-        symbols: int32[...], the text from 1 on; the first may be written.
-        stop: where it ends.
-        is_empty: whether it had no characters before they were mapped.
-    """
-    codes, space, start = characters.codes, characters.space, 1
-    while start < stop and spacing.strips_right != NOTHING:
-        last = symbols[stop - 1]
-        if not (last == space or (spacing.strips_right == WHITE_SPACE and is_white(codes[last]))):
-            break
-        stop -= 1
-    while start < stop and spacing.strips_left != NOTHING:
-        first = symbols[start]
-        if not (first == space or (spacing.strips_left == WHITE_SPACE and is_white(codes[first]))):
-            break
-        start += 1
-    puts = spacing.prepends == ALWAYS and not is_empty
-    if start < stop:
-        puts = puts or (spacing.prepends == UNLESS_THERE and symbols[start] != space)
-    elif spacing.strips_left != NOTHING:
-        puts = False
-    if puts:
-        start -= 1
-        symbols[start] = space
-    return start, stop
-
-
-@njit(inline="always")
-def end_of_word(breaks: int, space: int, symbols: np.ndarray, start: int, stop: int) -> int:
-    """Return where the word ends that begins at a place."""
-    if breaks == WHOLE:
-        return stop
-    end = start + 1
-    while breaks != EACH and end < stop and symbols[end - 1] == space and symbols[end] == space:
-        end += 1
-    while end < stop and symbols[end] != space:
-        end += 1
-    return end
 
 
 class Workspace(NamedTuple):
@@ -422,7 +279,7 @@ def write_word(
         written: the number of ids so far.
     """
     ends, nodes = work.begins, work.nodes
-    place, begin = end, np.int64(work.begins[end])
+    place, begin = np.int64(end), np.int64(work.begins[end])
     while place > start:
         before = np.int64(work.begins[begin]) if begin > start else np.int64(start)
         ends[begin] = place
@@ -564,11 +421,10 @@ def compile_unigram(
     characters = read_characters(tokenizer_json, tokenizer, spacing, in_pieces)
     if characters is None:
         return None
-    is_token_start = np.zeros(256, np.bool_) if taken else None
-    for token in taken:
-        is_token_start[token["content"].encode()[0]] = True
+    is_token_start = np.zeros(256, np.bool_)
+    is_token_start[[token["content"].encode()[0] for token in taken]] = True
     tables = characters, spacing, read_pieces(model, characters.codes)
-    known = partial(encode_spans, tables, is_token_start, most_bytes)
+    known = partial(encode_spans, tables, is_token_start if taken else None, most_bytes)
     looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)

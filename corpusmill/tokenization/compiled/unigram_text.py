@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.sources.charsmap import MARKERS, read_key_characters
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import (
     BEGINS,
     DEPENDS,
@@ -36,7 +36,9 @@ from corpusmill.tokenization.compiled.units import (
     STAYS,
     STAYS_TO_WIDE,
     WIDE,
+    read_character,
 )
+from corpusmill.tokenization.sources.charsmap import MARKERS, read_key_characters
 from corpusmill.tokenization.tokenizer_file import Part, list_steps
 
 SPACE = "\u2581"
@@ -96,8 +98,8 @@ _KINDS = {
 }  # fmt: skip
 _WORDS = rf"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
 _ENDS, _END, _SEVERAL = r"\A +| +\z", rf"{SPACE}+\z", " {2,}"
-# Steps in order, as letters: r texts, l small letters, t Strip, m other maps, b spaces at both ends,
-# c and C several spaces to one and to "▁", p Prepend, w spaces to "▁", e "▁" at the end.
+# Steps in order, as letters: r texts, l small letters, t Strip, m other maps, b spaces at both
+# ends, c and C several spaces to one and to "▁", p Prepend, w spaces to "▁", e "▁" at the end.
 _MAPPED_FIRST = re.compile(r"r*l*(t?)([lm]*)([tb]?)([cC]?)(p?)(we?)?")
 _PREPENDED_FIRST = re.compile(r"r*[lm]*(p)[lm]*(w?)")
 # Literal characters, and a condition for what follows them.
@@ -117,12 +119,14 @@ def read_spacing(tokenizer_json: Part) -> Spacing | None:
     sides = [(step["strip_left"], step["strip_right"]) for step in steps if step["type"] == "Strip"]
     before = sides[0] if trims else (False, False)
     after = sides[-1] if strips == "t" else (False, False)
-    left, right = (WHITE_SPACE * side for side in after)
-    if strips == "b":
-        left = right = SPACES
-    if written == "we":
-        right = right or SPACES
-    spacing = Spacing(*before, left, right, bool(several), ALWAYS if puts else NEVER)
+    spacing = Spacing(
+        trims_left=before[0],
+        trims_right=before[1],
+        strips_left=SPACES if strips == "b" else WHITE_SPACE * after[0],
+        strips_right=WHITE_SPACE * after[1] or SPACES * (strips == "b" or written == "we"),
+        collapses=bool(several),
+        prepends=ALWAYS if puts else NEVER,
+    )
     if several == "C" and breaks and breaks[0]["type"] == "WhitespaceSplit":
         return None
     return _add_breaks(spacing, breaks, bool(written))
@@ -198,7 +202,7 @@ def _first_of_names(step: Part) -> str:
 # them, which no normalizer changes, and which belongs to no other character.
 _CODES = (*range(0xD800), *range(0xF900, 0x10000), *range(0x1F000, 0x20000))
 _BETWEEN = "\ue000"
-# A character may become three times as long; "½" becomes "1⁄2".
+# How many bytes may become of one: "½" of two becomes five.
 GROWTH = 3
 # The bits of what is known of a character. RANK: the rank of the symbol that it becomes, or, with
 # SEVERAL, the number of its image. The bits from ORDER on are its place among marks.
@@ -241,8 +245,8 @@ def _composing_later() -> frozenset[int]:
 
 
 # Outside of Unicode's categories of marks: what shares a grapheme with the character before it
-# (joiners, halfwidth voiced marks, the vowels AM of Thai and Lao, modifiers of emoji, later parts of
-# Korean syllables), or with the one after it (flags, first parts of syllables, a Malayalam sign).
+# (joiners, halfwidth voiced marks, the vowels AM of Thai and Lao, modifiers of emoji, later parts
+# of Korean syllables), or with the one after it (flags, first parts of them, a Malayalam sign).
 _JOINING = frozenset(
     {0x200C, 0x200D, 0xE33, 0xEB3, 0xFF9E, 0xFF9F, *range(0x1F3FB, 0x1F400), *range(0x1160, 0x1200),
      *range(0xD7B0, 0xD800)}
@@ -253,6 +257,7 @@ _LEADING = frozenset(
 # Unicode's White_Space.
 WHITE = frozenset({*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
                    0x2029, 0x202F, 0x205F, 0x3000})  # fmt: skip
+_LAST_WHITE = max(WHITE)
 _RETURN = 0x0D  # one grapheme with the line feed after it
 
 
@@ -316,7 +321,8 @@ def read_characters(
         in_pieces: the characters of its pieces, which have ranks, too.
 
     Returns:
-        None if the normalizer does something else than its steps let expect.
+        None if the normalizer does something else than its steps let expect, or the characters are
+        too many.
     """
     text = _BETWEEN.join(["", *map(chr, _CODES), ""])
     mapped = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
@@ -328,6 +334,8 @@ def read_characters(
     maps = _read_maps(tokenizer_json)
     # Few ranks make a small tree of pieces.
     symbols = [*sorted(in_pieces), *sorted({SPACE, *"".join(images)} - in_pieces)]
+    if len(symbols) > RANK:
+        return None
     ranks = {character: rank for rank, character in enumerate(symbols, 1)}
     known, joints = np.zeros(_CODES[-1] + 1, np.int32), np.zeros(_CODES[-1] + 1, np.uint8)
     several = list[str]()
@@ -386,3 +394,136 @@ def _bits(code: int, image: str, maps: _Maps, inert: int) -> int | None:
     if image != character and (is_mark or not image):
         return None
     return JOINS | (unicodedata.combining(character) << ORDER if maps.orders else 0)
+
+
+@njit
+def is_white(code: int) -> bool:
+    """Whether a character is white space by Unicode."""
+    if code > _LAST_WHITE:
+        return False
+    if code < 0x1680:
+        return 0x09 <= code <= 0x0D or code in (0x20, 0x85, 0xA0)
+    return 0x2000 <= code <= 0x200A or code in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+
+
+@njit
+def trim_text(spacing: Spacing, text: np.ndarray, start: int, stop: int) -> tuple[int, int]:
+    """Leave out white space at the ends of a text, as far as that comes first."""
+    while spacing.trims_left and start < stop:
+        code, size = read_character(text, start)
+        if not is_white(code):
+            break
+        start += size
+    while spacing.trims_right and start < stop:
+        last = stop - 1
+        while text[last] & 0xC0 == 0x80:
+            last -= 1
+        code, _ = read_character(text, last)
+        if not is_white(code):
+            break
+        stop = last
+    return start, stop
+
+
+@njit(inline="always")
+def add_symbol(symbols: np.ndarray, count: int, symbol: int, repeated: int) -> int:
+    """Write a symbol, unless it and the one before it are `repeated`; return their new number."""
+    if symbol == repeated and symbols[count - 1] == repeated:
+        return count
+    symbols[count] = symbol
+    return count + 1
+
+
+@njit
+def map_text(
+    characters: Characters,
+    spacing: Spacing,
+    text: np.ndarray,
+    start: int,
+    stop: int,
+    symbols: np.ndarray,
+) -> int:
+    """Write the symbols of a text from 1 on; return where they end, or 0 if one is not known.
+
+    Args:
+        characters: what each character is turned into.
+        spacing: what is done to spaces.
+        text: uint8[bytes], valid UTF-8.
+        start: where the text begins.
+        stop: where it ends.
+        symbols: int32[at least GROWTH * bytes + 1]; the first becomes 0.
+    """
+    known, ends, images = characters.known, characters.ends, characters.images
+    repeated = characters.space if spacing.collapses else -1
+    symbols[0] = 0  # not the space before the last text
+    count, order, before = 1, 0, 0
+    while start < stop:
+        code, size = read_character(text, start)
+        start += size
+        bits = known[code] if code < len(known) else 0
+        if bits & JOINS:
+            needed = INERT if code < WIDE else INERT | INERT_TO_WIDE
+            if not before & needed or 0 < bits >> ORDER < order:
+                return 0
+            order = bits >> ORDER
+        else:
+            before, order = bits, 0
+        if bits & SEVERAL:
+            image = bits & RANK
+            for place in range(ends[image], ends[image + 1]):
+                count = add_symbol(symbols, count, images[place], repeated)
+        elif bits:
+            count = add_symbol(symbols, count, bits & RANK, repeated)
+        else:
+            return 0
+        if spacing.only_first and count == 1:
+            return 0
+    return count
+
+
+@njit
+def strip_symbols(
+    characters: Characters, spacing: Spacing, symbols: np.ndarray, stop: int, is_empty: bool
+) -> tuple[int, int]:
+    """Leave out spaces at the ends of a text, and put one before it; return where it is.
+
+    Args:
+        characters: what symbols are.
+        spacing: what is done to spaces.
+        symbols: int32[...], the text from 1 on; the first may be written.
+        stop: where it ends.
+        is_empty: whether it had no characters before they were mapped.
+    """
+    codes, space, start = characters.codes, characters.space, 1
+    while start < stop and spacing.strips_right != NOTHING:
+        last = symbols[stop - 1]
+        if not (last == space or (spacing.strips_right == WHITE_SPACE and is_white(codes[last]))):
+            break
+        stop -= 1
+    while start < stop and spacing.strips_left != NOTHING:
+        first = symbols[start]
+        if not (first == space or (spacing.strips_left == WHITE_SPACE and is_white(codes[first]))):
+            break
+        start += 1
+    puts = spacing.prepends == ALWAYS and not is_empty
+    if start < stop:
+        puts = puts or (spacing.prepends == UNLESS_THERE and symbols[start] != space)
+    elif spacing.strips_left != NOTHING:
+        puts = False
+    if puts:
+        start -= 1
+        symbols[start] = space
+    return start, stop
+
+
+@njit(inline="always")
+def end_of_word(breaks: int, space: int, symbols: np.ndarray, start: int, stop: int) -> int:
+    """Return where the word ends that begins at a place."""
+    if breaks == WHOLE:
+        return stop
+    end = start + 1
+    while breaks != EACH and end < stop and symbols[end - 1] == space and symbols[end] == space:
+        end += 1
+    while end < stop and symbols[end] != space:
+        end += 1
+    return end
