@@ -112,6 +112,9 @@ def compile_kernels(folder: Path) -> None:
             tokenizer, output = folder / f"{model}-{entries}.json", folder / f"{number}-{entries}"
             places = ("--tokenizer", str(tokenizer), "--output", str(output))
             _run(objective, *places, *flags)
+    # Its kernels are the same for each type of ids.
+    places = ("--tokenizer", str(folder / "unigram.json"), "--output", str(folder / "unigram"))
+    _run(OBJECTIVES.names[0], *places)
 
 
 def _list_special_tokens() -> list[str]:

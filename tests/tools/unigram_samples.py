@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -113,7 +114,7 @@ QUOTES = (normalizers.Replace("``", '"'), normalizers.Replace("''", '"'))
 ACCENTS = (normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase())
 
 # Tokenizers whose words are remembered, and those of which whole texts are compiled.
-OF_WORDS = {
+OF_WORDS: dict[str, Callable[[], str]] = {
     "as trained": unigram,
     "always": lambda: unigram(pre_tokenizer=metaspace("always", split=True)),
     "first": lambda: unigram(pre_tokenizer=metaspace("first", split=True)),
@@ -152,7 +153,7 @@ OF_WORDS = {
     "model, small letters": lambda: converted(normalization_rule_name="nmt_nfkc_cf"),
     "model, no map": lambda: converted(normalization_rule_name="identity"),
 }  # fmt: skip
-OF_TEXTS = {
+OF_TEXTS: dict[str, Callable[[], str]] = {
     "whole": lambda: unigram(pre_tokenizer=metaspace("always", split=False)),
     "whole, first": lambda: unigram(pre_tokenizer=metaspace("first", split=False)),
     "whole, never": lambda: unigram(

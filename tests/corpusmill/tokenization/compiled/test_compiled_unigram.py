@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers, processors
 
+from corpusmill.tokenization.compiled import unigram_text
 from corpusmill.tokenization.compiled.unigram import compile_unigram, read_pieces
+from corpusmill.tokenization.compiled.unigram_text import read_characters, read_spacing
 from corpusmill.tokenization.compiled.units import EncodeSpans
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS, LINED_TEXTS
@@ -77,7 +80,7 @@ texts_of_words = st.lists(st.tuples(words, st.sampled_from(GAPS)), max_size=8).m
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(texts=st.lists(texts_of_words, max_size=4))
 @example(texts=["", " ", "  ", " a", "a ", "a  b", "\n", "a\n", "\na", "\x01", "\x01 a", "a \x1c "])
 @example(
@@ -106,8 +109,8 @@ def test_characters_beside_others_are_treated_as_by_the_library(name: str) -> No
 
 
 def test_ids_of_real_text_are_those_of_the_library(wikitext: Path) -> None:
-    lines = (wikitext / "wiki.valid.tokens").read_text("utf-8").splitlines()[:1500]
-    for name in ("as trained", "T5", "ALBERT", "DeBERTa", "model", "whole"):
+    lines = (wikitext / "wiki.valid.tokens").read_text("utf-8").splitlines()[:500]
+    for name in ("T5", "DeBERTa", "model", "whole"):
         expected = plain_rows(LOADED[name], lines)
         assert encoded_rows(ENCODERS[name], lines) == expected, name
 
@@ -194,6 +197,35 @@ def test_uncertain_text_goes_to_the_library(text: str) -> None:
     assert recorder.texts == [text]
 
 
+@pytest.mark.parametrize(("text", "left"), [("\u00bd", []), ("\ufdfa", ["\ufdfa"])])
+def test_characters_that_grow_are_left_to_the_library(text: str, left: list[str]) -> None:
+    recorder = Recorder(LOADED["NFKC, small"])
+    compiled(TOKENIZERS["NFKC, small"], recorder).encode_spans(*as_spans([text]))
+    assert recorder.texts == left
+
+
+def test_a_tokenizer_of_very_many_characters_is_not_compiled() -> None:
+    text = unigram()
+    plain = Tokenizer.from_str(text)
+    spacing = read_spacing(json.loads(text))
+    assert spacing is not None
+    in_pieces = set(map(chr, range(0x20000, 0x20000 + (1 << 19))))
+    assert read_characters(json.loads(text), plain, spacing, in_pieces) is None
+    assert read_characters(json.loads(text), plain, spacing, {*[*in_pieces][:1000]}) is not None
+
+
+JOINED = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}\p{GCB=V}\p{GCB=T}]")
+LEADING = regex.compile(r"[\p{GCB=Prepend}\p{GCB=L}\p{GCB=RI}]")
+
+
+def test_no_character_of_a_longer_grapheme_is_missed() -> None:
+    for code in [*range(0xD800), *range(0xF900, 0x10000), *range(0x1F000, 0x20000)]:
+        if JOINED.match(chr(code)):
+            assert unigram_text._joins(code) or unigram_text._is_never_known(code), hex(code)
+        if LEADING.match(chr(code)):
+            assert unigram_text._is_never_known(code), hex(code)
+
+
 def test_long_texts_go_to_the_library_which_gets_them_in_parts() -> None:
     plain = LOADED["whole"]
     for length, expected in ((20, []), (21, ["a" * 21])):
@@ -223,7 +255,7 @@ def test_scores_are_those_that_the_library_reads() -> None:
     more = (*SCORES.items(), *((character, -8.0) for character in '"'))
     texts = ['"bbbb"', '"bbbbbbb"', 'a "bbbb"']
     described = json.loads(unigram(more=more))
-    for last in range(40):
+    for last in range(6):
         # Numbers with many digits, of which it reads some a bit too low or too high.
         described["model"]["vocab"][-2][1] = -9.700169563293457 - last * 1.0000000000000002e-3
         text = json.dumps(described)
