@@ -152,6 +152,9 @@ def compile_kernels(folder: Path) -> None:
             tokenizer, output = folder / f"bpe-{entries}.json", folder / f"{number}-of-{entries}"
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
             _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
+    # Its kernels are the same for each type of ids.
+    files = ("--tokenizer", str(folder / "unigram.json"), "--output", str(folder / "unigram"))
+    _run(OBJECTIVES.names[0], *_INPUT, *files)
 
 
 def _write_corpora(folder: Path) -> list[Path]:

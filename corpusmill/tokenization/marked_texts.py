@@ -17,7 +17,7 @@ from corpusmill.tokenization.tokenizer_file import added_tokens
 # Stands before each special token of a text in which others are ordinary text.
 _SPECIAL = "\ufdd3"
 _MARKS = re.compile(f"[{BEGIN}{END}]")
-_COUNTED = {ord(letter): None for letter in RESERVED if letter > _SPECIAL}
+_COUNTED = re.compile(f"[{chr(ord(_SPECIAL) + 1)}-{max(RESERVED)}]")
 
 
 class MarkedPieces(NamedTuple):
@@ -76,7 +76,7 @@ class MarkedTokenizer:
 
     def encode(self, text: str) -> tuple[list[str], Encoding]:
         """Tokenize a text; return it as the places of its tokens have it, cut at its marks."""
-        pieces = _MARKS.split(text.translate(_COUNTED))
+        pieces = _MARKS.split(_COUNTED.sub("", text))
         tokenizer = self._plain
         if APART in text and not self._in_text:
             tokenizer = self._renamed

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.limits import LIMITS, Limits
-from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
+from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
@@ -98,6 +98,7 @@ class SentenceTokenizer:
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
+        self._is_compiled = False
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None
@@ -116,6 +117,8 @@ class SentenceTokenizer:
 
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
+        if described["model"]["type"] == "Unigram":
+            return self._compile_unigram(described)
         rule, objection = choose_unit_rule(described, self._tokenizer)
         words = self._words
         if words and words.find_joins and wordpiece.is_known(described):
@@ -131,6 +134,19 @@ class SentenceTokenizer:
             choose_line_rule(described),
         )
         return WordMemo(encode_spans, self._limits, rule, line_rule)
+
+    def _compile_unigram(self, described: dict[str, Any]) -> WordMemo | None:
+        """The memo of a unigram tokenizer; if there is none, whole texts may be compiled."""
+        if self._words:
+            return None
+        plainly, most = self._encode_plainly, self._refusals.most_characters
+        compiled = unigram.compile_unigram(described, self._tokenizer, plainly, most)
+        if compiled is None:
+            return None
+        if compiled.joints is None:
+            self._encode_plainly, self._is_compiled = compiled.encode_spans, True
+            return None
+        return WordMemo(compiled.encode_spans, self._limits, "joined", joints=compiled.joints)
 
     def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
@@ -149,8 +165,8 @@ class SentenceTokenizer:
 
     @property
     def memoizes(self) -> bool:
-        """Whether the memo is used."""
-        return self._memo is not None
+        """Whether the memo is used, or the tokenizer is compiled for whole texts."""
+        return self._memo is not None or self._is_compiled
 
     def count_unknown(self, token_ids: npt.NDArray[np.integer[Any]]) -> int:
         """Count the tokens that replace text which the vocabulary cannot spell.

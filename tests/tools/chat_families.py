@@ -283,7 +283,7 @@ def strip_thinking(begin: str, end: str) -> str:
     """A template that leaves out the thinking of earlier turns, as reasoning models have it.
 
     Args:
-        begin: what stands before a turn's content, such as a mark.
+        begin: what stands before the content of the assistant's turns, such as a mark.
         end: what stands behind it.
     """
     return (
@@ -291,7 +291,9 @@ def strip_thinking(begin: str, end: str) -> str:
         "{% if message['role'] == 'assistant' and not loop.last %}"
         "{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}"
         "{{ '<|im_start|>' + message['role'] + '\n' }}"
+        "{% if message['role'] == 'assistant' %}"
         f"{begin}{{{{ content + '<|im_end|>' }}}}{end}"
+        "{% else %}{{ content + '<|im_end|>' }}{% endif %}"
         "{{ '\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     )
