@@ -11,7 +11,8 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     drop                documents removed from a data set, with every row that holds their text
     subset              a data set of some documents of another one
     merge               data sets joined to one
-    BertOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options    what `build` builds
+    BertOptions, ChatOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options
+                        what `build` builds
 
 What a trainer needs, and what `build` returns:
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
     from corpusmill.objectives.bert import BertOptions as BertOptions
+    from corpusmill.objectives.chat import ChatOptions as ChatOptions
     from corpusmill.objectives.electra import ElectraOptions as ElectraOptions
     from corpusmill.objectives.ernie import ErnieOptions as ErnieOptions
     from corpusmill.objectives.gpt import GptOptions as GptOptions
@@ -95,6 +97,7 @@ else:
             "corpusmill.errors": "UserError",
             "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
             "corpusmill.objectives.bert": "BertOptions",
+            "corpusmill.objectives.chat": "ChatOptions",
             "corpusmill.objectives.electra": "ElectraOptions",
             "corpusmill.objectives.ernie": "ErnieOptions",
             "corpusmill.objectives.gpt": "GptOptions",

@@ -153,8 +153,8 @@ def compile_kernels(folder: Path) -> None:
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
             _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
     # Its kernels are the same for each type of ids.
-    files = ("--tokenizer", str(folder / "unigram.json"), "--output", str(folder / "unigram"))
-    _run(OBJECTIVES.names[0], *_INPUT, *files)
+    tokenizer = folder / "unigram.json"
+    _run("t5", *_INPUT, "--tokenizer", str(tokenizer), "--output", str(folder / "unigram"))
 
 
 def _write_corpora(folder: Path) -> list[Path]:

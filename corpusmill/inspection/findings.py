@@ -183,7 +183,10 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
         return
     what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
     cause, cure = facts.explain_long_sentences()
-    if facts.rules.get("sentence_rule") == "document":
+    if facts.count("build.long_documents"):
+        cause = "Texts that are longer than a row are left out"
+        cure = f"Give a larger {option('max_seq_length')}"
+    elif facts.rules.get("sentence_rule") == "document":
         cause = "Of a document that is too long, one piece is taken in each pass"
         cure = (
             f"Give {option('overflow', 'keep')}; or cut documents with "
