@@ -153,8 +153,9 @@ def compile_kernels(folder: Path) -> None:
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
             _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
     # Its kernels are the same for each type of ids.
-    tokenizer = folder / "unigram.json"
-    _run("t5", *_INPUT, "--tokenizer", str(tokenizer), "--output", str(folder / "unigram"))
+    tokenizer, output = folder / "unigram.json", folder / "unigram"
+    places = ("--tokenizer", str(tokenizer), "--output", str(output))
+    _run(OBJECTIVES.names[0], *_INPUT, *places)
 
 
 def _write_corpora(folder: Path) -> list[Path]:

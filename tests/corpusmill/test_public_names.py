@@ -23,10 +23,10 @@ _REFERENCE = CHECKOUT / "docs" / "reference" / "python"
 NAMES = {
     "corpusmill": """
         Batches BertOptions ChatOptions DataSet Dataset ElectraOptions EpochBatchSampler
-        ErnieOptions FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion PaddingShare
-        Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows UserError build
-        collator_for curriculum document_attention drop inspect_corpus make_batches merge mix
-        padding_share push read_rejects subset train_tokenizer verify
+        ErnieOptions FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion
+        PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows UserError
+        build collator_for curriculum document_attention drop inspect_corpus make_batches merge
+        mix padding_share push read_rejects subset train_tokenizer verify
     """,
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
