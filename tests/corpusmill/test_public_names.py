@@ -24,7 +24,8 @@ NAMES = {
     "corpusmill": """
         Batches BertOptions ChatOptions DataSet Dataset ElectraOptions EpochBatchSampler
         ErnieOptions FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion
-        PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows UserError
+        PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows
+        UserError
         build collator_for curriculum document_attention drop inspect_corpus make_batches merge
         mix padding_share push read_rejects subset train_tokenizer verify
     """,
