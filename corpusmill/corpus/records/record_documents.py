@@ -272,7 +272,7 @@ def check_made_field(file: str, names: Sequence[str], options: DocumentOptions) 
     if options.text_maker and not options.text_maker.knows(names):
         wanted = ", ".join(options.text_maker.fields)
         cause = f"it has none of the fields {wanted} that a text is made of; its fields are "
-        cure = f"Name the right field with {option('text_field')}, or rename it"
+        cure = "Rename a field, or name it with an option of the objective"
         raise UserError(option("input", file), cause + list_names(names), cure)
 
 
