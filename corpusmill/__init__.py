@@ -11,7 +11,8 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     drop                documents removed from a data set, with every row that holds their text
     subset              a data set of some documents of another one
     merge               data sets joined to one
-    BertOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options    what `build` builds
+    BertOptions, ChatOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options
+                        what `build` builds
 
 What a trainer needs, and what `build` returns:
 
@@ -30,6 +31,7 @@ What a trainer needs, and what `build` returns:
     FixedBatches, LengthBatches     batches of one size, or of samples of similar length
     padding_share       how much of the batches of an epoch is padding; PaddingShare counts it
     TokenWindows        windows of a stream of tokens, of any length and stride
+    TokenPacks          its documents packed into rows of any length
     EpochBatchSampler   the batches of a MapDataset, for DataLoader
     document_attention  a mask that keeps the attention of packed rows within a document
     push                a data set to the Hugging Face hub
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
     from corpusmill.objectives.bert import BertOptions as BertOptions
+    from corpusmill.objectives.chat import ChatOptions as ChatOptions
     from corpusmill.objectives.electra import ElectraOptions as ElectraOptions
     from corpusmill.objectives.ernie import ErnieOptions as ErnieOptions
     from corpusmill.objectives.gpt import GptOptions as GptOptions
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.order.mixture import mix as mix
     from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
+    from corpusmill.reading.token_packs import TokenPacks as TokenPacks
     from corpusmill.reading.token_windows import TokenWindows as TokenWindows
     from corpusmill.reading.torch.dataset import EpochBatchSampler as EpochBatchSampler
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
@@ -93,6 +97,7 @@ else:
             "corpusmill.errors": "UserError",
             "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
             "corpusmill.objectives.bert": "BertOptions",
+            "corpusmill.objectives.chat": "ChatOptions",
             "corpusmill.objectives.electra": "ElectraOptions",
             "corpusmill.objectives.ernie": "ErnieOptions",
             "corpusmill.objectives.gpt": "GptOptions",
@@ -108,6 +113,7 @@ else:
             "corpusmill.reading.order.mixture": "mix",
             "corpusmill.reading.order.schedule": "FixedBatches",
             "corpusmill.reading.order.stages": "Stage",
+            "corpusmill.reading.token_packs": "TokenPacks",
             "corpusmill.reading.token_windows": "TokenWindows",
             "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
             "corpusmill.reading.torch.document_attention": "document_attention",

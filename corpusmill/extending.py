@@ -11,7 +11,8 @@ An objective derives its options and itself:
     Column, Role, ANY_LENGTH, NO_PAD        the columns of a data set
     DocumentOptions                         how files become documents
     Vocabulary, SpecialTokens               what an objective knows of a tokenizer
-    TextCuts                                cuts texts before they are tokenized
+    TextCuts, TextMarks                     cuts texts that are tokenized, or marks in them do
+    TextMaker, UnreadableError              makes the text of a record, or refuses it
     Masker                                  draws masks when rows are loaded
 
 Rows are made of documents by kernels:
@@ -70,7 +71,9 @@ if TYPE_CHECKING:
     from corpusmill.corpus.batches import DocumentBatch as DocumentBatch
     from corpusmill.corpus.batches import FileRange as FileRange
     from corpusmill.corpus.batches import ReadCounts as ReadCounts
+    from corpusmill.corpus.batches import UnreadableError as UnreadableError
     from corpusmill.corpus.document_options import DocumentOptions as DocumentOptions
+    from corpusmill.corpus.document_options import TextMaker as TextMaker
     from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
     from corpusmill.corpus.records.record_documents import RecordCollector as RecordCollector
     from corpusmill.formats.output_options import OutputOptions as OutputOptions
@@ -112,6 +115,7 @@ if TYPE_CHECKING:
     from corpusmill.testing import check_output_format as check_output_format
     from corpusmill.testing import small_tokenizer as small_tokenizer
     from corpusmill.tokenization.text_cuts import TextCuts as TextCuts
+    from corpusmill.tokenization.text_cuts import TextMarks as TextMarks
     from corpusmill.tokenization.tokenizer_file import SpecialTokens as SpecialTokens
     from corpusmill.tokenization.tokenizer_file import Vocabulary as Vocabulary
 else:
@@ -122,9 +126,9 @@ else:
             "corpusmill.arrays.columns": "ANY_LENGTH LONGEST_ROW NO_PAD Column Role arrow_schema",
             "corpusmill.arrays.kernel_cache": "njit",
             "corpusmill.arrays.randomness": "derive_keys draw purpose_of to_below to_uniform",
-            "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts",
+            "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts UnreadableError",
             "corpusmill.corpus.input_formats": "CorpusFormat",
-            "corpusmill.corpus.document_options": "DocumentOptions",
+            "corpusmill.corpus.document_options": "DocumentOptions TextMaker",
             "corpusmill.corpus.records.record_documents": "RecordCollector",
             "corpusmill.formats.output_options": "OutputOptions",
             "corpusmill.formats.shard_formats": (
@@ -149,7 +153,7 @@ else:
             "corpusmill.testing": (
                 "check_input_format check_objective check_output_format small_tokenizer"
             ),
-            "corpusmill.tokenization.text_cuts": "TextCuts",
+            "corpusmill.tokenization.text_cuts": "TextCuts TextMarks",
             "corpusmill.tokenization.tokenizer_file": "SpecialTokens Vocabulary",
         },
     )

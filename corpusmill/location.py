@@ -12,7 +12,7 @@ import posixpath
 import re
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,7 +306,7 @@ class LocalPath(Location):
         try:
             if not new:
                 place.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(place, content, new)
+            write_whole(place, lambda stream: stream.write(content), new)
         except OSError as error:
             # A folder such as that of a process may take no new files, though it exists.
             number = errno.ENOTDIR if error.errno == errno.ENOENT else error.errno
@@ -367,10 +367,19 @@ def _refuse_unlisted(error: OSError) -> None:
         raise UserError(str(error.filename), cause, "Change its permissions, or name another one")
 
 
-def _write_whole(place: Path, content: bytes, new: bool) -> None:
+def write_whole(place: Path, fill: Callable[[BinaryIO], object], new: bool) -> None:
     """Write a file that is whole, on the disk too, as soon as it has a name.
 
     Where the system allows it, the file has no name before, so that a kill leaves no part of it.
+
+    Args:
+        place: the file, in a folder that exists.
+        fill: writes its bytes; where the file system lacks what the file needs, once more.
+        new: whether the name must be free.
+
+    Raises:
+        FileExistsError: the name is not free.
+        OSError: the file cannot be written.
     """
     written = Path(f"{place}.{uuid4().hex}")
     named = place if new else written
@@ -379,9 +388,9 @@ def _write_whole(place: Path, content: bytes, new: bool) -> None:
             descriptor = os.open(place.parent, os.O_TMPFILE | os.O_WRONLY, 0o666)
             stream = opened.enter_context(os.fdopen(descriptor, "wb"))
         except (AttributeError, OSError):
-            _write_beside(place, written, content, new)
+            _write_beside(place, written, fill, new)
             return
-        stream.write(content)
+        fill(stream)
         stream.flush()
         os.fsync(stream.fileno())
         root = os.open("/", os.O_RDONLY)
@@ -393,16 +402,18 @@ def _write_whole(place: Path, content: bytes, new: bool) -> None:
         except FileExistsError:
             raise
         except OSError:  # there is no /proc, or it has no hard links
-            _write_beside(place, written, content, new)
+            _write_beside(place, written, fill, new)
             return
     if not new:
         written.replace(place)
 
 
-def _write_beside(place: Path, written: Path, content: bytes, new: bool) -> None:
+def _write_beside(
+    place: Path, written: Path, fill: Callable[[BinaryIO], object], new: bool
+) -> None:
     try:
         with written.open("xb") as stream:
-            stream.write(content)
+            fill(stream)
             stream.flush()
             os.fsync(stream.fileno())
         if new:

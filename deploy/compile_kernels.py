@@ -28,11 +28,12 @@ from corpusmill import (
     Loader,
     MaskedDiffusion,
     Stage,
+    TokenPacks,
     TokenWindows,
     curriculum,
     make_batches,
     mix,
-)  # fmt: skip
+)
 from corpusmill.arrays.kernel_cache import digest_sources, kernel_folder
 from corpusmill.arrays.shipped_kernels import BASELINES, ship_kernels
 from corpusmill.commands.build_command import list_flags
@@ -48,6 +49,12 @@ from pipeline.command_line import main as run_command
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "wiki.sample.tokens"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>")
+
+# Fields by which conversations are known, and the template that renders them.
+_FIELDS = ("messages",)
+_CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+)
 
 _INPUT = ("--input", str(SAMPLE))
 
@@ -136,26 +143,46 @@ def compile_kernels(folder: Path) -> None:
     for entries in VOCABULARIES:
         for number, (objective, model, flags) in enumerate(list_builds(entries)):
             tokenizer, output = folder / f"{model}-{entries}.json", folder / f"{number}-{entries}"
-            files = (*_INPUT, "--tokenizer", str(tokenizer), "--output", str(output))
+            text = corpora[-1] if OBJECTIVES[objective].reads_fields(_FIELDS) else SAMPLE
+            files = ("--input", str(text), "--tokenizer", str(tokenizer), "--output", str(output))
             _run(objective, *files, *flags)
             _use(output)
         _change(folder / f"0-{entries}", places=folder / f"changed-{entries}")
-        for number, corpus in enumerate(corpora):
+        for number, corpus in enumerate(corpora[:-1]):
             tokenizer, output = folder / f"bpe-{entries}.json", folder / f"{number}-of-{entries}"
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
             _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
+    # Its kernels are the same for each type of ids.
+    tokenizer, output = folder / "unigram.json", folder / "unigram"
+    places = ("--tokenizer", str(tokenizer), "--output", str(output))
+    _run(OBJECTIVES.names[0], *_INPUT, *places)
 
 
 def _write_corpora(folder: Path) -> list[Path]:
-    """Write text with what the sample lacks: many documents and words, two scripts, bad bytes."""
+    """Write text with what the sample lacks: many documents and words, two scripts, bad bytes.
+
+    Returns:
+        The files: text, the same as JSON lines, and conversations.
+    """
     folder.mkdir()
     sample = SAMPLE.read_text(encoding="utf-8")
     texts = [sample.replace("e", chr(ord("a") + i)) for i in range(12)]
     text = "".join(texts) + "爱伦·坡 was a writer。他生于1809年。\r\n"
     lines = [json.dumps({"text": document}) for document in text.split("\n = ")]
-    contents = {"text.txt": text.encode() + b"\xff\n", "lines.jsonl": "\n".join(lines).encode()}
+    chats = [
+        json.dumps(
+            {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": t}]}
+        )
+        for t in sample.split("\n")
+    ]
+    contents = {
+        "text.txt": text.encode() + b"\xff\n",
+        "lines.jsonl": "\n".join(lines).encode(),
+        "chats.jsonl": "\n".join(chats).encode(),
+    }
     for name, content in contents.items():
         (folder / name).write_bytes(content)
+    (folder.parent / "chat_template.jinja").write_text(_CHAT_TEMPLATE, encoding="utf-8")
     return [folder / name for name in contents]
 
 
@@ -186,6 +213,7 @@ def _use(folder: Path) -> None:
             _read(samples, **reading, seed=1)
     with suppress(UserError):  # no stream of tokens
         _read(TokenWindows(samples, _LENGTH, fim_rate=0.5), 4)
+        _read(TokenPacks(samples, _LENGTH), 4)
     stages = [Stage([1, 1], samples=8), Stage([1, 3], samples=8, ramp=True)]
     joined, order = mix([samples, samples], stages, window=16)
     _read(joined, 4, order=order)

@@ -7,6 +7,7 @@ from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
 from corpusmill.corpus.reject_lines import read_rejects
 from corpusmill.dataset.accounting import (
     count_dropped,
+    count_reasons,
     measure_rejected_records,
     measure_rejects,
 )
@@ -97,10 +98,9 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
         cure = "Use a tokenizer for the language of the text"
     elif rejects:
         cure = (
-            f"The input is not UTF-8 text, or not of its {option('input_format')}; "
-            "`inspect-corpus` shows "
+            f"The rejects have the reasons {', '.join(count_reasons(counts))}: check the input and "
+            f"its {option('input_format')}; `inspect-corpus` shows the first of them"
         )
-        cure += "the first rejects with their reasons"
     else:
         cure = (
             f"The input holds only blank lines and titles: check {option('input')} "

@@ -2,9 +2,10 @@
 
     python -m benchmarks.kernels.tokenization [wiki.train.tokens ...] [--tokenizer FILE] [--bytes N]
 
-Each text, repeated to N bytes, is tokenized with a WordPiece tokenizer (30,522 tokens) and a
-byte-level BPE (30,000) that were trained on it, or with the tokenizer of `--tokenizer`: by the
-tokenizers library, by tiktoken with the same merges if the tokenizer is byte-level, and by
+Each text, repeated to N bytes, is tokenized with a WordPiece tokenizer (30,522 tokens), a
+byte-level BPE (30,000) and a unigram tokenizer (30,000) that were trained on it, or with the
+tokenizer of `--tokenizer`: by the tokenizers library, by tiktoken with the same merges if the
+tokenizer is byte-level, and by
 `SentenceTokenizer`, first with an empty memo, as in a new worker, and then once more. Without
 texts: a synthetic one with N bytes, and those of `benchmarks.synthetic.scripts`. All ids are
 compared. Rates are megabytes per second of processor time with one thread. The slow ways get only
@@ -40,6 +41,7 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
 )
+from corpusmill.tokenization.training.unigram import UnigramOptions
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from tests.tools.training import train
 
@@ -135,6 +137,7 @@ def train_tokenizers(path: Path) -> Iterator[tuple[str, TokenizerFile]]:
     for name, text in (
         ("WordPiece", train([lines], WordPieceOptions())),
         ("byte-level BPE", train([lines], ByteLevelBpeOptions())),
+        ("unigram", train([lines], UnigramOptions(vocab_size=30_000))),
     ):
         yield name, read_tokenizer("tokenizer.json", {"tokenizer.json": text.encode()}.get)
 

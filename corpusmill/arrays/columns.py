@@ -39,6 +39,7 @@ class Role(StrEnum):
         WORDS: one value per token: 0 for the first of a word, 1 for the others, -1 outside words.
         WORD_STARTS: one value per token: 1 for the first of a word and for special tokens, 0 for
             the others; for trainers of others, not for models.
+        LEARNED: one value per token, which is the column's padding where the token is not learned.
         TOKEN_VALUES: one value per token, of another meaning.
         POSITIONS: positions of predicted tokens in the row, ascending; 0 is never predicted.
         PREDICTED_IDS: one token id per position, the original one.
@@ -57,6 +58,7 @@ class Role(StrEnum):
     SEGMENTS = "segments"
     WORDS = "words"
     WORD_STARTS = "word_starts"
+    LEARNED = "learned"
     TOKEN_VALUES = "token_values"  # noqa: S105
     POSITIONS = "positions"
     PREDICTED_IDS = "predicted_ids"
@@ -70,9 +72,14 @@ class Role(StrEnum):
     @property
     def aligned_with(self) -> "Role | None":
         """The role of the column whose lists have the same lengths; None where no other has."""
-        if self in {Role.SEGMENTS, Role.WORDS, Role.WORD_STARTS, Role.TOKEN_VALUES}:
+        if self in _OF_TOKENS:
             return Role.TOKEN_IDS
         return Role.POSITIONS if self is Role.PREDICTED_IDS else None
+
+
+_OF_TOKENS = frozenset(
+    {Role.SEGMENTS, Role.WORDS, Role.WORD_STARTS, Role.LEARNED, Role.TOKEN_VALUES}
+)
 
 
 @dataclass(frozen=True)

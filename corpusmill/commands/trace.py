@@ -19,7 +19,8 @@ class Trace:
     split: str = "train"
     """The split whose rows or steps are traced."""
     row: tuple[int, ...] = ()
-    """Trace rows by their numbers in the split, from 0; with --shard by their numbers in it."""
+    """Trace rows by their numbers in the split, from 0; with --shard by their numbers in it, and
+    with --context-len or --max-seq-length those of windows or packed rows."""
     shard: str | None = None
     """The shard of --row: its number among the split's shards, from 0, or its file name."""
     step: int | None = None
@@ -50,6 +51,10 @@ class Trace:
     """The length of the run's windows of a token stream."""
     stride: int | None = None
     """The distance of these windows; by default their length."""
+    max_seq_length: int | None = None
+    """The length of the run's packed rows of a token stream."""
+    packs_file: str | None = None
+    """The file of these packs; by default the one in the folder of unpacked shards."""
     document: tuple[int, ...] = ()
     """Find all rows that hold text of documents, by their ids. With --batch-size also the steps of
     --epoch that read these rows."""
@@ -98,10 +103,29 @@ class Trace:
                 option("step", self.step) if self.step is not None else option("state", self.state)
             )
             raise UserError(flag, "the size of batches is unknown", f"Add {option('batch_size')}")
-        if self.context_len and self.batch_size and (self.document or self.file or self.where):
-            cause = "in which windows a document stands is not looked up"
-            raise UserError(option("context_len"), cause, "Leave it out, or trace a step")
+        self._check_cut()
         self._check_numbers()
+
+    @property
+    def cuts(self) -> list[str]:
+        """The options that say how a run cut a token stream."""
+        names = ("context_len", "max_seq_length")
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _check_cut(self) -> None:
+        cuts = self.cuts
+        if self.packs_file and "max_seq_length" not in cuts:
+            cause = f"{option('max_seq_length')} is missing"
+            raise UserError(option("packs_file", self.packs_file), cause, "Give both")
+        if len(cuts) > 1:
+            cause = "a run reads windows or packed rows of a stream"
+            raise UserError(" ".join(map(option, cuts)), cause, "Give one of them")
+        if cuts and self.shard is not None:
+            cause = "windows and packed rows are numbered through all shards"
+            raise UserError(option("shard", self.shard), cause, "Leave it out")
+        if cuts and self.batch_size and (self.document or self.file or self.where):
+            cause = "in which windows or packed rows a document stands is not looked up"
+            raise UserError(option(cuts[0]), cause, "Leave it out, or trace a step")
 
     def _check_numbers(self) -> None:
         for name in ("limit", "epoch", "offset"):

@@ -21,6 +21,7 @@ from corpusmill.provenance.store import pass_on
 from corpusmill.provenance.tracer import TracedRow, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.schedule import FixedBatches
+from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.tracing import Reading, Run, Step, run_of, stored_rows
 
@@ -42,7 +43,12 @@ def trace(command: Trace, call: Call) -> int:
     # Rows of documents are printed as JSON while files are searched, and no line may be between.
     shows = pass_on if command.json and call.console.is_terminal else follow
     tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows, data_set.limits)
-    if command.row:
+    if command.row and command.cuts:
+        samples = _open_samples(data_set, command)
+        numbers = command.row[: command.limit or None]
+        read = [{"sample": _check_row(command.split, row, len(samples))} for row in numbers]
+        _print(command, call, _trace_samples(tracer, samples, read, command.split))
+    elif command.row:
         rows = [_row_of(data_set.manifest, command, row) for row in command.row]
         _print(command, call, tracer.trace(command.split, rows[: command.limit or None]))
     elif command.step is not None or command.state:
@@ -67,16 +73,22 @@ def _row_of(manifest: Manifest, command: Trace, row: int) -> int:
             raise UserError(option("shard", command.shard), cause, "Give one of them")
         first = sum(shard.rows for shard in shards[:number])
         end, place = shards[number].rows, names[number]
+    return first + _check_row(place, row, end)
+
+
+def _check_row(place: str, row: int, end: int) -> int:
     if not 0 <= row < end:
         rows = count_things(end, "row")
         raise UserError(option("row", row), f"{place} has {rows}", f"Give 0 to {end - 1}")
-    return first + row
+    return row
 
 
 def _open_samples(data_set: DataSet, command: Trace) -> Samples:
-    if command.context_len is None:
-        return data_set
-    return TokenWindows(data_set, command.context_len, command.stride)
+    if command.max_seq_length is not None:
+        return TokenPacks(data_set, command.max_seq_length, command.packs_file)
+    if command.context_len is not None:
+        return TokenWindows(data_set, command.context_len, command.stride)
+    return data_set
 
 
 def _run(samples: Samples, command: Trace) -> Run:
@@ -134,8 +146,15 @@ def _trace_step(tracer: Tracer, samples: Samples, step: Step, command: Trace) ->
         for rank, batch in enumerate(step.batches) if command.rank in (None, rank)
         for sample in batch.tolist()
     ]  # fmt: skip
+    return _trace_samples(tracer, samples, places, command.split)
+
+
+def _trace_samples(
+    tracer: Tracer, samples: Samples, places: Sequence[Mapping[str, int]], split: str
+) -> list[TracedRow]:
+    """Return what samples are made of, each with when it was read."""
     stored = stored_rows(samples, np.array([place["sample"] for place in places], np.int64))
-    origins = tracer.find_origins(command.split, (row.row for rows in stored for row in rows))
+    origins = tracer.find_origins(split, (row.row for rows in stored for row in rows))
     traced = tracer.describe([row.cut(origins[row.row]) for rows in stored for row in rows])
     read = (place for place, rows in zip(places, stored, strict=True) for _ in rows)
     return [replace(row, read=place) for row, place in zip(traced, read, strict=True)]

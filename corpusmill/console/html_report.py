@@ -29,7 +29,7 @@ PAGE_BEGIN = (
 )
 # Of the text of all examples, and of the markup around a predicted word.
 _MOST_BYTES = 1_300_000
-_MARKUP_BYTES = {"plain": 1, "masked": 27, "replaced": 36, "kept": 25}
+_MARKUP_BYTES = {"plain": 1, "masked": 27, "replaced": 36, "kept": 25, "learned": 34}
 _REST = Piece("... (the rest is left out)", joined=False, kind="plain", shown="")
 
 
@@ -88,11 +88,13 @@ class Browser:
         cards: the examples.
         filters: by split, by length and by each class, as far as examples differ.
         has_predictions: whether there are tokens to predict.
+        has_learned: whether only some tokens are learned.
     """
 
     cards: tuple[Card, ...]
     filters: tuple[Filter, ...]
     has_predictions: bool
+    has_learned: bool
 
 
 def browse(examples: Sequence[DrawnExample]) -> Browser:
@@ -125,7 +127,8 @@ def browse(examples: Sequence[DrawnExample]) -> Browser:
         titles = tuple(name_segments(drawn.example))
         cards.append(Card(shorten(drawn.example, budget), row, titles, tuple(names)))
     has_predictions = any(drawn.example.predictions is not None for drawn in examples)
-    return Browser(tuple(cards), tuple(filters), has_predictions)
+    has_learned = any(drawn.example.learned is not None for drawn in examples)
+    return Browser(tuple(cards), tuple(filters), has_predictions, has_learned)
 
 
 class _Quantity(NamedTuple):

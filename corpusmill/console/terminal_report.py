@@ -52,7 +52,12 @@ class Origin:
 
 
 # How a prediction looks: the original in its kind's colour, after the token that replaced it.
-_STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
+_STYLES = {
+    "masked": "bold cyan",
+    "replaced": "bold yellow",
+    "kept": "bold green",
+    "learned": "green",
+}
 _REPLACEMENT_STYLE = "red strike"
 
 
@@ -66,7 +71,7 @@ def print_inspection(
     """Print the report of a data set, and then examples.
 
     Without colours, a masked word reads `[MASK->lighthouse]`, a replaced one `[tree->lighthouse]`,
-    and one that is predicted but unchanged `[=lighthouse]`.
+    one that is predicted but unchanged `[=lighthouse]`, and what alone is learned stands in braces.
 
     Args:
         console: the terminal; its colours decide the form.
@@ -81,6 +86,11 @@ def print_inspection(
         _print_split(console, split)
     if any(example.predictions is not None for example in examples):
         _print_legend(console)
+    if any(example.learned is not None for example in examples):
+        piece = (Piece("learned", False, "learned", "learned"),)
+        form = _colour(piece) if _has_colours(console) else write_plainly(piece)
+        console.print()
+        print_line(console, "only this is learned: ", form)
     for number, example in enumerate(examples, 1):
         _print_example(console, number, example)
 
@@ -225,6 +235,7 @@ def _print_example(console: Console, number: int, example: DecodedExample) -> No
     classes = "".join(f", {title}: {name}" for title, name in example.classes.items())
     count = example.predictions
     predictions = "" if count is None else f", {count:,} predictions"
+    predictions += "" if example.learned is None else f", {example.learned:,} of them learned"
     console.print()
     print_line(
         console,

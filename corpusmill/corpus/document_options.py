@@ -1,9 +1,9 @@
 """How files become documents: the options of a corpus, and those of its parts where they differ."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Protocol, Self, get_args
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.records.csv_dialects import Quotes
@@ -14,6 +14,24 @@ MAX_LIMIT_BYTES = 2**28
 
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
+
+
+class TextMaker(Protocol):
+    """Makes the text of a record of several fields; frozen, as it travels to the workers."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of which it makes a text, as far as a record has them."""
+
+    def __call__(self, record: Mapping[str, Any]) -> str:
+        """Return the text of a record, a mapping of names to values in JSON's types.
+
+        Raises:
+            UnreadableError: the record is refused, with a reason and a detail.
+        """
+
+    def knows(self, names: Sequence[str]) -> bool:
+        """Whether a record with these fields may have a text."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +165,7 @@ class DocumentOptions:
                 del options[name]
         return options
 
-    def differences(self, common: Self) -> dict[str, Any]:
+    def differences(self, common: "DocumentOptions") -> dict[str, Any]:
         """Return the options that are not those of others, by name."""
         options, others = asdict(self), asdict(common)
         return {name: value for name, value in options.items() if value != others[name]}
@@ -169,6 +187,11 @@ class DocumentOptions:
         """Whether a document is one text as it stands."""
         return self.sentence_rule == "document"
 
+    @property
+    def text_maker(self) -> TextMaker | None:
+        """What makes the text of a record; None if the field of the text holds it."""
+        return None
+
     def require_sentences(self, objective: str) -> Self:
         """Return the options for an objective whose examples are made of sentences.
 
@@ -183,6 +206,37 @@ class DocumentOptions:
                 f"Use line, or split with {option('language')}",
             )
         return self
+
+
+@dataclass(frozen=True)
+class MadeDocumentOptions(DocumentOptions):
+    """Options of records whose texts are made. A manifest does not hold what makes them.
+
+    Attributes:
+        maker: makes the text of a record.
+    """
+
+    maker: TextMaker | None = None
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the options as a manifest has them."""
+        return _without_maker(self).recorded()
+
+    def differences(self, common: DocumentOptions) -> dict[str, Any]:
+        """Return the options that are not those of others, by name."""
+        return _without_maker(self).differences(_without_maker(common))
+
+    @property
+    def text_maker(self) -> TextMaker | None:
+        """What makes the text of a record."""
+        return self.maker
+
+
+def _without_maker(options: DocumentOptions) -> DocumentOptions:
+    return DocumentOptions(**{each.name: getattr(options, each.name) for each in _FIELDS})
+
+
+_FIELDS = fields(DocumentOptions)
 
 
 @dataclass(frozen=True)
@@ -216,6 +270,21 @@ class OptionsBySource:
 
 # How the files of a corpus are read: all in one way, or each source in its own.
 CorpusReading = DocumentOptions | OptionsBySource
+
+
+def make_texts(options: DocumentOptions, maker: TextMaker | None) -> DocumentOptions:
+    """Return options with what makes the text of a record, if anything does."""
+    if maker is None:
+        return options
+    return MadeDocumentOptions(**vars(_without_maker(options)), maker=maker)
+
+
+def make_texts_of(reading: CorpusReading, maker: TextMaker | None) -> CorpusReading:
+    """Return how a corpus is read, with what makes the text of a record."""
+    if isinstance(reading, DocumentOptions):
+        return make_texts(reading, maker)
+    parts = tuple((first, make_texts(options, maker)) for first, options in reading.parts)
+    return replace(reading, parts=parts)
 
 
 def read_by_source(

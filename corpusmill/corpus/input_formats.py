@@ -220,6 +220,10 @@ def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> Do
         if conflict := find_conflict(content, formats[name], is_chosen):
             raise UserError(option("input", name), *conflict)
     options = _choose_one_format(options, formats)
+    if options.text_maker and not FORMATS[options.input_format].has_fields:
+        named = option("input_format", options.input_format)
+        cause = "its documents have no fields, of which the objective makes a text"
+        raise UserError(named, cause, f"Give {_list_with_fields()}")
     if options.keep_fields and not FORMATS[options.input_format].has_fields:
         named = option("keep_fields", options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"

@@ -22,6 +22,7 @@ from corpusmill.dataset.manifest import (
     Manifest,
     Shard,
 )
+from corpusmill.dataset.manifest_entries import shorten_texts
 from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: of numbers with up to three digits, with four, and so on.
@@ -193,7 +194,7 @@ def _options(manifest: Manifest) -> Iterable[str]:
     options = {
         "seed": manifest.seed,
         "validation_share": manifest.output.validation_share,
-        **manifest.objective.options,
+        **shorten_texts(manifest.objective.options),
         **manifest.corpus.options,
         **asdict(manifest.output.options),
         **{

@@ -13,6 +13,7 @@ compared.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -65,7 +66,8 @@ def recount(
 
     Returns:
         {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
-        "words": ..., "predictions": ..., "target_length": ..., "pieces": ...} as far as there are
+        "words": ..., "predictions": ..., "target_length": ..., "pieces": ..., "learned_tokens":
+        ...} as far as there are
         columns of these roles, and one of each class by the column's name; each
         int64[largest value + 1].
 
@@ -111,9 +113,16 @@ def measure_rows(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, 
             case Role.BOUNDARIES:
                 # All of a row's boundaries but the first are above 0, and padding is not.
                 rows["pieces"] = count_in_rows(array)
+            case Role.LEARNED:
+                rows["learned_tokens"] = count_in_rows(array, partial(_is_not, column.pad))
             case Role.CLASS:
                 rows[column.name] = array.to_numpy()
     return rows
+
+
+def _is_not(value: int, values: np.ndarray, _: int) -> np.ndarray:
+    differs: np.ndarray = values != value
+    return differs
 
 
 def as_mapping(counts: Counts) -> dict[int, int]:
@@ -160,6 +169,18 @@ def weigh(counts: Counts | Mapping[int, int]) -> int:
 
 # No sum of a few of them leaves 64 bits.
 Number = Annotated[int, Meta(ge=0, le=2**56)]
+
+
+# The characters of a longer text that stand in reports.
+_SHOWN = 100
+
+
+def shorten_texts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as reports show them: of a long text its beginning."""
+    return {
+        name: f"{value[:_SHOWN]}..." if isinstance(value, str) and len(value) > _SHOWN else value
+        for name, value in options.items()
+    }
 
 
 @dataclass(frozen=True)

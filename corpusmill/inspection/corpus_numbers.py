@@ -43,7 +43,7 @@ import msgspec
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Split
-from corpusmill.dataset.manifest_entries import CorpusEntry
+from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (
@@ -176,7 +176,7 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
         splits.append(SplitReport(name, rows, tokens, size, split["shards"], figures, shown))
     return Report(
         objective["name"],
-        objective["options"],
+        shorten_texts(objective["options"]),
         tuple(splits),
         counts,
         numbers["rejects"]["number"],

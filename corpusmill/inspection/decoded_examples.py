@@ -25,7 +25,7 @@ from corpusmill.tokenization.tokenizer_file import SpecialTokens
 # Of a row that is one stretch of text.
 _MOST_SPELLED = 1024
 
-Kind = Literal["plain", "masked", "replaced", "kept"]
+Kind = Literal["plain", "masked", "replaced", "kept", "learned"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Piece:
         joined: whether it continues the word before it, by the column of words or else by the
             tokenizer.
         kind: "plain"; or, for predicted tokens, what the input has: "masked" ([MASK]), "replaced"
-            (another token), "kept" (the original).
+            (another token), "kept" (the original); or "learned", where only some tokens are.
         shown: the input's token.
     """
 
@@ -62,6 +62,7 @@ class DecodedExample:
         length: tokens, special tokens included.
         predictions: number of predicted tokens; None if the data set has no such columns.
         has_targets: whether the last segment is the targets of a decoder.
+        learned: number of tokens that are learned; None if the data set has no such column.
     """
 
     segments: tuple[Segment, ...]
@@ -69,6 +70,7 @@ class DecodedExample:
     length: int
     predictions: int | None
     has_targets: bool = False
+    learned: int | None = None
 
 
 class _Row(NamedTuple):
@@ -76,6 +78,7 @@ class _Row(NamedTuple):
     segments: Sequence[range]
     originals: Mapping[int, int]
     words: Sequence[int]
+    learned: Sequence[bool] = ()
 
 
 @catch_panics("the tokenizers library")
@@ -101,12 +104,16 @@ def decode_examples(
     spell = _speller(tokenizer_json, frozenset(token for _, token in special.roles))
     arrays = {column.role: batch.column(column.name) for column in columns}
     lengths = row_lengths(arrays[Role.TOKEN_IDS], columns[0].pad).tolist()
+    mask = column_of(columns, Role.LEARNED)
     targets, target_lengths = column_of(columns, Role.TARGET_IDS), list[int]()
     if targets:
         target_lengths = row_lengths(arrays[Role.TARGET_IDS], targets.pad).tolist()
     decoded = []
     for i, length in enumerate(lengths):
         row = _row(arrays, i, length)
+        if mask:
+            values = arrays[Role.LEARNED][i].values.to_numpy()[:length]
+            row = row._replace(learned=(values != mask.pad).tolist())
         segments = tuple(_decode_segment(row, places, spell, special) for places in row.segments)
         classes = {
             column.title: _name_class(column, batch.column(column.name)[i].as_py())
@@ -122,7 +129,8 @@ def decode_examples(
             array = batch.column(targets.name)[i]
             segments += (_decode_targets(array, target_lengths[i], spell, special),)
         has_targets = targets is not None
-        decoded.append(DecodedExample(segments, classes, length, predictions, has_targets))
+        learned = sum(row.learned) if mask else None
+        decoded.append(DecodedExample(segments, classes, length, predictions, has_targets, learned))
     return decoded
 
 
@@ -144,16 +152,23 @@ def write_plainly(segment: Segment) -> str:
     """A segment as plain text, for terminals without colours.
 
     `[MASK->lighthouse]` is masked, `[tree->lighthouse]` is replaced by a random token, and
-    `[=lighthouse]` is predicted but unchanged.
+    `[=lighthouse]` is predicted but unchanged. What is learned stands in braces, where only some
+    tokens are.
     """
-    words = ""
+    words, was_learned = "", False
     for piece in segment:
+        is_learned = piece.kind == "learned"
+        words += "}" * (was_learned and not is_learned)
         words += "" if piece.joined or not words else " "
+        words += "{" * (is_learned and not was_learned)
         words += _in_brackets(piece)
-    return words
+        was_learned = is_learned
+    return words + "}" * was_learned
 
 
 def _in_brackets(piece: Piece) -> str:
+    if piece.kind == "learned":
+        return piece.text
     forms = {"plain": piece.text, "masked": f"[MASK->{piece.text}]", "kept": f"[={piece.text}]"}
     return forms.get(piece.kind, f"[{piece.shown}->{piece.text}]")
 
@@ -208,7 +223,7 @@ def _decode_token(
         joined = row.words[place] == LATER_IN_WORD
     kind: Kind = "replaced"
     if original is None:
-        kind = "plain"
+        kind = "learned" if row.learned and row.learned[place] else "plain"
     elif token == special.mask_id:
         kind = "masked"
     elif token == original:

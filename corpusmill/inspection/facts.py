@@ -100,6 +100,15 @@ USUAL = {
     "special tokens in text": Range(
         0, 0, "none", "as text they are harmless; as ids one is enough to end a document"
     ),
+    "long documents": Range(
+        0, 0.01, "up to 1 %", "a text that is never cut stands in no row where it is too long"
+    ),
+    "unlearned documents": Range(
+        0, 0, "none", "a text of which nothing is learned takes time and teaches nothing"
+    ),
+    "crossing tokens": Range(
+        0, 0, "none", "most templates end what is learned, and what is before it, with a token"
+    ),
     "begin of text": Range(
         0, 0, "none", "a model should see texts begin as its tokenizer begins them"
     ),

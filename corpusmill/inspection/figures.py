@@ -21,7 +21,7 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.dataset.manifest_entries import CorpusEntry
+from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.windows import count_examples
@@ -62,6 +62,15 @@ def corpus_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
     yield from _cut_figures(counts)
     yield from _dropped_figures(counts)
     yield from _coverage_figures(counts, repeats)
+    if learned := counts.get("build.learned_tokens", 0):
+        kept = counts.get("build.kept_tokens", learned)
+        meaning = f"of the tokens in examples are learned: {learned:,}"
+        yield share_figure("learned", learned / kept, meaning)
+    prefix = "tokenize.messages."
+    roles = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    if roles:
+        meaning = ", ".join(f"{role} {number:,}" for role, number in roles.items())
+        yield Figure("messages", sum(roles.values()), f"{sum(roles.values()):,}", meaning)
 
 
 def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
@@ -298,7 +307,7 @@ def summarize(manifest: Manifest) -> Report:
     counts, objective = manifest.counts, manifest.objective
     return Report(
         objective.name,
-        objective.options,
+        shorten_texts(objective.options),
         tuple(_summarize_split(name, manifest) for name in manifest.splits),
         counts,
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),

@@ -183,7 +183,10 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
         return
     what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
     cause, cure = facts.explain_long_sentences()
-    if facts.rules.get("sentence_rule") == "document":
+    if facts.count("build.long_documents"):
+        cause = "Texts that are longer than a row are left out"
+        cure = f"Give a larger {option('max_seq_length')}"
+    elif facts.rules.get("sentence_rule") == "document":
         cause = "Of a document that is too long, one piece is taken in each pass"
         cure = (
             f"Give {option('overflow', 'keep')}; or cut documents with "
@@ -280,6 +283,28 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
         cause = f"{percent(capped)} of the examples have {cap} predictions, the most allowed"
         cure = f"Give {option('max_predictions_per_seq', round(max(lengths) * prob))}"
         yield _find("capped predictions", share, what, cause, cure)
+
+
+def _check_learned(facts: Facts) -> Iterator[Finding]:
+    """Check texts that are never cut, and of which a part is learned."""
+    documents = max(1, round(facts.count("tokenize.documents") * facts.passes))
+    long, width = facts.count("build.long_documents"), facts.options.get("max_seq_length")
+    if long / documents > USUAL["long documents"].high:
+        what = f"{long:,} of the documents are longer than a row, and left out"
+        cure = f"Give a larger {option('max_seq_length')}; with provenance, "
+        cure += f"`trace --where 'tokens > {width}'` names them"
+        yield _find("long documents", long / documents, what, "They are never cut", cure)
+    if unlearned := facts.count("build.unlearned_documents"):
+        what = f"{count_things(unlearned, 'document has', 'documents have')} nothing to be learned"
+        cause = "They have no turn of a role that is learned"
+        cure = "Leave them out, or name other roles that are learned"
+        yield _find("unlearned documents", unlearned / documents, what, cause, cure)
+    if crossing := facts.count("tokenize.crossing_tokens"):
+        what = f"{count_things(crossing, 'token lies', 'tokens lie')} across an end of what is "
+        what += "learned, and so no part of it"
+        cause = "They join the end of what asks for an answer with its beginning, most likely"
+        cure = "Let what asks for an answer end with a special token or a line break, not a space"
+        yield _find("crossing tokens", crossing / documents, what, cause, cure)
 
 
 def _check_copies(facts: Facts) -> Iterator[Finding]:
@@ -444,4 +469,5 @@ _CHECKS = (
     _check_special_tokens,
     _check_bounds,
     _check_kept_fields,
+    _check_learned,
 )

@@ -53,6 +53,9 @@ from corpusmill.objectives.tokenized_documents import Documents, unpack_document
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
+# The lengths that a row may have.
+LENGTHS = (2, 2**20)
+
 # Longer than any document: a stream's documents are not cut.
 _WHOLE = 2**62
 
@@ -103,7 +106,7 @@ class GptOptions(ObjectiveOptions):
         Raises:
             UserError: rows cannot be built with a value.
         """
-        self.check_ranges(max_seq_length=(2, 2**20), fim_rate=(0, 1), fim_spm_share=(0, 1))
+        self.check_ranges(max_seq_length=LENGTHS, fim_rate=(0, 1), fim_spm_share=(0, 1))
         if self.fim_rate and self.end_of_text is False:
             raise UserError(
                 f"{option('end_of_text')} False",

@@ -21,11 +21,12 @@ from corpusmill.arrays.columns import (
     pad_rows,
     tokens_of,
 )
+from corpusmill.corpus.document_options import TextMaker
 from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL, fill_token_types
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.text_cuts import Cuts
 
 
 class Repeat(NamedTuple):
@@ -77,14 +78,23 @@ class Objective(ABC):
         """
         return ""
 
-    def text_cuts(self, seed: int) -> TextCuts | None:
+    def text_cuts(self, seed: int) -> Cuts | None:
         """Return what cuts the texts of documents before they are tokenized; None for nothing.
 
         `build` finds the pieces of a text as its document's sentences, the empty ones included.
+        With a `TextMarks`, marks in the texts cut their tokens.
         `ObjectiveOptions.choose_documents` must see to it that a document is one text.
 
         Args:
             seed: the data set's seed.
+        """
+        return None
+
+    def text_maker(self, tokenizer_json: str) -> TextMaker | None:
+        """Return what makes the text of a record of several fields; None if one field holds it.
+
+        Args:
+            tokenizer_json: the tokenizer's complete tokenizer.json.
         """
         return None
 
@@ -214,9 +224,7 @@ class Objective(ABC):
             examples: rows of `built_columns`, before they are finished.
         """
         rows = {}
-        for column in self.built_columns:
-            if column.role is Role.SPANS:
-                continue
+        for column in filter(_is_measured, self.built_columns):
             array = examples.column(column.name)
             match column.role:
                 case Role.TOKEN_IDS:
@@ -229,6 +237,10 @@ class Objective(ABC):
                     rows["target_length"] = np.diff(array.offsets)
                 case Role.BOUNDARIES:
                     rows["pieces"] = np.diff(array.offsets) - 1
+                case Role.LEARNED:
+                    values, offsets = ragged.from_arrow(array)
+                    before = np.concatenate([[0], np.cumsum(values != column.pad)])
+                    rows["learned_tokens"] = np.diff(before[offsets])
                 case Role.CLASS:
                     rows[column.name] = array.to_numpy()
                 case Role.FIRST_LENGTH:
@@ -237,6 +249,10 @@ class Objective(ABC):
                     second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
                     rows["second_segment_length"] = np.maximum(0, second)
         return {name: np.bincount(values) for name, values in rows.items()}
+
+
+def _is_measured(column: Column) -> bool:
+    return column.role is not Role.SPANS
 
 
 def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:

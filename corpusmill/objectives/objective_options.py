@@ -1,7 +1,7 @@
 """The options of an objective: what a user chooses, before there is a tokenizer."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -10,7 +10,7 @@ from corpusmill.errors import UserError, check_option, option, suggest
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
-from corpusmill.tokenization.tokenizer_file import Vocabulary
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, Vocabulary
 
 
 class Preset(NamedTuple):
@@ -79,6 +79,23 @@ class ObjectiveOptions(ABC):
         `SpecialTokens.find`, if the tokenizer has one. {"fim_prefix": ("<|fim_prefix|>",)}.
         """
         return {}
+
+    @classmethod
+    def reads_fields(cls, names: Sequence[str]) -> bool:
+        """Return whether the objective makes texts of records with fields of these names."""
+        return False
+
+    def complete(self, tokenizer: TokenizerFile, read_bytes: Callable[[str], bytes | None]) -> Self:
+        """Return the options with what the tokenizer's files and others say, for the manifest.
+
+        Args:
+            tokenizer: the tokenizer.
+            read_bytes: returns the bytes of a path, or None if there is no such file.
+
+        Raises:
+            UserError: they do not say what the objective needs.
+        """
+        return self
 
     @abstractmethod
     def bind(self, tokenizer: Vocabulary) -> Objective:

@@ -28,6 +28,7 @@ OBJECTIVES: "Plugins[type[ObjectiveOptions]]" = Plugins(
     "objective",
     {
         "bert": "corpusmill.objectives.bert:BertOptions",
+        "chat": "corpusmill.objectives.chat:ChatOptions",
         "electra": "corpusmill.objectives.electra:ElectraOptions",
         "ernie": "corpusmill.objectives.ernie:ErnieOptions",
         "gpt": "corpusmill.objectives.gpt:GptOptions",

@@ -13,18 +13,22 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import CorpusReading, make_texts_of
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
 from corpusmill.limits import ReadingLimits
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
-from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.marked_texts import MarkedTokenizer
+from corpusmill.tokenization.text_cuts import Cuts, TextMarks, remove_marks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 # A document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row; or why it cannot be read.
 Document: TypeAlias = pa.RecordBatch | UnreadableTextError
 
+_FEWER_TOKENS = "its text has fewer tokens than when the data set was built"
 _WANTED = pa.schema([(name, pa.uint64()) for name in ("document", "length", "digest")])
 
 
@@ -50,7 +54,6 @@ class Texts:
     ) -> None:
         self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
         self._limits = limits
-        self._reading = manifest.corpus.reading.without_fields()
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -61,11 +64,25 @@ class Texts:
         return tokenizer
 
     @cached_property
-    def _cuts(self) -> TextCuts | None:
+    def _objective(self) -> Objective:
         entry = self._manifest.objective
         options = OBJECTIVES.load_recorded(entry.name, entry.package)
         made = msgspec.convert(dict(entry.options), options)
-        return made.bind(self.tokenizer).text_cuts(self._manifest.seed)
+        return made.bind(self.tokenizer)
+
+    @cached_property
+    def _reading(self) -> CorpusReading:
+        maker = self._objective.text_maker(self.tokenizer.json)
+        return make_texts_of(self._manifest.corpus.reading.without_fields(), maker)
+
+    @cached_property
+    def _cuts(self) -> Cuts | None:
+        return self._objective.text_cuts(self._manifest.seed)
+
+    @cached_property
+    def _marked(self) -> MarkedTokenizer:
+        in_text = self.tokenizer.options.special_tokens_in_text
+        return MarkedTokenizer(self.tokenizer.json, in_text)
 
     def read_spans(
         self, records: Mapping[int, DocumentRecord], spans: Iterable[Span]
@@ -137,16 +154,25 @@ class Texts:
         Raises:
             UnreadableTextError: the tokenizer gives the document fewer tokens than a span asks for.
         """
+        if isinstance(self._cuts, TextMarks):
+            return self._spell_marked(document, spans)
         pieces = self.pieces(document)
         separator = "\n" if self._cuts is None else ""
         bounds = [(span.first_token, span.first_token + span.tokens - 1) for span in spans]
         tokens = sorted({token for pair in bounds for token in pair})
         found = dict(zip(tokens, self._locate(pieces, len(separator), tokens), strict=False))
         if len(found) < len(tokens):
-            cause = "its text has fewer tokens than when the data set was built"
-            raise UnreadableTextError(cause)
+            raise UnreadableTextError(_FEWER_TOKENS)
         whole = separator.join(pieces)
         return [whole[found[first][0] : found[last][1]] for first, last in bounds]
+
+    def _spell_marked(self, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
+        pieces, encoding = self._marked.encode(document.column("sentences").flatten()[0].as_py())
+        whole, places = "".join(pieces), encoding.offsets
+        if any(span.first_token + span.tokens > len(places) for span in spans):
+            raise UnreadableTextError(_FEWER_TOKENS)
+        bounds = ((span.first_token, span.first_token + span.tokens - 1) for span in spans)
+        return [remove_marks(whole[places[first][0] : places[last][1]]) for first, last in bounds]
 
     def _locate(
         self, pieces: Sequence[str], gap: int, tokens: Sequence[int]
@@ -181,6 +207,8 @@ class Texts:
         sentences = document.column("sentences").flatten()
         if self._cuts is None:
             return [str(text) for text in sentences.to_pylist()]
+        if isinstance(self._cuts, TextMarks):
+            return [remove_marks(str(text)) for text in sentences.to_pylist()]
         text, offsets = ragged.from_arrow(sentences)
         ids, provenance = document.column("document").to_numpy(), self._manifest.provenance
         # Cuts are drawn by the ids from before any merge.

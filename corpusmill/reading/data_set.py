@@ -63,7 +63,7 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     cause = f"the longest example of {url} has {count_things(longest, 'token')}"
     cure = f"Use a model with a larger limit, or build with a smaller {option('max_seq_length')}"
     if manifest.columns[0].width == ANY_LENGTH:
-        cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
+        cure = "Its rows are whole documents: read them with TokenWindows or TokenPacks"
     raise UserError(f"max_length={max_length}", cause, cure)
 
 
@@ -338,6 +338,7 @@ class DataSet(Samples, Traceable):
         shard_sizes: examples of each shard.
         longest: tokens of the longest example.
         digest: the digest of the shards, in order; the same data has the same one everywhere.
+        cache_folder: the folder of unpacked shards.
         skipped: the shards that are left out, each with the reason.
         skipped_rows: the number of examples in them.
         source: name of the source whose examples these are; None for all (`by_source`).
@@ -366,6 +367,7 @@ class DataSet(Samples, Traceable):
         self._root, self._options = locate(str(url), storage_options), storage_options
         self.split = split
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
+        self.cache_folder = cache
         self._cache_place = (cache, cache_bytes, Leftovers(cache))
         for _ in range(_MOST_EXCHANGES):
             seal = self._read_seal()

@@ -180,18 +180,9 @@ class TokenWindows(Samples):
             groups = group(begins[unfinished] + filled[unfinished], self._starts)
             unpack_together([(self.data_set.cache, shard) for shard, _, _ in groups])
             for shard, firsts, places in groups:
-                _copy_windows(self._tokens(shard), firsts, unfinished[places], filled, windows)
+                values = stream_of(self.data_set, shard).values
+                _copy_windows(values, firsts, unfinished[places], filled, windows)
             unfinished = unfinished[filled[unfinished] < windows.shape[1]]
-
-    def _tokens(self, shard: int) -> npt.NDArray[Any]:
-        """Return the rows of a shard, one after another, integers[tokens of the shard]."""
-        column = self.data_set.cache.columns(shard)[self.data_set.columns[0].name]
-        assert isinstance(column, Lists)  # noqa: S101  by the table of columns
-        if len(column.values) != self._shard_tokens[shard]:
-            name, tokens = self.data_set.shards[shard].file, self._shard_tokens[shard]
-            cause = f"it has {len(column.values):,} tokens, {MANIFEST} says {tokens:,}"
-            raise damaged(self.data_set.folder, name, cause)
-        return column.values
 
     def _count(self) -> Integers:
         """Count the windows that begin in each shard, int64[shards]."""
@@ -227,13 +218,35 @@ class TokenWindows(Samples):
     def _check(self) -> None:
         check_minimum("context_len", self.context_len, 1)
         check_minimum("stride", self.stride, 1)
-        if self.data_set.columns[0].width != ANY_LENGTH:
-            objective = self.data_set.manifest.objective
-            kind = filter(None, [objective.name, objective.options.get("mode")])
-            cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
-            raise UserError(
-                str(self.data_set.folder), cause, f"Build it with {option('mode', 'stream')}"
-            )
+        check_stream(self.data_set)
+
+
+def check_stream(data_set: DataSet) -> None:
+    """Refuse a data set whose rows are not a token stream.
+
+    Raises:
+        UserError: they are not.
+    """
+    if data_set.columns[0].width != ANY_LENGTH:
+        objective = data_set.manifest.objective
+        kind = filter(None, [objective.name, objective.options.get("mode")])
+        cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
+        raise UserError(str(data_set.folder), cause, f"Build it with {option('mode', 'stream')}")
+
+
+def stream_of(data_set: DataSet, shard: int) -> Lists:
+    """Return the documents of a shard of a token stream, in their order.
+
+    Raises:
+        UserError: the shard is damaged.
+    """
+    column = data_set.cache.columns(shard)[data_set.columns[0].name]
+    assert isinstance(column, Lists)  # noqa: S101  by the table of columns
+    name, tokens = data_set.shards[shard].file, data_set.shards[shard].tokens
+    if len(column.values) != tokens:
+        cause = f"it has {len(column.values):,} tokens, {MANIFEST} says {tokens:,}"
+        raise damaged(data_set.folder, name, cause)
+    return column
 
 
 @njit

@@ -18,6 +18,7 @@ from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
 from corpusmill.reading.rows import Integers, check_epoch, check_minimum, group
+from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.token_windows import TokenWindows
 
 
@@ -37,15 +38,16 @@ class StoredRow(NamedTuple):
     tokens: int | None = None
 
     def cut(self, origin: RowOrigin) -> RowOrigin:
-        """Return the origin of a row of a stream with the spans that a window holds of it.
+        """Return the origin of a row of a stream with the spans that a sample holds of it.
 
         Where special tokens stand within rows, as with middles that were moved, it is not known
         where; then the whole row is returned.
         """
-        options = self.data_set.manifest.objective.options
-        if self.tokens is None or options.get("fim_rate"):
+        objective = self.data_set.manifest.objective
+        if self.tokens is None or objective.options.get("fim_rate"):
             return origin
-        spans, place, end = [], 0, self.first + self.tokens
+        before, _ = objective.bounds_of_text or ((), ())
+        spans, place, end = [], len(before), self.first + self.tokens
         for span in origin.spans:
             first, stop = max(self.first, place), min(end, place + span.tokens)
             if first < stop:
@@ -60,13 +62,15 @@ def stored_rows(samples: Samples, numbers: Integers) -> list[list[StoredRow]]:
     Each shard is looked at once for all samples.
 
     Args:
-        samples: a data set, windows of one, or several data sets read as one.
+        samples: a data set, windows or packed rows of one, or several data sets read as one.
         numbers: int64[n], those of the samples.
     """
     if isinstance(samples, JoinedSamples):
         return _rows_of_joined(samples, numbers)
     if isinstance(samples, TokenWindows):
         return _rows_of_windows(samples, numbers)
+    if isinstance(samples, TokenPacks):
+        return _rows_of_packs(samples, numbers)
     if isinstance(samples, DataSet):
         return [[StoredRow(samples, row)] for row in samples.rows_in_split(numbers).tolist()]
     raise TypeError(f"the rows of {type(samples).__name__} are not known")
@@ -96,6 +100,19 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
             for row, first, tokens in _cut(ends, int(begin), int(stop)):
                 rows_of_windows[window].append(StoredRow(data_set, first_row + row, first, tokens))
     return rows_of_windows
+
+
+def _rows_of_packs(samples: TokenPacks, numbers: Integers) -> list[list[StoredRow]]:
+    data_set = samples.data_set
+    return [
+        [
+            StoredRow(data_set, row, first, tokens)
+            for row, (first, tokens) in zip(
+                data_set.rows_in_split(pieces[:, 0]).tolist(), pieces[:, 1:].tolist(), strict=True
+            )
+        ]
+        for pieces in samples.find_pieces(numbers)
+    ]
 
 
 def _list_shards(starts: Integers, begins: Integers, stops: Integers) -> list[int]:

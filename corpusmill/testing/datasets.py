@@ -50,7 +50,7 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.text_cuts import Cuts
 from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile, marked_dtype
 
 _WORDS = [
@@ -221,7 +221,7 @@ def _tokenize(
     options: DocumentOptions,
     tokenizer: TokenizerFile,
     words: str,
-    cuts: TextCuts | None,
+    cuts: Cuts | None,
 ) -> Tokenized:
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     in_text = tokenizer.options.special_tokens_in_text

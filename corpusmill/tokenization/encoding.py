@@ -1,6 +1,7 @@
 """Documents of text to documents of token ids."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.text_hashes import column_or_default, digests_of, tokenized_facts
 from corpusmill.tokenization.compiled.units import CUTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.text_cuts import Cuts, TextMarks
 
 
 def tokenized_schema(
@@ -48,6 +49,7 @@ class EncodedDocuments(NamedTuple):
             (`corpusmill.tokenization.compiled.units`).
         special_tokens_in_text: special tokens that stand in the texts, whether they become their
             ids or ordinary tokens.
+        marks: what marks in texts count (`corpusmill.tokenization.marked_texts`), by name.
     """
 
     documents: pa.RecordBatch
@@ -60,6 +62,7 @@ class EncodedDocuments(NamedTuple):
     empty_documents: int
     cut_texts: int
     special_tokens_in_text: int
+    marks: Mapping[str, int]
 
 
 @njit
@@ -150,7 +153,7 @@ def count_characters(text: np.ndarray) -> tuple[int, int]:
 def encode_documents(
     tokenizer: SentenceTokenizer,
     documents: pa.RecordBatch,
-    cuts: TextCuts | None = None,
+    cuts: Cuts | None = None,
     keep_fields: Sequence[str] = (),
     facts: bool = False,
 ) -> EncodedDocuments:
@@ -160,8 +163,8 @@ def encode_documents(
         tokenizer: the data set's tokenizer.
         documents: a batch with the columns of `corpusmill.corpus.batches.TEXT_SCHEMA`; it may have
             further ones, of which only facts are used.
-        cuts: cuts the documents, each of which is one text, into the sentences of the result; None
-            if they are not cut.
+        cuts: cuts the documents, each of which is one text, into the sentences of the result, or
+            says that they have marks; None if they are not cut.
         keep_fields: names of the fields that are among the facts.
         facts: whether the facts of documents are in the result; those that the batch lacks are
             lengths of 0 and fields that are null.
@@ -169,27 +172,26 @@ def encode_documents(
     Raises:
         ValueError: a document that is to be cut has several sentences.
     """
-    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-    first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
-    text, text_offsets = ragged.from_arrow(sentences)
-    text_offsets = text_offsets[first : last + 1].astype(np.int64)
-    document_offsets = document_offsets.astype(np.int64) - first
-    ids = documents.column("document").to_numpy()
+    text, text_offsets, document_offsets = _unpack(documents)
+    if cuts and (np.diff(document_offsets) != 1).any():
+        raise ValueError("documents that are cut must have one sentence each")
+    sentences_before, ids = len(text_offsets) - 1, documents.column("document").to_numpy()
     tokenized = text[text_offsets[0] : text_offsets[-1]]
     letter_bytes, control_characters = count_characters(tokenized)
-    if cuts:
-        if (np.diff(document_offsets) != 1).any():
-            raise ValueError("documents that are cut must have one sentence each")
-        text_offsets, document_offsets = cuts(ids, text, text_offsets)
     cuts_before, drop = CUTS.number, drop_empty_texts if cuts else drop_empty
-    token_ids, token_offsets = tokenizer.encode(text, text_offsets)
+    if isinstance(cuts, TextMarks):
+        texts = documents.column("sentences").flatten().to_pylist()
+        token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(texts, cuts)
+    else:
+        marks = Counter(special_tokens_in_text=tokenizer.count_special(tokenized))
+        if cuts:
+            text_offsets, document_offsets = cuts(ids, text, text_offsets)
+        token_ids, token_offsets = tokenizer.encode(text, text_offsets)
     sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
-    if facts:
-        encoded = _add_facts(encoded, documents, is_kept, keep_fields)
+    encoded = _add_facts(encoded, documents, is_kept, keep_fields) if facts else encoded
     empty_documents = int(np.count_nonzero(~is_kept))
-    empty_sentences = empty_documents if cuts else int(last - first) + 1 - len(sentence_offsets)
     return EncodedDocuments(
         documents=encoded,
         tokens=len(token_ids),
@@ -197,11 +199,21 @@ def encode_documents(
         text_bytes=len(tokenized),
         letter_bytes=letter_bytes,
         control_characters=control_characters,
-        empty_sentences=empty_sentences,
+        empty_sentences=empty_documents if cuts else sentences_before + 1 - len(sentence_offsets),
         empty_documents=empty_documents,
         cut_texts=CUTS.number - cuts_before,
-        special_tokens_in_text=tokenizer.count_special(tokenized),
+        special_tokens_in_text=marks.pop("special_tokens_in_text", 0),
+        marks=marks,
     )
+
+
+def _unpack(documents: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the text of documents, and the offsets of their sentences and of the documents."""
+    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
+    first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
+    text, text_offsets = ragged.from_arrow(sentences)
+    offsets = text_offsets[first : last + 1].astype(np.int64)
+    return text, offsets, document_offsets.astype(np.int64) - first
 
 
 def _add_facts(

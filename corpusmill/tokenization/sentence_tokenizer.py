@@ -1,7 +1,8 @@
 """Sentences to token ids, which a rule of words may mark."""
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tokenizers import Tokenizer
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.limits import LIMITS, Limits
-from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
+from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
@@ -23,6 +24,8 @@ from corpusmill.tokenization.gigatoken_engine import (
     is_worthwhile,
     other_ids,
 )
+from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
+from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import (
     added_tokens,
     hide_special_tokens,
@@ -80,6 +83,7 @@ class SentenceTokenizer:
         limits: Limits = LIMITS,
     ) -> None:
         self._special_texts = _special_texts(orjson.loads(tokenizer_json))
+        self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)
         with catch_panics(_LIBRARY):
@@ -95,6 +99,7 @@ class SentenceTokenizer:
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
+        self._is_compiled = False
         self._isolates_ideographs = False
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
@@ -114,6 +119,8 @@ class SentenceTokenizer:
 
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
+        if described["model"]["type"] == "Unigram":
+            return self._compile_unigram(described)
         rule, objection = choose_unit_rule(described, self._tokenizer)
         words = self._words
         if words and words.find_joins and wordpiece.is_known(described):
@@ -130,6 +137,19 @@ class SentenceTokenizer:
             choose_line_rule(described),
         )
         return WordMemo(encode_spans, self._limits, rule, line_rule)
+
+    def _compile_unigram(self, described: dict[str, Any]) -> WordMemo | None:
+        """The memo of a unigram tokenizer; if there is none, whole texts may be compiled."""
+        if self._words:
+            return None
+        plainly, most = self._encode_plainly, self._refusals.most_characters
+        compiled = unigram.compile_unigram(described, self._tokenizer, plainly, most)
+        if compiled is None:
+            return None
+        if compiled.joints is None:
+            self._encode_plainly, self._is_compiled = compiled.encode_spans, True
+            return None
+        return WordMemo(compiled.encode_spans, self._limits, "joined", joints=compiled.joints)
 
     def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
@@ -148,8 +168,8 @@ class SentenceTokenizer:
 
     @property
     def memoizes(self) -> bool:
-        """Whether the memo is used."""
-        return self._memo is not None
+        """Whether the memo is used, or the tokenizer is compiled for whole texts."""
+        return self._memo is not None or self._is_compiled
 
     def count_unknown(self, token_ids: npt.NDArray[np.integer[Any]]) -> int:
         """Count the tokens that replace text which the vocabulary cannot spell.
@@ -196,15 +216,34 @@ class SentenceTokenizer:
             the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; if a, b and ba
             are the tokens 5, 6 and 7, the result is [5, 6, 7] and [0, 2, 3].
         """
-        try:
-            with catch_panics(_LIBRARY):
-                ids, token_offsets = self._encode(text, offsets)
-        except PanicError as error:
-            cause = f"it cannot tokenize a text of the corpus ({error})"
-            raise UserError(option("tokenizer"), cause, "Give another tokenizer") from None
+        with self._refusing_panics():
+            ids, token_offsets = self._encode(text, offsets)
         if self._continuing is not None:
             ids = mark(ids, self._continuing[ids])
         return ids, token_offsets
+
+    @cached_property
+    def _marked(self) -> MarkedTokenizer:
+        return MarkedTokenizer(*self._marked_arguments)
+
+    def encode_marked(self, texts: list[str], marks: TextMarks) -> MarkedPieces:
+        """Tokenize texts with marks, by the tokenizers library.
+
+        Raises:
+            UserError: it cannot tokenize one of them.
+        """
+        with self._refusing_panics():
+            pieces = self._marked.encode_pieces(texts, marks)
+        return pieces._replace(token_ids=pieces.token_ids.astype(self._dtype))
+
+    @contextmanager
+    def _refusing_panics(self) -> Iterator[None]:
+        try:
+            with catch_panics(_LIBRARY):
+                yield
+        except PanicError as error:
+            cause = f"it cannot tokenize a text of the corpus ({error})"
+            raise UserError(option("tokenizer"), cause, "Give another tokenizer") from None
 
     def _encode(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]

@@ -1,9 +1,17 @@
-"""Texts that an objective cuts before they are tokenized, so that no token crosses a cut."""
+"""Texts that an objective cuts before they are tokenized, so that no token crosses a cut.
 
+Or marks in texts, which are taken out before they are tokenized, and cut the tokens.
+"""
+
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+# Noncharacters of Unicode, which no text needs.
+APART, BEGIN, END, _FIRST_COUNTED = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd8"
+RESERVED = frozenset(map(chr, range(0xFDD0, 0xFDF0)))
 
 
 class TextCuts(Protocol):
@@ -32,3 +40,33 @@ class TextCuts(Protocol):
 
     def __hash__(self) -> int:
         """Two that cut in the same way have the same hash."""
+
+
+@dataclass(frozen=True)
+class TextMarks:
+    r"""Marks in texts (`corpusmill.tokenization.marked_texts`).
+
+    A document's tokens are those of its whole text without marks, in which special tokens are
+    recognized. They are cut into pieces: what stands between BEGIN and END is every second piece,
+    and a token that crosses a mark belongs to the piece outside. APART stands within what would be
+    a special token and is ordinary text.
+
+    Attributes:
+        counted: names of things in a text, each of which is written as a character, `of`, and
+            counted.
+    """
+
+    counted: tuple[str, ...] = ()
+
+    def of(self, name: str) -> str:
+        """Return the character that counts a thing."""
+        return chr(ord(_FIRST_COUNTED) + self.counted.index(name))
+
+
+Cuts = TextCuts | TextMarks
+_NO_MARKS = dict.fromkeys(map(ord, RESERVED))
+
+
+def remove_marks(text: str) -> str:
+    """Return a text without its marks."""
+    return text.translate(_NO_MARKS)

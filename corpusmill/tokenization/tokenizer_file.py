@@ -460,6 +460,7 @@ class TokenizerFile:
         revision: the commit on the Hugging Face hub; None for a file.
         reference: encodes texts with the library that the file was made for; None if that is the
             tokenizers library itself. It stays in the process that read the file.
+        chat_template: the template of conversations that its files have; None if they have none.
     """
 
     name: str
@@ -471,6 +472,7 @@ class TokenizerFile:
     options: TokenizerOptions = field(default_factory=TokenizerOptions)
     revision: str | None = None
     reference: Encode | None = field(default=None, compare=False, repr=False)
+    chat_template: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def public_name(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from corpusmill.corpus.document_options import make_texts
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
@@ -105,7 +106,7 @@ class Appended:
                 held = ", ".join(common.keep_fields) or "none"
                 cause = f"the data set does not keep this field of any source; it keeps {held}"
                 raise UserError(f"{_FLAG} {option('keep_fields', name)}", cause, "Leave it out")
-        return replace(recipe, documents=common)
+        return replace(recipe, documents=make_texts(common, recipe.documents.text_maker))
 
     def refuse_foreign(self, recipe: Recipe, foreign: Sequence[str]) -> None:
         """Refuse files that are not ours and have names like those that will be added.

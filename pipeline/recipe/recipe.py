@@ -6,7 +6,7 @@ A recipe also gives the description of the data set: all of its manifest but the
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -19,11 +19,14 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import (
     CorpusReading,
     DocumentOptions,
+    TextMaker,
+    make_texts,
     read_by_source,
 )
 from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, load_filters
 from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.input_formats import check_start, read_file, resolve_format
+from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.sentence_splitting import splitter_of
@@ -52,6 +55,7 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
 from pipeline.job_options import MAX_SHARDS, CorpusOptions, DatasetOptions, parse_source
@@ -289,13 +293,15 @@ def prepare(
         with hide_native_errors():
             tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
     tokenizer = tokenizer.with_roles(build.objective.special_tokens)
+    build = replace(build, objective=build.objective.complete(tokenizer, read_bytes))
     objective = _bind(build, tokenizer)
     _check_objective(objective, tokenizer)
-    if objective.text_cuts(build.dataset.seed):
+    if not isinstance(objective.text_cuts(build.dataset.seed), TextMarks | None):
         prove_cuts(tokenizer)
-    sources, files, documents = _find_corpus(build, temp_folder, console, records)
-    compared = build.filters.drop_overlap_with
-    text_field = build.documents.text_field
+    maker = objective.text_maker(tokenizer.json)
+    with _naming_objectives():
+        sources, files, documents = _find_corpus(build, maker, temp_folder, console, records)
+    compared, text_field = build.filters.drop_overlap_with, build.documents.text_field
     evaluation = read_evaluation(compared, text_field, temp_folder) if compared else None
     recipe = Recipe(
         dataset=build.dataset,
@@ -331,10 +337,17 @@ def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
 
 
 def _find_corpus(
-    build: BuildOptions, temp_folder: str, console: Console, records: Records | None
+    build: BuildOptions,
+    maker: TextMaker | None,
+    temp_folder: str,
+    console: Console,
+    records: Records | None,
 ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
     """Find sources, files and formats, as `find_documents`."""
-    choose_documents = build.objective.choose_documents
+
+    def choose_documents(options: DocumentOptions) -> DocumentOptions:
+        return make_texts(build.objective.choose_documents(options), maker)
+
     limits = build.run.thresholds.stages
     documents = choose_documents(build.documents)
     sources = list_sources(
@@ -402,7 +415,8 @@ def find_documents(
             value = option("input_format", documents.input_format)
             raise UserError(value, cause, "Leave the option out")
         documents = replace(documents, input_format="json-lines")
-        file = records.write(temp_folder, documents.text_field, documents.keep_fields)
+        parts = documents.text_maker.fields if documents.text_maker else ()
+        file = records.write(temp_folder, documents.text_field, documents.keep_fields, parts)
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
         return [file], documents
@@ -411,6 +425,19 @@ def find_documents(
         raise UserError(option("input"), "it is missing", cure)
     files = list_inputs(inputs, temp_folder, documents, limits, console)
     return files, choose_format(files, documents, console)
+
+
+@contextmanager
+def _naming_objectives() -> Iterator[None]:
+    """Name an objective that makes texts of the fields which a record without a text has."""
+    try:
+        yield
+    except NoTextError as error:
+        for name in OBJECTIVES.names:
+            with suppress(UserError):  # of another package that cannot be loaded
+                if OBJECTIVES[name].reads_fields(error.names):
+                    error.add_note(f"Of records with such fields, `corpusmill {name}` builds rows.")
+        raise
 
 
 def _bind(build: BuildOptions, tokenizer: TokenizerFile) -> Objective:

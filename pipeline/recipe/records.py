@@ -47,13 +47,21 @@ class Records:
 
     given: Any
 
-    def write(self, folder: str, text_field: str, keep_fields: Sequence[str] = ()) -> InputFile:
+    def write(
+        self,
+        folder: str,
+        text_field: str,
+        keep_fields: Sequence[str] = (),
+        parts: Sequence[str] = (),
+    ) -> InputFile:
         """Write the records to a file that workers can open.
 
         Args:
             folder: where the file is made.
             text_field: the field of the text; nested fields are named with dots.
             keep_fields: the fields that are kept.
+            parts: the fields of which texts are made, of which a record may lack some; empty where
+                one field holds the text.
 
         Returns:
             The file. Its name in the manifest holds the digest of its content, and no path.
@@ -65,8 +73,8 @@ class Records:
         with create_file(path) as stream:
             sink = HashingWriter(stream)
             lines = bytearray()
-            names = (text_field, *keep_fields)
-            for record in _read_records(self.given, names):
+            names = (*(parts or (text_field,)), *keep_fields)
+            for record in _read_records(self.given, names, parts):
                 lines += _encode(record, names)
                 if len(lines) >= _BYTES_AT_ONCE:
                     sink.write(bytes(lines))
@@ -77,12 +85,13 @@ class Records:
         return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
 
 
-def _read_records(given: Any, names: Sequence[str]) -> Iterator[Any]:
+def _read_records(given: Any, names: Sequence[str], parts: Sequence[str]) -> Iterator[Any]:
     """Yield the records: texts and dicts, or whatever stands in their place.
 
     Args:
         given: an iterable or a table.
         names: of the text field and of the kept fields, which alone are taken of a table.
+        parts: those that a table may lack.
     """
     if isinstance(given, str | bytes | Mapping) or not _is_iterable(given):
         splits = [str(name) for name in given] if isinstance(given, Mapping) else []
@@ -97,7 +106,7 @@ def _read_records(given: Any, names: Sequence[str]) -> Iterator[Any]:
         yield from given
     else:
         existing, read = opened
-        places = _find_columns([str(name) for name in existing], names)
+        places = _find_columns([str(name) for name in existing], names, parts)
         columns = list(dict.fromkeys(column for column, _ in places.values()))
         for values in read(columns):
             row = dict(zip(columns, values, strict=True))
@@ -139,13 +148,15 @@ def _read_batches(names: list[str], batches: Iterable[Any]) -> Iterator[tuple[An
 
 
 def _find_columns(
-    existing: Sequence[str], names: Sequence[str]
+    existing: Sequence[str], names: Sequence[str], parts: Sequence[str]
 ) -> dict[str, tuple[str, str | None]]:
     """Return, for each field, its column and the name inside it, as `find_value` finds fields."""
     places: dict[str, tuple[str, str | None]] = {}
     for name in names:
         ways = [(name, None), *divide_name(name)]
         place = next((way for way in ways if way[0] in existing), None)
+        if place is None and name in parts:
+            continue
         if place is None and name == names[0]:
             raise no_such_field("the input", name, existing)
         if place is None:

@@ -22,18 +22,20 @@ _REFERENCE = CHECKOUT / "docs" / "reference" / "python"
 # The public surface. Programs of others break when a name leaves it; a new name is added here, too.
 NAMES = {
     "corpusmill": """
-        Batches BertOptions DataSet Dataset ElectraOptions EpochBatchSampler ErnieOptions
-        FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion PaddingShare
-        Reject Stage StreamingDataset T5Options TensorLoader TokenWindows UserError build
-        collator_for curriculum document_attention drop inspect_corpus make_batches merge mix
-        padding_share push read_rejects subset train_tokenizer verify
+        Batches BertOptions ChatOptions DataSet Dataset ElectraOptions EpochBatchSampler
+        ErnieOptions FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion
+        PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows
+        UserError
+        build collator_for curriculum document_attention drop inspect_corpus make_batches merge
+        mix padding_share push read_rejects subset train_tokenizer verify
     """,
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
         DataSetContents DocumentBatch DocumentOptions FileLimits FileRange LONGEST_ROW
         Limits Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
         ReadCounts ReadingLimits RecordCollector Repeat Role Rows SPANS Samples ShardFormat
-        ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts Vocabulary
+        ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts TextMaker TextMarks
+        UnreadableError Vocabulary
         arrow_schema attention_mask check_input_format check_objective check_output_format
         cut_lists cut_windows derive_keys draw join_lists locate_stretches measure_sentences
         njit pad purpose_of ragged refuse_others single_spans small_tokenizer span_lists

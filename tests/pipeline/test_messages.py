@@ -144,7 +144,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
 @pytest.mark.parametrize(
     "first_file",
     [
-        "corpusmill.location._write_whole", "pipeline.folders.run_folder.take_claim",
+        "corpusmill.location.write_whole", "pipeline.folders.run_folder.take_claim",
         "pipeline.folders.run_folder.write_file",
     ],
 )  # fmt: skip

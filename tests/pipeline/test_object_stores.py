@@ -133,6 +133,7 @@ def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, 
     assert shards_of(describe_folder(f"{filled.url}/out")) == shards_of(reference)
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, object]) -> None:
     """Every seventh request is answered with an error, lost or cut short."""
     faults = ["503", "refused", "cut", "lost"]
@@ -151,6 +152,7 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
     assert describe_folder(f"{filled.url}/out") == reference
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     assert describe_folder(f"{filled.url}/out") == reference
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["gs"], indirect=True)
 def test_a_list_that_lags_changes_nothing(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
@@ -183,6 +186,7 @@ def test_a_list_that_lags_changes_nothing(
     assert describe_folder(f"{filled.url}/out") == reference
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["gs"], indirect=True)
 def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     texts = [f"Row {number} says something.\nAnd more of it." for number in range(60)]
@@ -208,6 +212,7 @@ def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     assert rows == {60}
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path) -> None:
     options = ("--", *filled.beam_arguments)
     run_here(

@@ -23,7 +23,7 @@ from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.gigatoken_engine import Engine
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
-from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.text_cuts import Cuts
 from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import Screening
 from transforms.corpus.known_texts import load_known
@@ -69,7 +69,7 @@ class Tokenizing:
     memoize: bool = True
     special_tokens_in_text: bool = False
     words: str = ""
-    cuts: TextCuts | None = None
+    cuts: Cuts | None = None
     engine: Engine = "own"
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
@@ -113,6 +113,8 @@ def tokenize_batch(
     for name in ("letter_bytes", "control_characters", "cut_texts", "special_tokens_in_text"):
         if number := getattr(encoded, name):
             tally.add(f"tokenize.{name}", number)
+    for name, number in encoded.marks.items():
+        tally.add(f"tokenize.{name}", number)
     index, token_ids = unpack_documents(encoded.documents)
     passages = cut_rows(index.sentence_offsets[index.offsets], PASSAGE_TOKENS)
     tally.add("tokenize.passages", len(passages) - 1)

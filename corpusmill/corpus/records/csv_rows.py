@@ -17,11 +17,17 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, peek
 from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
-from corpusmill.corpus.records.record_documents import RecordCollector, check_columns, no_such_field
+from corpusmill.corpus.records.record_documents import (
+    RecordCollector,
+    check_columns,
+    check_made_field,
+    make_text,
+    no_such_field,
+)
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
     BYTE_ORDER_MARK,
@@ -56,6 +62,8 @@ class _Rows(RecordCollector):
         # The index of the text column, and the number of columns. Without a text column the number
         # is -1, which no row has.
         self._column, self._columns = 0, -1
+        # Of texts that are made, the columns of their fields.
+        self._parts: dict[str, int] | None = None
         # The lines that wait, the byte at which each starts and the last one ends, and what is
         # wrong with the line that starts at a byte.
         self._lines: list[str] = []
@@ -175,7 +183,9 @@ class _Rows(RecordCollector):
                 if end - start > 1 and self._is_too_long(start, end):
                     break
                 if len(row) == self._columns and not (self._bad and self._find_bad(start, end)):
-                    self._cells.append(row[self._column])
+                    if not self._take_text(row, start, end):
+                        start = end
+                        continue
                     self._starts.append(offsets[start])
                     self._ends.append(offsets[end] - _measure_break(self._lines[end - 1]))
                     for column, values in zip(self._kept, self._kept_cells, strict=True):
@@ -192,6 +202,19 @@ class _Rows(RecordCollector):
             limit = f"--max-line-bytes {self.part.options.max_line_bytes}"
             return start, ("row-too-long", f"a quoted cell continues beyond {limit}")
         return start, failure
+
+    def _take_text(self, row: list[str], start: int, end: int) -> bool:
+        """Take the text of a row; return whether it has one."""
+        if self._parts is None:
+            self._cells.append(row[self._column])
+            return True
+        try:
+            record = {name: row[column] for name, column in self._parts.items()}
+            self._cells.append(make_text(record, self.part.options))
+        except UnreadableError as error:
+            self._refuse_row(start, end, error.reason, error.detail)
+            return False
+        return True
 
     def _is_too_long(self, start: int, end: int) -> bool:
         """Whether a row of several lines is too long; a single line was checked before."""
@@ -222,8 +245,12 @@ class _Rows(RecordCollector):
             self._header = row
             # Once, as it may be long, and each row that follows is refused with it.
             self._fields = f"the fields of the header are {', '.join(row) or 'unknown'}"
-            if row.count(self.part.options.text_field) == 1:
-                self._column = row.index(self.part.options.text_field)
+            maker, field = self.part.options.text_maker, self.part.options.text_field
+            if maker:
+                once = [name for name in maker.fields if row.count(name) == 1]
+                self._parts, field = {name: row.index(name) for name in once}, (once or [""])[0]
+            if row.count(field) == 1:
+                self._column = row.index(field)
                 self._columns = len(row)
                 names = self.part.options.keep_fields
                 self._kept = [row.index(name) if name in row else -1 for name in names]
@@ -282,7 +309,9 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         fields: Sequence[str] = next((row for row in rows if any(row)), ())
     except csv.Error:
         return
-    if fields and options.text_field not in fields:
+    if fields:
+        check_made_field(file, fields, options)
+    if fields and not options.text_maker and options.text_field not in fields:
         raise no_such_field(file, options.text_field, fields)
     if fields:
         check_columns(file, options.keep_fields, fields)

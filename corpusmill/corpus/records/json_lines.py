@@ -19,8 +19,11 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import MISSING, find_value, list_names, name_fields
 from corpusmill.corpus.records.record_documents import (
     RecordCollector,
+    check_made_field,
+    make_text,
     no_such_field,
     no_such_kept_field,
+    no_text,
     to_array,
     to_text,
 )
@@ -33,7 +36,6 @@ from corpusmill.corpus.text.lines import (
     count_lines,
     refuse_lines,
 )
-from corpusmill.errors import UserError, option
 
 # Enough for a first record; a longer one is judged by the run itself.
 PROBE_BYTES = 2**20
@@ -73,12 +75,13 @@ def _parse_integer(digits: str) -> int | float:
         return float(digits)
 
 
-def take_text(record: Any, text_field: str) -> str:
+def take_text(record: Any, options: DocumentOptions) -> str:
     """Return the text of a record.
 
     Args:
         record: a value of JSON, from `parse_json`.
-        text_field: name of its field that holds the text; nested fields are named with dots.
+        options: with the name of its field that holds the text, in which nested fields are named
+            with dots, or with what makes the text.
 
     Raises:
         UnreadableError: the record is not an object, has no text in that field, or half of a
@@ -86,7 +89,12 @@ def take_text(record: Any, text_field: str) -> str:
     """
     if type(record) is not dict:
         raise UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
-    text = record[text_field] if text_field in record else find_value(record, text_field)
+    text_field = options.text_field
+    if maker := options.text_maker:
+        values = ((name, find_value(record, name)) for name in maker.fields)
+        text = make_text({name: each for name, each in values if each is not MISSING}, options)
+    else:
+        text = record[text_field] if text_field in record else find_value(record, text_field)
     if type(text) is not str:
         raise _refusal(record, text_field, text)
     if not text.isascii():
@@ -157,6 +165,7 @@ def _parse_some(
 ) -> tuple[list[str], list[list[str | None]], _Refused]:
     texts, kept, refused = list[str](), list[list[str | None]](), _Refused()
     text_field, keep_fields = options.text_field, options.keep_fields
+    is_made = options.text_maker is not None
     # Plain integers: those of NumPy take longer to make than a short record to parse.
     places = (lines.tolist(), block.begins[lines].tolist(), block.ends[lines].tolist())
     for line, begin, end in zip(*places, strict=True):
@@ -164,8 +173,8 @@ def _parse_some(
             record = parse_json(block.data[begin:end])
             # Most records are like this, and a call takes a tenth of the time of a short one.
             text = record.get(text_field) if type(record) is dict else None
-            if checks_text or type(text) is not str:
-                text = take_text(record, text_field)
+            if is_made or checks_text or type(text) is not str:
+                text = take_text(record, options)
             if keep_fields:
                 kept.append(keep_values(record, keep_fields))
         except UnreadableError as error:
@@ -280,14 +289,16 @@ def check_records(records: Sequence[dict[str, Any]], file: str, options: Documen
     Raises:
         UserError: as of `check_json_field`.
     """
+    if options.text_maker:
+        check_made_field(file, list(_names_of(records[:1])), options)
     name = options.text_field
-    held = find_value(records[0], name)
+    held = "" if options.text_maker else find_value(records[0], name)
     if held is MISSING:
         raise no_such_field(file, name, _names_of(records[:1]))
     if held is not None and type(held) is not str:  # a text may be null now and then
         cause = f"in the first record of {file} this field holds {_KINDS[type(held)]}"
         cure = "Name a field that holds text, and give each record as an object of its own"
-        raise UserError(option("text_field", name), cause, cure)
+        raise no_text(name, cause, cure, _names_of(records[:1]))
     for name in options.keep_fields:
         if all(find_value(record, name) is MISSING for record in records):
             raise no_such_kept_field(file, name, _names_of(records))

@@ -195,7 +195,7 @@ class _Records(RecordCollector):
                     detail = f"{length} bytes, above --max-line-bytes {options.max_line_bytes}"
                     raise UnreadableError("record-too-long", detail)
                 record = _parse(content)
-                text = take_text(record, options.text_field)
+                text = take_text(record, options)
                 fields = keep_values(record, options.keep_fields)
             except UnreadableError as error:
                 self.refuse(offset, length, error.reason, error.detail)

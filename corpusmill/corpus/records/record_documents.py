@@ -11,7 +11,7 @@ missing value is null.
 import datetime as dt
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -26,9 +26,11 @@ from corpusmill.corpus.batches import (
     DocumentBatch,
     FileRange,
     ReadCounts,
+    UnreadableError,
     add_facts,
     text_batch,
 )
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
@@ -233,8 +235,62 @@ def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> UserErro
         text_field: its name, as the user wrote it.
         fields: the names of the first record's fields.
     """
-    cause = f"the first record of {file} has no such field; its fields are {list_names(fields)}"
-    return UserError(option("text_field", text_field), cause, "Name the field that holds the text")
+    names = list(fields)
+    cause = f"the first record of {file} has no such field; its fields are {list_names(names)}"
+    return no_text(text_field, cause, "Name the field that holds the text", names)
+
+
+def make_text(record: Mapping[str, Any], options: DocumentOptions) -> str:
+    """Make the text of a record, which is never cut.
+
+    Args:
+        record: the fields of which the text is made.
+        options: with what makes it.
+
+    Raises:
+        UnreadableError: no text is made of it, or it is too long for a document.
+    """
+    assert options.text_maker  # noqa: S101  the callers know that there is one
+    text, most = options.text_maker(record), options.max_document_bytes
+    if 4 * len(text) > most and (size := len(text.encode(errors="replace"))) > most:
+        detail = f"{size} bytes, above --max-document-bytes {most}"
+        raise UnreadableError("record-too-long", detail)
+    return text
+
+
+def check_made_field(file: str, names: Sequence[str], options: DocumentOptions) -> None:
+    """Refuse a file whose records have no fields of which a text is made.
+
+    Args:
+        file: its path.
+        names: of the fields that it has.
+        options: with what makes texts.
+
+    Raises:
+        UserError: names the existing fields.
+    """
+    if options.text_maker and not options.text_maker.knows(names):
+        wanted = ", ".join(options.text_maker.fields)
+        cause = f"it has none of the fields {wanted} that a text is made of; its fields are "
+        cure = "Rename a field, or name it with an option of the objective"
+        raise UserError(option("input", file), cause + list_names(names), cure)
+
+
+class NoTextError(UserError):
+    """The first record of a file has no text in the field that is to hold it.
+
+    Attributes:
+        names: of the fields that it has.
+    """
+
+    names: tuple[str, ...] = ()
+
+
+def no_text(text_field: str, cause: str, cure: str, names: Iterable[str]) -> NoTextError:
+    """Make the error for a field that holds no text, in a record with fields of some names."""
+    error = NoTextError(option("text_field", text_field), cause, cure)
+    error.names = tuple(names)
+    return error
 
 
 @njit

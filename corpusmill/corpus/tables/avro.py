@@ -325,6 +325,7 @@ class AvroTable:
             )
             self._text = self.fields.text.path if self.fields.text else ()
             self._kept = [found.path if found else () for found in self.fields.kept]
+            parts = [found.path for found in self.fields.parts.values()]
             self._feed = BytesIO()
             plain = header | {"meta": meta | {"avro.codec": b"null"}}
             fastavro.schemaless_writer(self._feed, HEADER, plain)
@@ -333,7 +334,7 @@ class AvroTable:
             # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
                 self._feed,
-                narrow_schema(parsed, self._text, self._kept, records),
+                narrow_schema(parsed, self._text, [*parts, *self._kept], records),
                 handle_unicode_errors="surrogateescape",
             )
 
@@ -422,7 +423,7 @@ class AvroTable:
         kept: list[list[str | None]] = [[] for _ in self._kept]
         size = 0
         for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
-            value = _find(record, self._text)
+            value = self._take(record)
             values.append(value)
             size += len(value) if isinstance(value, str | bytes) else 0
             for path, field in zip(self._kept, kept, strict=True):
@@ -430,9 +431,21 @@ class AvroTable:
                 field.append(to_text(_find(record, path)))
                 size += len(field[-1] or "")
             if size >= self._limits.decoded_bytes or len(values) >= self._limits.decoded_rows:
-                yield _to_rows(values, kept)
+                yield self._to_rows(values, kept)
                 values, kept, size = [], [[] for _ in self._kept], 0
-        yield _to_rows(values, kept)
+        yield self._to_rows(values, kept)
+
+    def _take(self, record: dict[str, Any]) -> Any:
+        """Return the text of a record, or the fields of which it is made."""
+        if not self.fields.parts:
+            return _find(record, self._text)
+        return {name: _find(record, found.path) for name, found in self.fields.parts.items()}
+
+    def _to_rows(self, values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
+        if not self.fields.parts:
+            return _to_rows(values, kept)
+        fields = tuple(pa.array(field, pa.string()) for field in kept)
+        return table.make_rows(values, fields, self.fields.options)
 
 
 def _to_rows(values: list[Any], field_values: list[list[str | None]]) -> table.TextRows:

@@ -128,6 +128,11 @@ def _read_byte(stream: BytesIO) -> int:
     return byte[0]
 
 
+def _is_in(path: str, name: str) -> bool:
+    """Whether a column of the file belongs to a field."""
+    return f"{path}.".startswith(f"{name}.")
+
+
 class ParquetTable:
     """A Parquet file, as a `corpusmill.corpus.tables.table.Table`.
 
@@ -169,11 +174,14 @@ class ParquetTable:
         self._leaves = [
             number
             for number, path in enumerate(leaves)
-            if any(f"{path}.".startswith(f"{name}.") for name in self._names)
+            if any(_is_in(path, name) for name in self._names)
         ]
         # Where the rows of a group are said to lie.
         has_text = self.fields.text and not self.fields.held
-        self._column = leaves.index(self._names[0]) if has_text else 0
+        begins = (
+            number for number in self._leaves if has_text and _is_in(leaves[number], self._names[0])
+        )
+        self._column = next(begins, 0)
 
     def blocks(self) -> Iterator[table.Block]:
         """Yield the row groups; each lies where its text does."""

@@ -24,9 +24,11 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.records.record_documents import (
     RecordCollector,
+    check_made_field,
     join_arrays,
     no_such_field,
     no_such_kept_field,
+    no_text,
 )
 from corpusmill.corpus.tables.table import (
     Block,
@@ -66,6 +68,11 @@ def find_faults(rows: TextRows, options: DocumentOptions) -> Iterator[Fault]:
     """
     texts, limit, field = rows.texts, options.max_line_bytes, options.text_field
     is_null = ragged.to_numpy(texts.is_null())
+    if options.text_maker:
+        for reason in sorted({reason for reason, _ in rows.kinds.values()}):
+            refused = [row for row, kind in rows.kinds.items() if kind[0] == reason]
+            is_refused = np.isin(np.arange(len(texts)), refused)
+            yield Fault(is_refused, reason, lambda row: rows.kinds[row][1])
     yield Fault(is_null, "not-text", lambda row: f"{field} holds {rows.kinds.get(row, 'null')}")
     yield _find_long("", texts, limit)
     text, offsets = ragged.from_arrow(texts)
@@ -328,12 +335,13 @@ def check_table(
             cure = f"Rename all but one, or name another field with {flags}"
         raise UserError(option("input", file), cause, cure) from None
     fields = table.fields
+    check_made_field(file, list(fields.names()), options)
     if not fields.text:
         raise no_such_field(file, name, fields.names())
     if fields.held:
         cause = f"in {file} this field holds {fields.held}"
         texts = list_names(fields.names(with_text=True))
-        raise UserError(option("text_field", name), cause, f"Name a field that holds text: {texts}")
+        raise no_text(name, cause, f"Name a field that holds text: {texts}", fields.names())
     for name, found in zip(options.keep_fields, fields.kept, strict=True):
         if not found:
             raise no_such_kept_field(file, name, fields.names())

@@ -18,7 +18,7 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import Members, find_field, name_fields
-from corpusmill.corpus.records.record_documents import to_array
+from corpusmill.corpus.records.record_documents import make_text, to_array
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.limits import RefusalLimits
 
@@ -143,11 +143,12 @@ class TextRows(NamedTuple):
     Attributes:
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
         kinds: what a row without text holds, by its index in `texts`; null if it is not listed.
+            Where texts are made, the reason and the detail for which a row is refused.
         fields: the kept fields of these rows, each as pa.string.
     """
 
     texts: pa.Array
-    kinds: Mapping[int, str] = MappingProxyType({})
+    kinds: Mapping[int, Any] = MappingProxyType({})
     fields: tuple[pa.Array, ...] = ()
 
 
@@ -164,6 +165,8 @@ class Fields:
     Attributes:
         text: the field of the text; None if there is none of that name.
         kept: the kept fields; None for each that there is not.
+        parts: the fields of which texts are made, by name; the first of them is `text`.
+        options: those given.
 
     Raises:
         UnreadableError: one of these names is that of several fields.
@@ -178,18 +181,23 @@ class Fields:
         in_words: Callable[[Any], str] = str,
     ) -> None:
         self._row, self._members, self._is_text, self._in_words = row, members, is_text, in_words
-        self.text = find_field(row, options.text_field, members)
         self.kept = [find_field(row, name, members) for name in options.keep_fields]
+        self.options, maker = options, options.text_maker
+        parts = {name: find_field(row, name, members) for name in maker.fields} if maker else {}
+        self.parts = {name: found for name, found in parts.items() if found}
+        found = find_field(row, options.text_field, members)
+        self.text = next(iter(self.parts.values()), None) if maker else found
 
     @property
     def paths(self) -> list[tuple[str, ...]]:
         """The names that lead to each field that is read, first to that of the text, if any."""
-        return [found.path for found in (self.text, *self.kept) if found]
+        texts = (self.text, *list(self.parts.values())[1:])
+        return [found.path for found in (*texts, *self.kept) if found]
 
     @property
     def held(self) -> str:
         """What the field of the text holds, in words; "" if that may be text."""
-        if self.text is None or self._is_text(self.text.kind):
+        if self.text is None or self.parts or self._is_text(self.text.kind):
             return ""
         return self._in_words(self.text.kind)
 
@@ -218,10 +226,65 @@ def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) ->
         fields: with a field of text.
         limits: how much a piece holds, and which values are too large.
     """
-    texts, *kept = (
-        found and _take_column(batch, found.path) for found in (fields.text, *fields.kept)
+    kept = [found and _take_column(batch, found.path) for found in fields.kept]
+    if fields.parts:
+        columns = [_take_column(batch, found.path) for found in fields.parts.values()]
+        records = pa.StructArray.from_arrays(columns, [*fields.parts])
+        yield from _slice_made(records, kept, fields.options, limits)
+        return
+    assert fields.text  # noqa: S101  so the caller has it
+    yield from slice_texts(_take_column(batch, fields.text.path), kept, limits)
+
+
+def _slice_made(
+    records: pa.StructArray,
+    kept: Sequence[pa.Array | None],
+    options: DocumentOptions,
+    limits: RefusalLimits,
+) -> Iterator[TextRows]:
+    """Make the texts of records, and keep fields beside them, a piece at a time."""
+    records.validate(full=True)
+    columns = [None if each is None else _check_texts(each)[0] for each in kept]
+    step = max(1, limits.decoded_bytes * len(records) // max(1, records.nbytes))
+    for start in range(0, len(records), step):
+        part = records.slice(start, step)
+        _limit_value(part.nbytes, limits.nested_bytes)
+        fields = _keep_columns(columns, start, len(part), limits)
+        yield make_rows(part.to_pylist(), fields, options)
+
+
+def _keep_columns(
+    columns: Sequence[pa.Array | None], start: int, rows: int, limits: RefusalLimits
+) -> tuple[pa.Array, ...]:
+    """Return some rows of columns that are kept, which `_check_texts` has checked, as text."""
+    return tuple(
+        pa.nulls(rows, pa.string())
+        if column is None
+        else column_to_text(_decode(column.slice(start, rows), limits))
+        for column in columns
     )
-    yield from slice_texts(texts, kept, limits)
+
+
+def make_rows(
+    records: Sequence[Mapping[str, Any]], kept: tuple[pa.Array, ...], options: DocumentOptions
+) -> TextRows:
+    """Make the texts of records.
+
+    Args:
+        records: n records.
+        kept: the kept fields of these, each as pa.string.
+        options: with what makes texts.
+    """
+    texts: list[str | None] = []
+    refused: dict[int, tuple[str, str]] = {}
+    for number, record in enumerate(records):
+        try:
+            texts.append(make_text(record, options))
+        except UnreadableError as error:
+            texts.append(None)
+            refused[number] = error.reason, error.detail
+    encoded = [None if text is None else text.encode(errors="surrogatepass") for text in texts]
+    return TextRows(pa.array(encoded, pa.large_binary()), refused, kept)
 
 
 def _take_column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
@@ -364,18 +427,14 @@ def slice_texts(
     column, lengths = _check_texts(texts)
     fields = [None if each is None else _check_texts(each) for each in kept]
     ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
+    columns = [field and field[0] for field in fields]
     before = position = 0
     while position < len(ends):
         stop = int(np.searchsorted(ends, before + limits.decoded_bytes, "right"))
         stop = min(max(stop, position + 1), position + limits.decoded_rows)
         part = _decode(column.slice(position, stop - position), limits)
-        values = [
-            column_to_text(_decode(field[0].slice(position, stop - position), limits))
-            if field
-            else pa.nulls(stop - position, pa.string())
-            for field in fields
-        ]
-        yield TextRows(part, fields=tuple(values))
+        values = _keep_columns(columns, position, stop - position, limits)
+        yield TextRows(part, fields=values)
         before, position = ends[stop - 1], stop
 
 

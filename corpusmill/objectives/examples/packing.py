@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import check_integers
+from corpusmill.arrays.ragged import check_integers, cut_rows
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import SPANS
@@ -392,13 +392,50 @@ def pack_pieces(
 
     Yields:
         Rows of the same columns. A row has the tokens of its pieces in their order, their
-        boundaries, their spans if there is the column SPANS, and everything else of its first
-        piece.
+        boundaries, their spans if there is the column SPANS, all other lists as those of its
+        tokens, and everything else of its first piece.
     """
-    most = limits.most_packed_tokens
-    tokens = max(limits.packed_tokens, min(_PACKED_ROWS * max_seq_length, most))
+    tokens = packed_tokens(max_seq_length, limits)
     for window in cut_into_groups(rows, "input_ids", tokens, tokens):
         yield _combine(window, *pack_best_fit(_lengths_of(window), max_seq_length))
+
+
+def packed_tokens(max_seq_length: int, limits: FileLimits) -> int:
+    """Return how many tokens of pieces are packed at a time by best fit."""
+    most = limits.most_packed_tokens
+    return max(limits.packed_tokens, min(_PACKED_ROWS * max_seq_length, most))
+
+
+def pack_stream(
+    offsets: np.ndarray, max_seq_length: int, tokens: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pack the documents of a stream as `pack_pieces` does, without looking at their tokens.
+
+    Args:
+        offsets: int64[documents + 1] into the stream.
+        max_seq_length: the longest row. Longer documents are cut into pieces of this length, of
+            which the last may be shorter.
+        tokens: how many are packed at a time (`packed_tokens`).
+
+    Returns:
+        begins: int64[pieces], where the pieces begin in the stream, row after row; a piece ends
+            with its document, or after `max_seq_length` tokens.
+        row_offsets: int64[rows + 1] into begins.
+
+    Example:
+        offsets [0, 3, 5, 7], max_seq_length 5 and many tokens give [0, 3, 5] and [0, 2, 3].
+    """
+    bounds = cut_rows(offsets, max_seq_length)
+    begins, row_offsets, begin = [bounds[:0]], [np.zeros(1, np.int64)], 0
+    while begin < len(bounds) - 1:
+        # As `cut_into_groups` does: the piece that makes it reach the number is still in a group.
+        end = int(np.searchsorted(bounds, bounds[begin] + tokens))
+        group = bounds[begin : end + 1]
+        pieces, places = pack_best_fit(np.diff(group), max_seq_length)
+        begins.append(group[pieces])
+        row_offsets.append(begin + places[1:])
+        begin = end
+    return np.concatenate(begins), np.concatenate(row_offsets)
 
 
 def pack_pieces_closely(
@@ -436,6 +473,10 @@ def _combine(rows: pa.RecordBatch, pieces: np.ndarray, row_offsets: np.ndarray) 
     }
     if SPANS.name in rows.schema.names:
         columns[SPANS.name] = join_lists(rows.column(SPANS.name), pieces, row_offsets)
+    for field in rows.schema:
+        if pa.types.is_list(field.type) and field.name not in columns:
+            values, ends = ragged.take(*ragged.from_arrow(rows.column(field.name)), pieces)
+            columns[field.name] = ragged.to_arrow(values, ends[row_offsets])
     others = rows.select([name for name in rows.schema.names if name not in columns])
     firsts = ragged.take_rows(others, pieces[row_offsets[:-1]])
     columns |= dict(zip(firsts.schema.names, firsts.columns, strict=True))

@@ -578,7 +578,7 @@ def _lock(place: Path, is_patient: bool = True) -> Iterator[None]:
 
 
 # Shards that are unpacked at a time; each takes a few dozen megabytes of memory.
-_THREADS = 4
+THREADS = 4
 
 
 def unpack_together(stored: Collection[Stored]) -> None:
@@ -595,6 +595,6 @@ def unpack_together(stored: Collection[Stored]) -> None:
     together: dict[ShardCache, list[int]] = {}
     for cache, shard in stored:
         together.setdefault(cache, []).append(shard)
-    with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
+    with ThreadPoolExecutor(min(len(missing), THREADS)) as threads:
         for _ in threads.map(lambda pair: pair[0].columns(pair[1], together[pair[0]]), missing):
             pass

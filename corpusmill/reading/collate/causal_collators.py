@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 
-from corpusmill.arrays.columns import Role, column_of
+from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
@@ -116,6 +116,7 @@ class PackedCollator(Collator):
         predicted: "labels" or "targets", explained above, with the layouts of transformers.
         tokens: the name of the column of tokens.
         boundaries: the name of the column of the pieces' boundaries.
+        learned: the column that says which tokens are learned; None if all of them are.
 
     Example:
         a row of the pieces [5, 6, 7] and [8, 9], padded to 6, gives input_ids [[5, 6, 7, 8, 9, 0]],
@@ -130,6 +131,7 @@ class PackedCollator(Collator):
     predicted: Predicted = "labels"
     tokens: str = "input_ids"
     boundaries: str = "cu_seqlens"
+    learned: Column | None = None
 
     def __post_init__(self) -> None:
         """Check the layout.
@@ -150,7 +152,12 @@ class PackedCollator(Collator):
         values, offsets = rows.lists(self.tokens)
         tokens = values[offsets[0] : offsets[-1]]
         shift = self.predicted == "targets" or is_shifted(self.layout)
-        labels = packed.label(tokens, shift, is_causal=True)
+        targets = tokens
+        if self.learned:
+            values, offsets = rows.lists(self.learned.name)
+            is_learned = values[offsets[0] : offsets[-1]] != self.learned.pad
+            targets = np.where(is_learned, tokens.astype(np.int64), NOT_PREDICTED)
+        labels = packed.label(targets, shift, is_causal=True)
         return packed.name_arrays(tokens, self.padding.pad_id, labels, self.predicted)
 
 
@@ -166,6 +173,7 @@ def collate_causal_lm(
     """
     columns, predicted = samples.manifest.columns, options.get("predicted", "labels")
     tokens, boundaries = columns[0], column_of(columns, Role.BOUNDARIES)
+    learned = column_of(columns, Role.LEARNED)
     check_suits("predicted", predicted, predicted in get_args(Predicted), "it is not known")
     refuse_others(options, "predicted", "diffusion", *(("layout",) if boundaries else ()))
     if tokens.role is Role.WINDOW:
@@ -173,10 +181,11 @@ def collate_causal_lm(
     if (diffusion := options.get("diffusion")) is not None:
         is_valid = isinstance(diffusion, MaskedDiffusion)
         check_suits("diffusion", diffusion, is_valid, "it is no MaskedDiffusion")
+        check_suits("diffusion", diffusion, not learned, "only some tokens are learned")
         return collate_diffusion(samples, padding, options, diffusion)
     if boundaries:
         layout = options.get("layout", "rows")
-        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
+        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name, learned)
     if tokens.role is Role.WINDOW:
         return WindowCollator(predicted)
     return CausalLmCollator(padding, predicted, tokens.name)

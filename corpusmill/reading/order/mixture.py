@@ -30,9 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.arrays.columns import Role
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.reading.cache.shard_cache import Stored, unpack_together
@@ -50,7 +51,16 @@ from corpusmill.reading.order.stages import (
     tell_apart,
 )
 from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
-from corpusmill.reading.rows import Integers, Part, Shares, Values, check_minimum, gather, group
+from corpusmill.reading.rows import (
+    Integers,
+    Lists,
+    Part,
+    Shares,
+    Values,
+    check_minimum,
+    gather,
+    group,
+)
 
 
 class Turns(NamedTuple):
@@ -175,7 +185,7 @@ class JoinedSamples(Samples):
         shard_sizes: the shard sizes of all sources.
         digest: the digest of the sources' digests.
         longest: tokens of the longest sample of all sources.
-        manifest: the manifest of the first source.
+        manifest: the manifest of the first source with the most columns.
 
     Raises:
         UserError: there are no sources, or they cannot be read as one.
@@ -187,7 +197,10 @@ class JoinedSamples(Samples):
         self.shard_sizes = tuple(size for source in sources for size in source.shard_sizes)
         self.digest = digest_of([source.digest for source in sources])
         self.longest = max(source.longest for source in sources)
-        self.manifest, self.limits = sources[0].manifest, sources[0].limits
+        # Of data sets that are learned whole and in part, one with the mask tells the columns.
+        fullest = max(sources, key=lambda source: len(source.manifest.columns))
+        self.manifest, self.limits = fullest.manifest, sources[0].limits
+        self._learned = column_of(self.manifest.columns, Role.LEARNED)
         self._starts = np.cumsum([0, *map(len, sources)])
 
     def __len__(self) -> int:
@@ -224,7 +237,7 @@ class JoinedSamples(Samples):
         groups = group(samples, self._starts)
         unpack_together(self._find_stored(groups))
         pieces = [
-            (self.sources[source].take(numbers, epochs[places]).columns, places)
+            (self._complete(self.sources[source].take(numbers, epochs[places]).columns), places)
             for source, numbers, places in groups
         ]
         columns: dict[str, Values] = {}
@@ -232,6 +245,16 @@ class JoinedSamples(Samples):
             parts = [Part(rows[name], np.arange(len(places)), places) for rows, places in pieces]
             columns[name] = gather(parts, len(samples))
         return columns
+
+    def _complete(self, columns: dict[str, Values]) -> dict[str, Values]:
+        """Add the mask of rows that are learned whole, if others have one."""
+        if self._learned is None or self._learned.name in columns:
+            return columns
+        values, offsets = columns[self.manifest.columns[0].name]
+        # Ones, or the tokens themselves, as labels have them.
+        learned = values if self._learned.largest != 1 else np.ones_like(values)
+        lists = Lists(learned.astype(self._learned.dtype), offsets)
+        return {**columns, self._learned.name: lists}
 
 
 @dataclass(frozen=True)
@@ -450,11 +473,16 @@ def _find_orders(
     return listed
 
 
+def _list_columns(manifest: Manifest) -> str:
+    """List the columns but for a mask of what is learned, without which all tokens are."""
+    return ", ".join(each.name for each in manifest.columns if each.role is not Role.LEARNED)
+
+
 def _check_alike(sources: Sequence[Samples]) -> None:
     if not sources:
         raise UserError("sources=()", "there is nothing to mix", "Give one data set or more")
     first = sources[0].manifest
-    names = ", ".join(column.name for column in first.columns)
+    names = _list_columns(first)
     for number, source in enumerate(sources):
         value, manifest = f"sources[{number}]", source.manifest
         if not len(source):
@@ -462,7 +490,7 @@ def _check_alike(sources: Sequence[Samples]) -> None:
         if manifest.tokenizer.sha256 != first.tokenizer.sha256:
             cause = "its tokenizer is not that of the first source"
             raise UserError(value, cause, "Mix data sets that were built with one tokenizer")
-        own_names = ", ".join(column.name for column in manifest.columns)
+        own_names = _list_columns(manifest)
         if own_names != names:
             cause = f"it has the columns {own_names}; the first source has {names}"
             raise UserError(value, cause, "Mix data sets that were built with the same options")

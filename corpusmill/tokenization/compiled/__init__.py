@@ -4,7 +4,7 @@
 - `units`: text prepared to be cut into units at spaces, and what all tokenizers of stretches of
   text take and return.
 - `word_memo`: the ids of units, remembered.
-- `byte_level_bpe` (with `byte_level_pieces`) and `wordpiece`: tokenizers compiled from their
-  tokenizer.json.
+- `byte_level_bpe` (with `byte_level_pieces`), `wordpiece` and `unigram` (with `unigram_text`):
+  tokenizers compiled from their tokenizer.json.
 - `characters`: what kernels share.
 """

@@ -205,6 +205,12 @@ def _objections(tokenizer_json: Part, tokenizer: Tokenizer, spaced: bool) -> Ite
         yield f"its model {model.get('type')} may look across words"
     if model.get("dropout"):
         yield "its model drops pieces at random"
+    yield from list_rearrangements(tokenizer_json)
+    yield from find_neighbourly(list_taken(tokenizer_json, tokenizer), tokenizer, spaced)
+
+
+def list_rearrangements(tokenizer_json: Part) -> Iterator[str]:
+    """Yield what keeps the ids of a text from being those of its parts, after its model."""
     for step in list_steps(tokenizer_json, "post_processor"):
         template = step.get("single", [{"Sequence": {}}])
         holds_text_once = sum("Sequence" in piece for piece in template) == 1
@@ -212,14 +218,24 @@ def _objections(tokenizer_json: Part, tokenizer: Tokenizer, spaced: bool) -> Ite
             yield f"its post-processor {step['type']} may rearrange ids"
     if tokenizer_json.get("truncation") or tokenizer_json.get("padding"):
         yield "it truncates or pads"
-    yield from _added_token_objections(tokenizer_json, tokenizer, spaced)
 
 
-def _added_token_objections(
-    tokenizer_json: Part, tokenizer: Tokenizer, spaced: bool
-) -> Iterator[str]:
+def list_taken(tokenizer_json: Part, tokenizer: Tokenizer) -> list[Part]:
+    """List the added tokens that are taken out of a text: all, or all but the special ones."""
+    hides = tokenizer.encode_special_tokens
+    return [token for token in added_tokens(tokenizer_json) if not (hides and token["special"])]
+
+
+def find_neighbourly(tokens: list[Part], tokenizer: Tokenizer, spaced: bool) -> Iterator[str]:
+    """Yield the added tokens that may look beyond a unit.
+
+    Args:
+        tokens: those that are taken out of a text.
+        tokenizer: the tokenizer.
+        spaced: whether units own spaces.
+    """
     normalizer = tokenizer.normalizer
-    for token in added_tokens(tokenizer_json):
+    for token in tokens:
         content = token["content"]
         # A unit that owns spaces includes all white space before a token.
         looks_left = not spaced and (token.get("lstrip") or token.get("single_word"))

@@ -8,6 +8,8 @@ What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exact
   no unit of its own but a part of the text around it.
 - "spaced": a word with the space before it, as in byte-level tokenizers. If the space follows other
   white space, the words on both sides are one unit.
+- "joined": likewise, as in unigram tokenizers; but which characters must stand beside a space is in
+  a table, and line breaks may count as spaces.
 
 Characters of UTF-8 are read as code points. Units are read in words of 8 bytes, and hashed. The
 last word of a unit is filled up with spaces and holds at least one, so that no unit's words begin
@@ -186,7 +188,7 @@ def first_bytes(tokenizer_json: Part) -> npt.NDArray[np.bool_]:
     return is_first
 
 
-UnitRule = Literal["words", "ideographs", "spaced"]
+UnitRule = Literal["words", "ideographs", "spaced", "joined"]
 
 # Units are read in words of this many bytes, so that as many may be read after the last byte.
 WORD_BYTES = 8
@@ -228,6 +230,66 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return hidden
 
 
+# How a character stands beside a space at which a text may be cut: whether it may end a word, or
+# begin one; whether it depends on the character before it, which must then be one that stays as it
+# is, at least before characters of three bytes; whether it is an ASCII character that counts as a
+# space.
+ENDS, BEGINS, DEPENDS, STAYS, STAYS_TO_WIDE, GAP = 1, 2, 4, 8, 16, 32
+WIDE = 0x800  # the first code point of three bytes
+
+
+@njit
+def ends_word(joints: np.ndarray, text: np.ndarray, start: int, place: int) -> bool:
+    """Whether a word may end before a place, by the characters before it."""
+    needed = ENDS
+    while place > start:
+        place -= 1
+        while text[place] & 0xC0 == 0x80:
+            place -= 1
+        code, _ = read_character(text, place)
+        joint = joints[code] if code < len(joints) else 0
+        if not joint & (DEPENDS if joint & DEPENDS and needed != ENDS else needed):
+            return False
+        if not joint & DEPENDS:
+            return True
+        needed = STAYS if code < WIDE else STAYS | STAYS_TO_WIDE
+    return False
+
+
+@njit
+def hide_joined_spaces(joints: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    r"""Hide each space at which text may not be cut, and write others that count as spaces as such.
+
+    Args:
+        joints: uint8[code points], of the bits above; other characters may not be beside a space.
+        text: uint8[bytes], valid UTF-8.
+        offsets: int64[sentences + 1] into text.
+
+    Returns:
+        uint8[bytes + WORD_BYTES]: the text with INNER_SPACE in place of such spaces.
+
+    Example:
+        with _ for INNER_SPACE, "a  b\nc" gives "a _b c" if a line break counts as a space.
+    """
+    hidden = np.zeros(len(text) + WORD_BYTES, np.uint8)
+    hidden[: len(text)] = text
+    for sentence in range(len(offsets) - 1):
+        start, stop = offsets[sentence], offsets[sentence + 1]
+        for place in range(start, stop):
+            byte = text[place]
+            if byte > _SPACE or not joints[byte] & GAP:
+                continue
+            is_cut = place == start or ends_word(joints, text, start, place)
+            if is_cut and place + 1 < stop:
+                code, _ = read_character(text, place + 1)
+                is_cut = code < len(joints) and joints[code] & BEGINS != 0
+            if is_cut:
+                hidden[place] = _SPACE
+            elif byte == _SPACE:
+                hidden[place] = INNER_SPACE
+    return hidden
+
+
 @njit
 def find_separable(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Find the sentences whose CJK ideographs are units.
@@ -250,7 +312,7 @@ def find_separable(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def prepare_units(
-    rule: UnitRule, text: np.ndarray, offsets: np.ndarray
+    rule: UnitRule, text: np.ndarray, offsets: np.ndarray, joints: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Prepare text so that every ASCII space is a place to cut.
 
@@ -258,6 +320,7 @@ def prepare_units(
         rule: what a unit is.
         text: uint8[bytes], valid UTF-8.
         offsets: int64[sentences + 1] into text.
+        joints: the table of the rule "joined" (`hide_joined_spaces`).
 
     Returns:
         keys: uint8[n + WORD_BYTES], to be cut.
@@ -267,6 +330,8 @@ def prepare_units(
             none is, by the rule.
     """
     text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
+    if joints is not None:
+        return hide_joined_spaces(joints, text, offsets), text, offsets, None
     if rule == "spaced":
         return hide_inner_spaces(text, offsets), text, offsets, None
     padded = np.append(text, np.zeros(WORD_BYTES, np.uint8))

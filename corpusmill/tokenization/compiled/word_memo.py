@@ -405,6 +405,7 @@ class WordMemo:
             each at least 1 KiB; a rule of ideographs takes another 256 KiB.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
+        joints: the table of the rule "joined".
     """
 
     def __init__(
@@ -413,8 +414,10 @@ class WordMemo:
         limits: TokenLimits,
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
+        joints: np.ndarray | None = None,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
+        self._joints = joints
         has_ideographs = rule == "ideographs"
         first_bytes = min(limits.first_memo_bytes, limits.memo_bytes)
         self._memo, self._known = allocate_memo(first_bytes, has_ideographs), 0
@@ -437,9 +440,9 @@ class WordMemo:
     def _encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        keys, text, offsets, separable = prepare_units(self._rule, text, offsets)
+        keys, text, offsets, separable = prepare_units(self._rule, text, offsets, self._joints)
         memo, known = self._memo, self._known
-        own_space = 0x20 if self._rule == "spaced" else None
+        own_space = 0x20 if self._rule in {"spaced", "joined"} else None
         entries, unit_offsets, new, unremembered = look_up(
             memo, known, LONGEST_UNIT, own_space, separable, keys, offsets
         )

@@ -18,7 +18,7 @@ from tokenizers.normalizers import NFC, Normalizer, Precompiled, Replace, Sequen
 # Pairs of reserved code points, each of which is a grapheme that composes with nothing: between
 # what two keys map, and within what one key maps. A second one that stands in a text is separated
 # like a mark, so that what is removed is only what was inserted.
-_BETWEEN, _WITHIN = "\ufff0\ufff1", "\ufff0\ufff2"
+_BETWEEN, _WITHIN = MARKERS = "\ufff0\ufff1", "\ufff0\ufff2"
 # What shares a grapheme with the character before it, though no key may have it: marks, joiners,
 # halfwidth voiced marks, the vowels AM of Thai and Lao, modifiers of emoji, tags, a line feed, and
 # marks that are newer than the classes of the library's regular expressions.
@@ -65,8 +65,45 @@ def _steps(charsmap: bytes) -> Iterator[Normalizer]:
 
 def read_map(charsmap: bytes) -> dict[str, str]:
     """Read all keys of a precompiled_charsmap, with their values."""
+    values, keys = dict[str, str](), [b""]
+    strings = charsmap[4 + int.from_bytes(charsmap[:4], "little") :]
+    for before, labels, begins in _walk(charsmap):
+        keys = [
+            keys[number] + bytes([label])
+            for number, label in zip(before.tolist(), labels.tolist(), strict=True)
+        ]
+        for key, begin in zip(keys, begins.tolist(), strict=True):
+            if begin >= 0:
+                values[key.decode()] = strings[begin : strings.index(b"\0", begin)].decode()
+    return values
+
+
+def read_key_characters(charsmap: bytes) -> tuple[set[int], set[int]]:
+    """Read the code points with which keys of a precompiled_charsmap begin, and all later ones."""
+    codes = lefts = np.zeros(1, np.int64)
+    is_first = np.ones(1, np.bool_)
+    firsts, later = set[int](), set[int]()
+    for before, labels, _ in _walk(charsmap):
+        is_lead = lefts[before] == 0
+        is_first = np.where(is_lead, codes[before] == 0, is_first[before])
+        sizes = (labels >= 0xC0).astype(np.int64) + (labels >= 0xE0) + (labels >= 0xF0)
+        begun = np.where(labels < 0x80, labels, labels & (0x3F >> sizes))
+        codes = np.where(is_lead, begun, codes[before] << 6 | labels & 0x3F)
+        lefts = np.where(is_lead, sizes, lefts[before] - 1)
+        firsts.update(codes[(lefts == 0) & is_first].tolist())
+        later.update(codes[(lefts == 0) & ~is_first].tolist())
+    return firsts, later
+
+
+def _walk(charsmap: bytes) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Walk through the trie of keys, a byte at a time.
+
+    Yields:
+        For each beginning of a key that has one byte more than the last ones: the number of the one
+        that it continues, its last byte, and where the key's value begins, or -1 if it is no key.
+    """
     size = int.from_bytes(charsmap[:4], "little")
-    units, strings = np.frombuffer(charsmap, "<u4", size // 4, 4), charsmap[4 + size :]
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
     # A unit's place is its parent's first child, XOR its label; a value has the highest bit set.
     labels = (units & 0x800000FF).astype(np.int64)
     places = np.arange(len(units))
@@ -74,23 +111,15 @@ def read_map(charsmap: bytes) -> dict[str, str]:
     nodes = np.flatnonzero((labels > 0) & (labels >> 31 == 0))
     nodes = nodes[np.argsort((nodes ^ labels[nodes]), kind="stable")]
     parents = nodes ^ labels[nodes]
-    values, keys, bases = {}, [b""], first_child[:1]
-    while keys:
+    bases = first_child[:1]
+    while len(bases):
         first, last = (np.searchsorted(parents, bases, side) for side in ("left", "right"))
         counts = last - first
         begins = np.repeat(first - np.cumsum(counts) + counts, counts)
         level = nodes[begins + np.arange(len(begins))]
-        before = np.repeat(np.arange(len(keys)), counts).tolist()
-        keys = [
-            keys[number] + bytes([label])
-            for number, label in zip(before, labels[level].tolist(), strict=True)
-        ]
-        bases = first_child[level]
-        begins = np.where(units[level] & 0x100, units[bases] & 0x7FFFFFFF, np.int64(-1))
-        for key, begin in zip(keys, begins.tolist(), strict=True):
-            if begin >= 0:
-                values[key.decode()] = strings[begin : strings.index(b"\0", begin)].decode()
-    return values
+        before, bases = np.repeat(np.arange(len(counts)), counts), first_child[level]
+        values = np.where(units[level] & 0x100, units[bases] & 0x7FFFFFFF, np.int64(-1))
+        yield before, labels[level], values
 
 
 def _ends_within(keys: Iterable[str]) -> str:

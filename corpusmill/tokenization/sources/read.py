@@ -157,6 +157,7 @@ MAIN_FILES = (
     "sentencepiece.bpe.model", "spm.model",
 )  # fmt: skip
 COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json", "added_tokens.json")
+CHAT_TEMPLATE = "chat_template.jinja"
 
 _NAME = re.compile(r"(?:[\w-][\w.-]*/)?[\w-][\w.-]*(?:@[\w./-]+)?")
 _FILE = re.compile(r"\.(json|txt|model|tiktoken|bpe|gz|zst|bz2|xz)$")
@@ -183,7 +184,7 @@ def fetch_tokenizer(name: str) -> Path:
         UserError: the hub has no such tokenizer, or neither it nor its cache can be read.
     """
     repository, _, revision = name.partition("@")
-    patterns = [*MAIN_FILES, *COMPANIONS, "merges.txt"]
+    patterns = [*MAIN_FILES, *COMPANIONS, CHAT_TEMPLATE, "merges.txt"]
     try:
         files = fetch_files(repository, patterns, "model", revision or None, _choose_files)
     except Exception as error:  # of any kind; the cure is the same
@@ -206,7 +207,7 @@ def fetch_tokenizer(name: str) -> Path:
 def _choose_files(names: list[str]) -> list[str]:
     """The best main file, and those that say more about it."""
     main = next((file for file in MAIN_FILES if file in names), None)
-    chosen = {main, *COMPANIONS, *(["merges.txt"] if main == "vocab.json" else [])}
+    chosen = {main, *COMPANIONS, CHAT_TEMPLATE, *(["merges.txt"] if main == "vocab.json" else [])}
     return [name for name in names if name in chosen]
 
 
@@ -346,5 +347,16 @@ def _complete(file: SourceFile, source: Source, revision: str | None) -> Tokeniz
     name = file.name.encode(errors="backslashreplace").decode()  # for the manifest, which is UTF-8
     return TokenizerFile(
         name, text, largest + 1, special, digest,
-        source.form, source.options, revision, source.reference,
+        source.form, source.options, revision, source.reference, _find_chat_template(file),
     )  # fmt: skip
+
+
+def _find_chat_template(file: SourceFile) -> str | None:
+    """Return the template beside a tokenizer; of several with names, the one called default."""
+    if content := file.read_bytes(file.path[: file.path.rfind("/") + 1] + CHAT_TEMPLATE):
+        return content.decode(errors="replace")
+    template = file.config.get("chat_template")
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None

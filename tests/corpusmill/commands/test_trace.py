@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
+from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
@@ -160,6 +161,53 @@ def test_the_windows_of_a_step_are_cut_from_their_rows(stream: Path, sample: Pat
         assert "".join("".join(span["text"].split()) for span in spans) == decoded
 
 
+@pytest.mark.parametrize("begin_of_text", ["False", "True"])
+def test_packed_rows_are_traced_to_the_tokens_that_they_hold(
+    begin_of_text: str, stream: Path, sample: Path, tmp_path: Path
+) -> None:
+    tokenizer_path, data = stream.parent / "tokenizer.json", tmp_path / "out"
+    flags = ("--document-rule", "wikitext", "--begin-of-text", begin_of_text)
+    jobs.build([sample], tokenizer_path, data, *flags, objective="gpt")
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
+    data_set, file = DataSet(data), tmp_path / "packs"
+    bounds = data_set.manifest.objective.bounds_of_text
+    assert bounds
+    assert len(bounds[0]) == (begin_of_text == "True")
+    special = {*bounds[0], *bounds[1]}
+    packs = TokenPacks(data_set, 48, file)
+    length = ("--max-seq-length", "48", "--packs-file", file)
+    batch = next(iter(Loader(make_batches(packs, 4, seed=3), prefetch_factor=0)))
+    rows = trace(data, *length, "--batch-size", "4", "--seed", "3", "--step", "0", "--no-text")
+    [samples] = samples_of(rows)
+    for number, ids in zip(samples, batch["input_ids"].tolist(), strict=True):
+        row = packs[number]["input_ids"].tolist()
+        assert ids[: len(row)] == row
+    wanted = [len(packs) - 1, *samples]
+    rows = trace(data, *length, "--input", sample, "--row", *map(str, wanted))
+    assert list(dict.fromkeys(row["sample"] for row in rows)) == wanted
+    for number in wanted:
+        row = packs[number]["input_ids"].tolist()
+        spans = [span for each in rows if each["sample"] == number for span in each["spans"]]
+        assert sum(span["tokens"] for span in spans) == sum(token not in special for token in row)
+        decoded = "".join(tokenizer.decode(row).split())
+        assert "".join("".join(span["text"].split()) for span in spans) == decoded
+
+
+def test_windows_are_traced_by_their_numbers(stream: Path) -> None:
+    windows = TokenWindows(DataSet(stream), 48)
+    last = len(windows) - 1
+    rows = trace(stream, "--context-len", "48", "--row", "0", str(last), "--no-text")
+    special = int(DataSet(stream)[0]["input_ids"][-1])
+    for number in (0, last):
+        window = [*windows[number]["input_ids"].tolist(), int(windows[number]["targets"][-1])]
+        spans = [span for row in rows if row["sample"] == number for span in row["spans"]]
+        assert sum(span["tokens"] for span in spans) == sum(token != special for token in window)
+    message = f"Give 0 to {last}"
+    flags = ("--context-len", "48", "--row")
+    jobs.run_here("trace", stream, *flags, str(last + 1), refused=[message])
+    jobs.run_here("trace", stream, *flags, "-1", refused=[message])
+
+
 def test_a_document_is_found_by_its_place_and_by_a_condition(data: Path, corpus: Path) -> None:
     content = (corpus / "notes.jsonl").read_bytes()
     offset = content.index(b"\n") + 20
@@ -241,6 +289,11 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "seed=-1": ("--step", "1", "--batch-size", "4", "--seed", "-1"),
     "and not of a token stream": ("--step", "1", "--batch-size", "4", "--context-len", "8"),
     "--context-len": ("--document", "0", "--batch-size", "4", "--context-len", "8"),
+    "--max-seq-length": ("--document", "0", "--batch-size", "4", "--max-seq-length", "8"),
+    "its examples are of bert": ("--row", "1", "--max-seq-length", "8"),
+    "windows or packed rows of": ("--row", "1", "--max-seq-length", "8", "--context-len", "8"),
+    "--packs-file packs": ("--row", "1", "--packs-file", "packs"),
+    "through all shards": ("--row", "1", "--shard", "1", "--context-len", "8"),
     "No such file": ("--state", "missing.json", "--batch-size", "4"),
     "has train, validation": ("--row", "1", "--split", "test"),
 }

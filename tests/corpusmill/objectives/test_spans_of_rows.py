@@ -22,6 +22,7 @@ from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.t5 import T5Options
+from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives.bert_examples import unmask
 from tests.corpusmill.objectives.reference_t5 import restore
@@ -129,7 +130,8 @@ def prepare(objective: Objective, corpus: Corpus, seed: int) -> Corpus:
     """Mark words, or cut documents into the pieces that `build` expects."""
     if objective.words:
         return mark_corpus(corpus, lambda place, token: place > 0 and token % 2 == 1)
-    if (cuts := objective.text_cuts(seed)) is None:
+    cuts = objective.text_cuts(seed)
+    if cuts is None or isinstance(cuts, TextMarks):
         return corpus
     texts = texts_of(corpus)
     letters = np.full(sum(map(len, texts.values())), ord("a"), np.uint8)

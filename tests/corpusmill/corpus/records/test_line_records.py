@@ -141,7 +141,7 @@ def test_every_cut_of_a_small_file() -> None:
 )
 def test_a_refusal_tells_its_reason(line: bytes, reason: str, detail: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        take_text(parse_json(line), "text")
+        take_text(parse_json(line), DocumentOptions(text_field="text"))
     assert refused.value.reason == reason
     assert detail in refused.value.detail
 
@@ -198,7 +198,7 @@ NESTED = [
 
 @pytest.mark.parametrize(("record", "name", "text"), NESTED)
 def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str, text: str) -> None:
-    assert take_text(record, name) == text
+    assert take_text(record, DocumentOptions(text_field=name)) == text
     assert keep_values({**record, "text": "t"}, (name, "other.x")) == [text, None]
 
 
@@ -209,7 +209,7 @@ def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str,
 )  # fmt: skip
 def test_a_path_leads_through_objects_alone(record: dict[str, object], reason: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        take_text(record, "data.text")
+        take_text(record, DocumentOptions(text_field="data.text"))
     assert refused.value.reason == reason
     assert keep_values({**record, "text": "t"}, ("data.text",)) == [None]
 
@@ -249,7 +249,7 @@ def test_bad_utf_8_and_bad_json_are_distinguished(
 
 
 def test_another_field_can_be_named() -> None:
-    assert take_text({"text": 1, "body": "words"}, "body") == "words"
+    assert take_text({"text": 1, "body": "words"}, DocumentOptions(text_field="body")) == "words"
 
 
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:

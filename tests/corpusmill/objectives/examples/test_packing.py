@@ -1,15 +1,25 @@
 """Best-fit packing against the algorithm written with lists."""
 
+from itertools import pairwise
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays import ragged
+from corpusmill.limits import FileLimits
 from corpusmill.objectives.examples.packing import (
     assign_rows,
+    mark_pieces,
     order_by_length,
     pack_best_fit,
+    pack_pieces,
+    pack_stream,
+    packed_tokens,
 )
+from corpusmill.objectives.examples.windows import cut_windows
 from tests.corpusmill.objectives import reference_gpt
 
 LONGEST = 24
@@ -86,3 +96,65 @@ def test_the_longest_rows(most: int, is_refused: bool) -> None:
         pieces, offsets = pack_best_fit(lengths, most)
         assert pieces.tolist() == [0, 2, 1]
         assert offsets.tolist() == [0, 2, 3]
+
+
+documents_of_lengths = st.lists(st.integers(0, 3 * LONGEST), max_size=40)
+
+
+def read_packs(lengths: list[int], most: int, tokens: int) -> list[list[range]]:
+    """Return the places in the stream of each row's pieces."""
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    begins, row_offsets = pack_stream(offsets, most, tokens)
+    ends = [
+        min(begin + most, next(end for end in offsets.tolist() if end > begin))
+        for begin in begins.tolist()
+    ]
+    pieces = [range(*bounds) for bounds in zip(begins.tolist(), ends, strict=True)]
+    return [pieces[first:end] for first, end in pairwise(row_offsets)]
+
+
+@given(documents_of_lengths, st.integers(2, 2 * LONGEST), st.integers(2, 9 * LONGEST))
+def test_the_packs_of_a_stream_are_the_rows_that_are_built_of_its_documents(
+    lengths: list[int], most: int, tokens: int
+) -> None:
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    # Each token is its place in the stream.
+    places, piece_offsets, _, _ = cut_windows(np.arange(offsets[-1]), offsets, most)
+    pieces = pa.record_batch(
+        {
+            "input_ids": ragged.to_arrow(places, piece_offsets),
+            "cu_seqlens": mark_pieces(piece_offsets),
+        }
+    )
+    limits = FileLimits(packed_tokens=tokens, most_packed_tokens=tokens)
+    assert packed_tokens(most, limits) == tokens
+    built = [row for rows in pack_pieces([pieces], most, limits) for row in rows.to_pylist()]
+    packed = read_packs(lengths, most, tokens)
+    assert [[place for piece in row for place in piece] for row in packed] == [
+        row["input_ids"] for row in built
+    ]
+    assert [np.cumsum([0, *map(len, row)]).tolist() for row in packed] == [
+        row["cu_seqlens"] for row in built
+    ]
+
+
+@given(documents_of_lengths, st.integers(2, 2 * LONGEST))
+def test_the_packs_of_a_stream_are_as_full_as_best_fit_makes_them(
+    lengths: list[int], most: int
+) -> None:
+    packed = read_packs(lengths, most, 2**22)
+    pieces = [min(most, length - begin) for length in lengths for begin in range(0, length, most)]
+    used = sorted(sum(map(len, row)) for row in packed)
+    assert used == reference_gpt.best_fit(pieces, most)
+    every = sorted(place for row in packed for piece in row for place in piece)
+    assert every == list(range(sum(lengths)))
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    # 256 rows are packed at a time: as many tokens as the first number, or up to the second one.
+    [(2, 1000), (3, 1000), (4, 1024), (7, 1792), (8, 2000), (10**6, 2000)],
+)
+def test_how_much_is_packed_at_a_time(most: int, expected: int) -> None:
+    limits = FileLimits(packed_tokens=1000, most_packed_tokens=2000)
+    assert packed_tokens(most, limits) == expected

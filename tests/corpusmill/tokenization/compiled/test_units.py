@@ -96,6 +96,24 @@ def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     assert str(separable) == str(alone[3])
 
 
+def test_spaces_are_hidden_between_characters_that_belong_together() -> None:
+    joints = np.zeros(0x400, np.uint8)
+    joints[[0x20, 0x0A]] = units.GAP | units.BEGINS
+    joints[[*b"ab"]] = units.ENDS | units.BEGINS | units.STAYS
+    joints[ord("c")] = units.ENDS | units.BEGINS
+    joints[0x301] = units.ENDS | units.DEPENDS
+    sentences = ["a  b", "a\nb", "a \u0301", "a\u0301 b", "c\u0301 b", "a x", "x a", " a ", "\n"]
+    text, offsets = as_arrays(sentences)
+    hidden = units.hide_joined_spaces(joints, text, offsets).tobytes()
+    shown = [
+        hidden[first:last].replace(b"\xff", b"_").decode()
+        for first, last in pairwise(offsets.tolist())
+    ]
+    assert shown == [
+        "a _b", "a b", "a_\u0301", "a\u0301 b", "c\u0301_b", "a_x", "x_a", " a ", " ",
+    ]  # fmt: skip
+
+
 def parts_of(sentences: list[str], **limits: int) -> list[str]:
     """Encode sentences, and return the texts that a tokenizer gets."""
     seen: list[str] = []

@@ -48,7 +48,7 @@ def added(**flags: Any) -> list[dict[str, Any]]:
         (changed("GPT-2", normalizer=state(normalizers.StripAccents())), "StripAccents"),
         (changed("GPT-2", normalizer=state(normalizers.BertNormalizer())), "BertNormalizer"),
         (changed("GPT-2", added_tokens=added(rstrip=True)), "neighbours"),
-        (changed("Unigram"), "Metaspace"),
+        (changed("Unigram", normalizer=state(normalizers.BertNormalizer())), "Metaspace"),
         (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
         (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
         (changed("BPE", pre_tokenizer=state(pre_tokenizers.Punctuation())), "Punctuation"),
