@@ -3,8 +3,9 @@
     python -m benchmarks.kernels.tokenization [wiki.train.tokens ...] [--tokenizer FILE] [--bytes N]
 
 Each text, repeated to N bytes, is tokenized with a WordPiece tokenizer (30,522 tokens), a
-byte-level BPE (30,000) and a unigram tokenizer (30,000) that were trained on it, or with the tokenizer of `--tokenizer`: by the
-tokenizers library, by tiktoken with the same merges if the tokenizer is byte-level, and by
+byte-level BPE (30,000) and a unigram tokenizer (30,000) that were trained on it, or with the
+tokenizer of `--tokenizer`: by the tokenizers library, by tiktoken with the same merges if the
+tokenizer is byte-level, and by
 `SentenceTokenizer`, first with an empty memo, as in a new worker, and then once more. Without
 texts: a synthetic one with N bytes, and those of `benchmarks.synthetic.scripts`. All ids are
 compared. Rates are megabytes per second of processor time with one thread. The slow ways get only
