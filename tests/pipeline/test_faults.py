@@ -125,7 +125,7 @@ def test_empty_files_among_others_are_no_fault(
     [
         (b"\n = Title = \n\n", ("3 lines", "0 documents", "only blank lines and titles")),
         (b"\n", ("1 lines", "only blank lines and titles")),
-        (b"\xff\n\xfe\n", ("2 are rejects", "not UTF-8 text")),
+        (b"\xff\n\xfe\n", ("2 are rejects", "the reasons invalid-utf-8")),
         ("\u200b\n".encode(), ("1 document with 0 tokens", "a tokenizer for the language")),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from corpusmill.console.process import USER_ERROR
+from corpusmill.objectives.registry import OBJECTIVES
 from pipeline.command_line import main
 from tests.tools.forked_commands import ForkedCommand
 
@@ -61,6 +62,11 @@ def run_any(*arguments: str | Path) -> Outcome:
         except SystemExit as end:  # the parser of the command line ends like this
             ended = int(end.code or 0)
     return Outcome(ended, output.getvalue(), errors.getvalue())
+
+
+def list_text_objectives() -> list[str]:
+    """Return the objectives that are built of any text; others take records with fields."""
+    return [name for name in OBJECTIVES.names if not OBJECTIVES[name].reads_fields(["messages"])]
 
 
 def wait_for(command: ForkedCommand) -> Outcome:

@@ -42,7 +42,7 @@ from corpusmill.tokenization.compiled.unigram_text import (
     strip_symbols,
     trim_text,
 )
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed
+from corpusmill.tokenization.compiled.units import EncodeSpans, completed, has_byte
 from corpusmill.tokenization.tokenizer_file import Part
 
 NO_TOKEN, NO_NODE = -1, -1
@@ -304,6 +304,7 @@ def write_word(
 @njit
 def write_spans(
     tables: tuple[Characters, Spacing, Pieces],
+    is_token_start: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
     left: np.ndarray,
@@ -315,6 +316,7 @@ def write_spans(
 
     Args:
         tables: what each character is turned into, what is done to spaces, and the vocabulary.
+        is_token_start: bool[256], bytes with which added tokens begin.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
         left: bool[n], stretches that are left out; written where one is not known.
@@ -330,8 +332,10 @@ def write_spans(
     work = Workspace(symbols, borrow(work.sums), borrow(work.begins), borrow(work.nodes))
     written = 0
     for span in range(len(spans)):
+        start, stop = spans[span]
+        left[span] |= has_byte(is_token_start, text, start, stop)
         if not left[span]:
-            first, last = trim_text(spacing, text, spans[span, 0], spans[span, 1])
+            first, last = trim_text(spacing, text, start, stop)
             end = map_text(characters, spacing, text, first, last, symbols)
             left[span] = end == 0
             place, end = strip_symbols(characters, spacing, symbols, end, first == last)
@@ -349,7 +353,7 @@ def write_spans(
 
 def encode_spans(
     tables: tuple[Characters, Spacing, Pieces],
-    is_token_start: npt.NDArray[np.bool_] | None,
+    is_token_start: npt.NDArray[np.bool_],
     most_bytes: int,
     text: np.ndarray,
     spans: np.ndarray,
@@ -358,7 +362,7 @@ def encode_spans(
 
     Args:
         tables: what each character is turned into, what is done to spaces, and the vocabulary.
-        is_token_start: bool[256], bytes with which added tokens begin; None if there are none.
+        is_token_start: bool[256], bytes with which added tokens begin.
         most_bytes: of a stretch that is known.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
@@ -370,9 +374,6 @@ def encode_spans(
     """
     sizes = spans[:, 1] - spans[:, 0]
     left = sizes > most_bytes
-    if is_token_start is not None:
-        starts_before = np.append(0, np.cumsum(is_token_start[text]))
-        left |= starts_before[spans[:, 1]] > starts_before[spans[:, 0]]
     known = sizes[~left]
     room = GROWTH * int(known.max(initial=0)) + 2
     work = Workspace(
@@ -380,7 +381,7 @@ def encode_spans(
     )
     ids = np.empty(GROWTH * int(known.sum() + len(known)), np.int32)
     ends = np.zeros(len(spans) + 1, np.int64)
-    written = write_spans(tables, text, spans, left, work, ids, ends)
+    written = write_spans(tables, is_token_start, text, spans, left, work, ids, ends)
     return ids[:written], ends, left
 
 
@@ -424,7 +425,7 @@ def compile_unigram(
     is_token_start = np.zeros(256, np.bool_)
     is_token_start[[token["content"].encode()[0] for token in taken]] = True
     tables = characters, spacing, read_pieces(model, characters.codes)
-    known = partial(encode_spans, tables, is_token_start if taken else None, most_bytes)
+    known = partial(encode_spans, tables, is_token_start, most_bytes)
     looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)

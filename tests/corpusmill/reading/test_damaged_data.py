@@ -265,5 +265,5 @@ def test_rows_longer_than_the_model_are_refused(bert: Path, gpt_stream: Path) ->
     assert DataSet(bert, max_length=64).longest == 64
     with refused("max_length=63", "has 64 tokens", "--max-seq-length"):
         DataSet(bert, max_length=63)
-    with pytest.raises(UserError, match="token_windows"):
+    with pytest.raises(UserError, match="TokenWindows or TokenPacks"):
         DataSet(gpt_stream, max_length=63)

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.manifest_json import seal
-from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from tests.tools.jobs import build, digests, run_any, run_here
+from tests.tools.jobs import build, digests, list_text_objectives, run_any, run_here
 
 FLAGS = ("--validation-share", "0.2")
 
@@ -51,7 +50,7 @@ def altered(data_set: Path, tmp_path: Path) -> Callable[..., Path]:
     return alter
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.names)
+@pytest.mark.parametrize("objective", list_text_objectives())
 def test_every_objective_gives_the_same_bytes_again(
     objective: str, corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:

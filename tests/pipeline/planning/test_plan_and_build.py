@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.objectives.registry import OBJECTIVES
 from tests.pipeline.planning.plans import plan
-from tests.tools.jobs import build, read_manifest_json, run_here
+from tests.tools.jobs import build, list_text_objectives, read_manifest_json, run_here
 from tests.tools.small_limits import limit_flags
 from transforms.build import ShardDoFn
 from transforms.recovery import Journal
@@ -34,7 +33,7 @@ def output_bytes(folder: Path) -> int:
     return sum(shard["bytes"] for split in splits for shard in split["shards"])
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.names)
+@pytest.mark.parametrize("objective", list_text_objectives())
 def test_what_is_planned_of_a_small_corpus_is_built(
     objective: str, sample: Path, any_tokenizer: Path, tmp_path: Path
 ) -> None:

@@ -238,7 +238,7 @@ def test_sources_are_planned_as_they_are_built(
 
 
 def test_an_objective_is_named() -> None:
-    run_here("config", "plan", refused=("config plan", "bert, electra"))
+    run_here("config", "plan", refused=("config plan", "bert, chat, electra"))
     run_here("plan", "birt", refused=("birt: there is no such command", "Did you mean bert?"))
     assert "electra" in run_here("plan", "--help").output
     text = run_here("plan", "bert", "--help").output
