@@ -95,7 +95,6 @@ def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
                     untried.discard(output_format)
                     yield name, model, [*flags, "--output-format", output_format]
     yield OBJECTIVES.names[0], "bpe", ["--drop-duplicates"]
-    yield OBJECTIVES.names[0], "wordpiece", ["--drop-overlap-with", str(SAMPLE)]
 
 
 def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
@@ -151,7 +150,8 @@ def compile_kernels(folder: Path) -> None:
         for number, corpus in enumerate(corpora[:-1]):
             tokenizer, output = folder / f"bpe-{entries}.json", folder / f"{number}-of-{entries}"
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
-            _run("gpt", *files, "--special-tokens-in-text", "--max-rejects", "9")
+            compared = ("--drop-overlap-with", str(SAMPLE))
+            _run("gpt", *files, *compared, "--special-tokens-in-text", "--max-rejects", "9")
     # Its kernels are the same for each type of ids.
     tokenizer, output = folder / "unigram.json", folder / "unigram"
     places = ("--tokenizer", str(tokenizer), "--output", str(output))

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.objectives.registry import OBJECTIVES
 from tests.conftest import CHECKOUT
-from tests.tools.jobs import digests, run_here, shards_of
+from tests.tools.jobs import digests, list_text_objectives, run_here, shards_of
 from tests.tools.wheels import build_wheels
 
 pytestmark = pytest.mark.install
@@ -103,7 +102,7 @@ def test_a_wheel_with_kernels_needs_no_compiler_and_builds_the_same(
     assert wheels[0].name.endswith(f"-none-manylinux_2_17_{platform.machine()}.whl")
     corpusmill = installed_by_pip(tmp_path / "environment", wheels)
     cache: dict[str, str | Path] = {"NUMBA_CACHE_DIR": tmp_path / "cache", "NUMBA_OPT": "3"}
-    for name in OBJECTIVES.names:
+    for name in list_text_objectives():
         tokenizer, output = tmp_path / f"{name}.json", tmp_path / name
         files = ("--input", sample, "--tokenizer", tokenizer)
         train = ("train-tokenizer", "--for", name, "--input", sample, "--vocab-size", "700")
@@ -116,8 +115,8 @@ def test_a_wheel_with_kernels_needs_no_compiler_and_builds_the_same(
         run(corpusmill, "trace", output, "--row", "0", "--input", sample, **cache)
         run(corpusmill, "rebuild", output, "--input", sample, "--output", tmp_path / "a", **cache)
         shutil.rmtree(tmp_path / "a")
-    run(corpusmill, "inspect-corpus", *files, **cache)
-    folders = [tmp_path / name for name in OBJECTIVES.names]
+    run(corpusmill, "inspect-corpus", *files, name, **cache)
+    folders = [tmp_path / name for name in list_text_objectives()]
     run(corpusmill.with_name("python"), "-c", _READ, *folders, **cache)
     assert not list((tmp_path / "cache").rglob("*.nb?"))
 
