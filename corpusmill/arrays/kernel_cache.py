@@ -107,7 +107,7 @@ def _start_cache() -> Callable[[Callable[..., Any]], Any]:
     from corpusmill.arrays.shipped_kernels import find_shipped  # noqa: PLC0415  likewise
 
     event.register("numba:compile", Compilations(_announce))
-    shipped = find_shipped(SHIPPED_FOLDER, digest_sources)
+    shipped = find_shipped(SHIPPED_FOLDER, partial(digest_sources, _PACKAGE))
     return partial(KernelCache, shipped=shipped)
 
 
@@ -205,8 +205,12 @@ def _remove_kernels(folder: Path) -> None:
                 path.unlink()
 
 
+@cache
 def digest_sources(package: Path = _PACKAGE) -> str:
-    """Return the SHA-256 of the names and contents of all sources of a package."""
+    """Return the SHA-256 of the names and contents of all sources of a package.
+
+    It is computed once: a process goes on with the sources that it has begun with.
+    """
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
         digest.update(f"{source.relative_to(package)}\n".encode())

@@ -15,7 +15,10 @@ import corpusmill
 PACKAGE = Path(corpusmill.__file__).parent
 # The functions as they are in the file, though an environment may name the folder of its kernels.
 _SOURCE = str(PACKAGE / "arrays" / "kernel_cache.py")
-choose_folder = runpy.run_path(_SOURCE)["kernel_folder"].__wrapped__
+_FUNCTIONS = runpy.run_path(_SOURCE)
+choose_folder = _FUNCTIONS["kernel_folder"].__wrapped__
+# Here sources change within a process.
+choose_folder.__globals__["digest_sources"] = _FUNCTIONS["digest_sources"].__wrapped__
 
 
 @pytest.fixture
