@@ -308,6 +308,24 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     return np.where(tokens.any(axis=1), tokens.shape[1] - num_pads, 0)
 
 
+def count_others(column: pa.Array, value: int) -> np.ndarray:
+    """Return how many values of each row are not a certain one.
+
+    Args:
+        column: a list column, not padded.
+        value: the one that is not counted.
+
+    Returns:
+        int64[rows].
+
+    Example:
+        [[1, 0, 1], [], [0]] with 0 gives [2, 0, 0].
+    """
+    values, offsets = from_arrow(column)
+    before = np.concatenate([[0], np.cumsum(values != value)])
+    return np.diff(before[offsets])
+
+
 def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of a column.
 

@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -41,7 +41,7 @@ from corpusmill.objectives.examples.row_spans import locate_stretches, single_sp
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, SuitedTokenizer
 from corpusmill.objectives.tokenized_documents import unpack_documents
-from corpusmill.tokenization.marked_texts import list_special
+from corpusmill.tokenization.marked_texts import list_special, special_pattern
 from corpusmill.tokenization.text_cuts import APART, BEGIN, END, RESERVED, Cuts, TextMarks
 from corpusmill.tokenization.tokenizer_file import (
     ROLES,
@@ -197,7 +197,7 @@ class Chat(Objective):
         return Conversations(
             options.chat_template,
             tokens,
-            tuple(list_special(tokenizer_json)),
+            list_special(tokenizer_json),
             options.messages_field,
             options.learned_roles,
             options.last_turn_alone,
@@ -267,9 +267,8 @@ class Chat(Objective):
         index, _ = unpack_documents(documents)
         bounds = index.sentence_offsets[index.offsets[[0, -1]]]
         mask = self.columns[-1]
-        values, offsets = ragged.from_arrow(examples.column(mask.name))
-        before = np.concatenate([[0], np.cumsum(values != mask.pad)])
-        learned, kept = np.diff(before[offsets]), int(offsets[-1] - offsets[0])
+        values = examples.column(mask.name)
+        learned, kept = ragged.count_others(values, mask.pad), len(values.flatten())
         return {
             "kept_tokens": kept,
             "trimmed_tokens": int(bounds[1] - bounds[0]) - kept,
@@ -341,7 +340,7 @@ class Conversations:
         """Keep what people write from becoming special tokens."""
         match value:
             case str():
-                pattern = _pattern_of(self.special)
+                pattern = special_pattern(self.special)
                 return pattern.sub(lambda found: f"{found[0][0]}{APART}{found[0][1:]}", value)
             case list():
                 return [self._set_apart(inner) for inner in value]
@@ -415,13 +414,8 @@ class Conversations:
 
     def _end(self, text: str, begin: int, end: int) -> Span:
         """End a turn with its last special token, if only white space follows that."""
-        ends = [found.end() for found in _pattern_of(self.special).finditer(text, begin, end)]
+        ends = [found.end() for found in special_pattern(self.special).finditer(text, begin, end)]
         return begin, ends[-1] if ends and not text[ends[-1] : end].strip() else end
-
-
-@lru_cache(maxsize=4)
-def _pattern_of(special: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, special)) or r"(?!)")
 
 
 def read_messages(record: Mapping[str, Any], field: str) -> list[dict[str, Any]]:

@@ -238,9 +238,7 @@ class Objective(ABC):
                 case Role.BOUNDARIES:
                     rows["pieces"] = np.diff(array.offsets) - 1
                 case Role.LEARNED:
-                    values, offsets = ragged.from_arrow(array)
-                    before = np.concatenate([[0], np.cumsum(values != column.pad)])
-                    rows["learned_tokens"] = np.diff(before[offsets])
+                    rows["learned_tokens"] = ragged.count_others(array, column.pad)
                 case Role.CLASS:
                     rows[column.name] = array.to_numpy()
                 case Role.FIRST_LENGTH:

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +51,7 @@ class MarkedTokenizer:
         self._described = json.loads(tokenizer_json) | {"post_processor": None}
         self._in_text = special_tokens_in_text
         self._plain = Tokenizer.from_str(json.dumps(self._described))
-        special = list_special(tokenizer_json)
-        self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+        self._special = special_pattern(list_special(tokenizer_json))
 
     @cached_property
     def _renamed(self) -> Tokenizer:
@@ -109,11 +108,17 @@ def _pairs(vocabulary: Any) -> Iterable[tuple[str, Any]]:
     return pairs
 
 
-def list_special(tokenizer_json: str) -> list[str]:
+def list_special(tokenizer_json: str) -> tuple[str, ...]:
     """List the texts of the special tokens of a tokenizer.json, the longest first."""
     added = added_tokens(json.loads(tokenizer_json))
     contents = {token["content"] for token in added if token.get("special")}
-    return sorted(filter(None, contents), key=lambda content: (-len(content), content))
+    return (*sorted(filter(None, contents), key=lambda content: (-len(content), content)),)
+
+
+@lru_cache(maxsize=4)
+def special_pattern(special: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern of the texts of special tokens, of which the first that fits is taken."""
+    return re.compile("|".join(map(re.escape, special)) or r"(?!)")
 
 
 def _find_inside(pieces: list[str], encoding: Encoding) -> tuple[npt.NDArray[np.bool_], int]:

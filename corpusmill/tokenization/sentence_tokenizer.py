@@ -100,7 +100,6 @@ class SentenceTokenizer:
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._find_joins: FindJoins | None = None
         self._is_compiled = False
-        self._isolates_ideographs = False
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
         self.gigatoken: Gigatoken | None = None
@@ -126,7 +125,6 @@ class SentenceTokenizer:
         if words and words.find_joins and wordpiece.is_known(described):
             self._find_joins = words.find_joins
             words = load_words("unicode")
-        self._isolates_ideographs = rule == "ideographs"
         if objection or (words and not words.cuts_at_spaces):
             return None
         if words and rule == "ideographs":
@@ -274,7 +272,7 @@ class SentenceTokenizer:
         cuts, firsts = offsets, np.arange(len(offsets))
         encode_spans = self._encode_plainly
         if self._memo is not None and self._find_joins is not None:
-            if self._isolates_ideographs:
+            if self._memo.has_ideographs:
                 cuts, firsts = cut_around_rare(text, offsets)
             find_joins = partial(self._find_joins, batch_bytes=self._limits.joined_bytes)
             joined = partial(_encode_joined, self._memo, find_joins, cuts)

@@ -418,9 +418,9 @@ class WordMemo:
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
         self._joints = joints
-        has_ideographs = rule == "ideographs"
+        self.has_ideographs = rule == "ideographs"
         first_bytes = min(limits.first_memo_bytes, limits.memo_bytes)
-        self._memo, self._known = allocate_memo(first_bytes, has_ideographs), 0
+        self._memo, self._known = allocate_memo(first_bytes, self.has_ideographs), 0
         self._memory_bytes = limits.memo_bytes
         self._turn = threading.Lock()
 

@@ -107,3 +107,10 @@ def test_more_values_than_offsets_can_tell_are_refused() -> None:
     values, offsets = np.zeros(2**20, np.int8), np.array([0, 2**20, 2**20], np.int32)
     with pytest.raises(ValueError, match="more than 2"):
         ragged.take(values, offsets, np.zeros(2**11, np.int64))
+
+
+def test_values_other_than_one_are_counted_in_each_row() -> None:
+    column = pa.array([[7], [1, 0, 1], [], [0]], pa.list_(pa.int8()))
+    assert ragged.count_others(column, 0).tolist() == [1, 2, 0, 0]
+    assert ragged.count_others(column[1:], 1).tolist() == [1, 0, 1]  # a slice of a batch
+    assert ragged.count_others(column[:0], 0).tolist() == []
