@@ -2,10 +2,10 @@
 
     python -m benchmarks.readers.packs --text wiki.train.tokens [--times 8] [--folder FOLDER]
 
-The text, so many times, is built with `gpt --mode stream` and with `--mode pack`, once with its
+The text is repeated and built with `gpt --mode stream` and with `--mode pack`, once with its
 articles as documents and once with its sections. Packs of the same length are made for the stream,
-first with an empty cache, whose shards are then unpacked, and then with these. Both are read from
-the unpacked shards in batches of one epoch, in turns.
+first with an empty cache, which unpacks the shards, and then once more. Both are read from the
+unpacked shards in batches of one epoch, in turns.
 """
 
 import time

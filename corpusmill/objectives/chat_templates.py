@@ -41,7 +41,7 @@ from corpusmill.tokenization.text_cuts import BEGIN, END
 # The steps of an operation and of a value in a list, besides those for their sizes, and of the
 # least rendering.
 _STEPS, _STEPS_OF_A_PART, _LEAST_STEPS = 64, 8, 2**22
-# A rendering may take so many steps for each character of its conversation.
+# The most steps that a rendering takes for each character of its conversation.
 _STEPS_PER_CHARACTER = 256
 _MOST_DEPTH = 32
 _LARGEST_BITS, _MOST_ARGUMENT = 4096, 1024
