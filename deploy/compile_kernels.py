@@ -152,6 +152,7 @@ def compile_kernels(folder: Path) -> None:
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
             compared = ("--drop-overlap-with", str(SAMPLE))
             _run("gpt", *files, *compared, "--special-tokens-in-text", "--max-rejects", "9")
+            _run("inspect-corpus", *files[:4], "gpt")
     # Its kernels are the same for each type of ids.
     tokenizer, output = folder / "unigram.json", folder / "unigram"
     places = ("--tokenizer", str(tokenizer), "--output", str(output))

@@ -90,7 +90,7 @@ import sys
 from itertools import islice
 from corpusmill import DataSet, Loader, make_batches
 for folder in sys.argv[1:]:
-    for sizes in ({"batch_size": 4}, {"max_tokens": 512, "by_length": True}):
+    for sizes in ({"batch_size": 4}, {"max_tokens": 4096, "by_length": True}):
         assert len(list(islice(Loader(make_batches(DataSet(folder), **sizes, seed=1)), 3))) == 3
 """
 
