@@ -247,9 +247,7 @@ class TokenPacks(Samples):
             self._write(writer, counts, np.array([0, len(counts)]))
 
     def _write(self, writer: Any, values: Integers, offsets: Integers) -> None:
-        place = self._schema.field(0).type.value_type.to_pandas_dtype()
-        lists = ragged.to_arrow(values.astype(place), offsets)
-        batch = pa.record_batch([lists], schema=self._schema)
+        batch = ragged.to_batch([ragged.to_arrow(values, offsets)], self._schema)
         writer.write_batch(batch, custom_metadata={_CHECKSUM: _checksum(batch)})
 
     def _pack_shards(self) -> Iterator[tuple[Integers, Integers, int]]:

@@ -88,8 +88,10 @@ def test_an_installed_command_builds_the_same_data_set(
 _READ = """
 import sys
 from itertools import islice
-from corpusmill import DataSet, Loader, make_batches
+from corpusmill import DataSet, Loader, TokenPacks, make_batches
 for folder in sys.argv[1:]:
+    if folder.endswith("gpt"):
+        assert TokenPacks(DataSet(folder), 64).longest == 64
     for sizes in ({"batch_size": 4}, {"max_tokens": 4096, "by_length": True}):
         assert len(list(islice(Loader(make_batches(DataSet(folder), **sizes, seed=1)), 3))) == 3
 """

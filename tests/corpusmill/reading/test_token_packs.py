@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -563,3 +565,18 @@ def test_the_manifest_is_that_of_packed_rows(packs: TokenPacks, stream: DataSet)
     manifest: Manifest = packs.manifest
     assert [column.name for column in manifest.columns] == ["input_ids", "cu_seqlens"]
     assert manifest.tokenizer == stream.manifest.tokenizer
+
+
+def test_packs_need_no_pandas(gpt_stream: Path, tmp_path: Path) -> None:
+    """Some functions of Arrow do, which a trainer's environment may lack."""
+    (tmp_path / "pandas.py").write_text("raise ModuleNotFoundError")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
+        "from corpusmill import DataSet, TokenPacks;"
+        f"data = DataSet({str(gpt_stream)!r});"
+        f"print(TokenPacks(data, {WHOLE}, {str(tmp_path / 'packs')!r}).longest)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 2 <= int(done.stdout) <= WHOLE
