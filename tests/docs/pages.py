@@ -83,7 +83,8 @@ def list_files(page: Path) -> set[str]:
     text = page.read_text(encoding="utf-8")
     if page.parent.name == "how-to":
         text += page.with_name("index.md").read_text(encoding="utf-8")
-    return {part for name in _CODE.findall(_FENCE.sub("", text)) for part in name.split("/")}
+    parts = {part for name in _CODE.findall(_FENCE.sub("", text)) for part in name.split("/")}
+    return parts - {"", ".", ".."}
 
 
 class Session:
