@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from itertools import islice
@@ -64,6 +64,8 @@ VOCABULARIES = (1_000, 60_000, 140_000)
 
 # Short rows, where an objective has a length.
 _LENGTH = 64
+# Places in rows of these have other types.
+_LONGER = (200, 512)
 # Models that builds use, and all others, whose training has kernels of its own.
 _MODELS, _FURTHER_MODELS = ("wordpiece", "bpe"), ("wordlevel", "unigram")
 # A job even for so little text: it has kernels that training in one process does not call.
@@ -84,7 +86,7 @@ def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
     tokenizer = replace(small_tokenizer(*_list_special_tokens()), vocab_size=entries)
     for name in OBJECTIVES.names:
         options = OBJECTIVES[name]
-        for variant in _list_variants(options):
+        for variant in _list_variants(options, _LONGER if entries == VOCABULARIES[0] else ()):
             flags = list(list_flags(options, asdict(variant)))
             objective = variant.bind(tokenizer.with_roles(variant.special_tokens))
             model, columns = "bpe" if objective.text_cuts(0) else "wordpiece", objective.columns
@@ -97,7 +99,10 @@ def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
     yield OBJECTIVES.names[0], "bpe", ["--drop-duplicates"]
 
 
-def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
+def _list_variants(
+    options: type[ObjectiveOptions], longer: Sequence[int] = ()
+) -> list[ObjectiveOptions]:
+    """List sets of an objective's options, with short rows, and the plain ones with longer rows."""
     sets: list[dict[str, Any]] = [
         {},
         *(dict(preset.options) for preset in options.presets.values()),
@@ -112,11 +117,14 @@ def _list_variants(options: type[ObjectiveOptions]) -> list[ObjectiveOptions]:
     none = [option.name for option in fields(options) if option.default == 0]
     if shares := {name: 0.5 for name in none if hints[name] is float}:
         sets += [{**changes, **shares} for changes in sets]
+    if "max_seq_length" in hints:
+        plain = [changes for changes in sets if len(changes) < 2]
+        longer_sets = [{**changes, "max_seq_length": size} for size in longer for changes in plain]
+        sets = [{**changes, "max_seq_length": _LENGTH} for changes in sets] + longer_sets
     variants: list[ObjectiveOptions] = []
     for changes in sets:
-        length = {"max_seq_length": _LENGTH} if "max_seq_length" in hints else {}
         with suppress(UserError):  # some values need others
-            variant = options(**{**changes, **length})
+            variant = options(**changes)
             variants += [variant] * (variant not in variants)
     return variants
 
@@ -199,7 +207,7 @@ def _use(folder: Path) -> None:
     readings: list[dict[str, Any]] = [
         {"batch_size": 4, "shuffle": False, "drop_last": True},
         {"batch_size": 4, "padding": "max_length"},
-        {"max_tokens": 4 * _LENGTH},
+        {"max_tokens": 4 * max(_LONGER)},
         {"batch_size": 4, "by_length": True},
         {"batch_size": 4, "order": curriculum(samples)},
         {"batch_size": 4, "predicted": "targets"},
@@ -214,7 +222,8 @@ def _use(folder: Path) -> None:
             _read(samples, **reading, seed=1)
     with suppress(UserError):  # no stream of tokens
         _read(TokenWindows(samples, _LENGTH, fim_rate=0.5), 4)
-        _read(TokenPacks(samples, _LENGTH), 4)
+        for length in (_LENGTH, *_LONGER):
+            _read(TokenPacks(samples, length), 4)
     stages = [Stage([1, 1], samples=8), Stage([1, 3], samples=8, ramp=True)]
     joined, order = mix([samples, samples], stages, window=16)
     _read(joined, 4, order=order)
@@ -238,7 +247,9 @@ def _change(folder: Path, places: Path) -> None:
 
 def _list_special_tokens() -> list[str]:
     variants = [
-        variant for name in OBJECTIVES.names for variant in _list_variants(OBJECTIVES[name])
+        variant
+        for name in OBJECTIVES.names
+        for variant in _list_variants(OBJECTIVES[name], _LONGER)
     ]
     named = [variant.special_tokens for variant in variants]
     tokens = [names[0] for roles in named for names in roles.values()]

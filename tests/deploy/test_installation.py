@@ -117,8 +117,12 @@ def test_a_wheel_with_kernels_needs_no_compiler_and_builds_the_same(
         run(corpusmill, "trace", output, "--row", "0", "--input", sample, **cache)
         run(corpusmill, "rebuild", output, "--input", sample, "--output", tmp_path / "a", **cache)
         shutil.rmtree(tmp_path / "a")
-    run(corpusmill, "inspect-corpus", *files, name, **cache)
-    folders = [tmp_path / name for name in list_text_objectives()]
+    for name, length in (("bert", "512"), ("gpt", "1024"), ("gpt", "200")):
+        files = ("--input", sample, "--tokenizer", tmp_path / f"{name}.json")
+        flags = ("--max-seq-length", length, *(("--mode", "pack") if name == "gpt" else ()))
+        run(corpusmill, name, *files, "--output", tmp_path / length, *flags, **cache)
+    folders = [tmp_path / name for name in (*list_text_objectives(), "512", "1024", "200")]
+    run(corpusmill, "inspect-corpus", *files, "gpt", **cache)
     run(corpusmill.with_name("python"), "-c", _READ, *folders, **cache)
     assert not list((tmp_path / "cache").rglob("*.nb?"))
 
