@@ -351,9 +351,20 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
             return iter([_refuse_file(stream, part, conflict[0])])
         stream = ReturnReader.open(stream) if has_returns(head) else stream
     batches = reader.read(stream, part)
+    if options.text_maker:
+        batches = _name_file(batches, part.file)
     if options.language is None:
         return batches
     return (split_sentences(batch, options.language) for batch in batches)
+
+
+def _name_file(batches: Iterator[DocumentBatch], file: str) -> Iterator[DocumentBatch]:
+    """Say which file a record is in that stops the build, as no text can be made of it."""
+    try:
+        yield from batches
+    except UserError as error:
+        value, cause, cure = error.args
+        raise type(error)(value, f"{cause}, which is in {file}", cure) from error
 
 
 def measure_rest(batch: DocumentBatch, stream: BinaryIO, raw: BinaryIO, size: int) -> int:
