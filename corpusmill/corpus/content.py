@@ -1,7 +1,8 @@
 """What a file is, judged by its first bytes and not by its name.
 
 Containers and compressed files begin with marks of their own. Of text, only what is certain is
-told: JSON, tables with separators, markup, sequences of genes, and pointers to files elsewhere.
+told: JSON, tables with separators, markup, sequences of genes, notations such as those of
+subtitles, and pointers to files elsewhere.
 Everything else is text, whose format its name tells.
 """
 
@@ -176,18 +177,28 @@ def judge_bytes(head: bytes) -> Content | None:
     kind = _name_binary(head) if has_nuls or is_strange else ""
     if not has_nuls and not kind:
         return None
+    if _is_divided(head):
+        cure = r"Put line ends in their place, as by: tr '\0' '\n'"
+        return Content(what="text with NUL bytes in it", cure=cure, is_text=False)
     what = f"binary data{kind}, not text"
     return Content(what=what, cure="Extract its text, or leave it out", is_text=False)
 
 
 # Text may have a NUL now and then, with so many bytes for each.
 _FEW_NULS, _FEWEST_TEXT_BYTES = 7, 500
+# NUL bytes divide UTF-8 if there are so many bytes for each. In UTF-16, half of English are NULs.
+_LEAST_DIVIDED = 4
 _ENCODINGS = {
     b"\xff\xfe\0\0": "UTF-32LE",
     b"\0\0\xfe\xff": "UTF-32BE",
     b"\xff\xfe": "UTF-16LE",
     b"\xfe\xff": "UTF-16BE",
 }
+
+
+def _is_divided(head: bytes) -> bool:
+    """Whether a head is text in UTF-8 with NUL bytes in it, as `find -print0` writes them."""
+    return _LEAST_DIVIDED * head.count(0) < len(head) and is_plain(head.replace(b"\0", b""))
 
 
 def _find_encoding(head: bytes) -> str:
@@ -197,7 +208,7 @@ def _find_encoding(head: bytes) -> str:
         # Damaged UTF-8 may begin like this, too.
         if head.startswith(mark) and (0 in rest or not _is_utf_8(rest)):
             return encoding
-    if head.count(0) <= _FEW_NULS:
+    if head.count(0) <= _FEW_NULS or _is_divided(head):
         return ""
     shares = {encoding: _measure_text(head, encoding) for encoding in _ENCODINGS.values()}
     best = max(shares, key=shares.__getitem__)
@@ -301,6 +312,45 @@ def _judge_sequences(text: str, _: bool) -> Content | None:
     return None
 
 
+_NOTATIONS = (
+    (
+        re.compile(r"WEBVTT\s|\d+\s\d\d:\d\d:\d\d,\d{3} --> \d"),
+        "subtitles",
+        "Extract what is spoken, one paragraph a line",
+    ),
+    (
+        re.compile(r"(#[^\n]*\n)*1(-\d+)?\t[^\t\n]+(\t[^\t\n]*){8}\n"),
+        "words in columns, as CoNLL-U has them",
+        "Write one sentence a line",
+    ),
+    (
+        re.compile(r"\[?\{'(?:[^'\\\n]|\\.)*': ['\"\[{(\d\-TFN]"),
+        "records as Python prints them, which are not JSON",
+        "Write them with json.dumps",
+    ),
+    (
+        re.compile(
+            r"From \S+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [^\n]*\n[\w-]+: "
+        ),
+        "a mailbox",
+        "Extract the text of its messages",
+    ),
+    (
+        re.compile(r"-- (MySQL|MariaDB) dump |--\n-- PostgreSQL database|PRAGMA foreign_keys=OFF;"),
+        "the dump of a database",
+        "Export its texts as CSV or JSON lines",
+    ),
+)
+
+
+def _judge_notation(text: str, _: bool) -> Content | None:
+    plain = text.replace("\r", "")
+    for mark, what, cure in _NOTATIONS:
+        if mark.match(plain):
+            return Content(what=what, cure=cure)
+    return None
+
+
 _OBJECT = re.compile(r'\s*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 _ARRAY = re.compile(r'\s*\[\s*(?=[\[{"\]])')
 _FEW_LINES = 3
@@ -359,6 +409,7 @@ _RULES: tuple[Callable[[str, bool], Content | None], ...] = (
     _judge_pointer,
     _judge_markup,
     _judge_sequences,
+    _judge_notation,
     _judge_json,
     _judge_table,
 )

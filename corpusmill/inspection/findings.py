@@ -12,7 +12,7 @@ from statistics import median
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.dataset.accounting import describe_unfinished, measure_rejects
+from corpusmill.dataset.accounting import Loss, count_reasons, describe_unfinished, measure_rejects
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
@@ -103,17 +103,26 @@ def _check_rejects(facts: Facts) -> Iterator[Finding]:
     loss = measure_rejects(facts.manifest.counts, files=())
     if loss.share > USUAL["rejects"].high:
         what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
-        cause = "They are damaged, or not of the format or the encoding that was read"
-        if loss.unit == "bytes":
-            cause = (
-                f"Lines or texts above {option('max_line_bytes')}, or damaged files or "
-                "blocks, have them"
-            )
-        cure = (
-            f"Look into rejects/rejects.jsonl, and choose {option('input_format')} "
-            "or repair the input"
-        )
+        cause, cure = _explain_rejects(next(iter(count_reasons(facts.manifest.counts)), ""), loss)
         yield _find("rejects", loss.share, what, cause, cure)
+
+
+def _explain_rejects(reason: str, loss: Loss) -> tuple[str, str]:
+    """Return why there are rejects of which most have one reason, and what to do."""
+    look = "Look into rejects/rejects.jsonl, and"
+    if reason == "invalid-utf-8":
+        cause = "Most are text in another encoding than UTF-8, such as Windows-1252 or GB18030"
+        return cause, f"{look} convert the files, as by: iconv -f WINDOWS-1252 -t UTF-8"
+    if reason == "invalid-csv":
+        cause = "Quotes stand within cells, where they enclose nothing, or after a backslash"
+        return cause, f"{look} give {option('csv_quotes', 'none')} or backslash"
+    cause = "They are damaged, or not of the format that was read"
+    if loss.unit == "bytes":
+        cause = (
+            f"Lines or texts above {option('max_line_bytes')}, or damaged files or "
+            "blocks, have them"
+        )
+    return cause, f"{look} choose {option('input_format')} or repair the input"
 
 
 def _check_cut_documents(facts: Facts) -> Iterator[Finding]:

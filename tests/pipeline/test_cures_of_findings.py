@@ -23,7 +23,8 @@ ENGLISH = ("--sentence-rule", "split", "--language", "en")
 PAIRS = ("--max-seq-length", "128")
 # What may follow the name of an option in a cure; other words belong to the sentence.
 _OPTION = re.compile(
-    r"(--[a-z-]+)(?:,? such as)?(?: (\d[\d.]*\d|\d|split|en|whole-file|google|keep|True|False)\b)?"
+    r"(--[a-z-]+)(?:,? such as)?"
+    r"(?: (\d[\d.]*\d|\d|split|en|whole-file|google|keep|none|True|False)\b)?"
 )
 _SWITCHES = {"--drop-duplicates"}
 
@@ -87,6 +88,13 @@ def _write_long(_: Path, folder: Path) -> None:
     (folder / "text.txt").write_bytes(b"A lighthouse is a tower .\n" * 700_000)
 
 
+def _write_quotes(sample: Path, folder: Path) -> None:
+    """Write cells that begin with a quoted word in every fifth row below the first 64 KiB."""
+    texts = [text.replace('"', "") for text in paragraphs(sample)]
+    quoted = [text if number % 5 else f'"So" {text}' for number, text in enumerate(texts)]
+    (folder / "text.tsv").write_text("\n".join(("text", *texts, *texts, *quoted)) + "\n")
+
+
 WHOLE = ("--document-rule", "whole-file")
 _ONCE, _TWICE = partial(_repeat, 1), partial(_repeat, 2)
 CASES = {
@@ -120,6 +128,7 @@ CASES = {
     "a text of which pieces are drawn": Case(
         partial(_repeat, 20), {"coverage"}, (*PAIRS, *WHOLE), "t5"
     ),
+    "quotes that enclose nothing": Case(_write_quotes, {"rejects"}),
     "a document of 18 MB": Case(_write_long, {"cut documents"}, WHOLE, "gpt"),
 }
 

@@ -110,6 +110,15 @@ def test_the_format_is_what_the_file_is(data: str | bytes, expected: str) -> Non
         ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS", "git lfs pull"),
         (">P1|A\n" + "MKTAYIAKQRQISFVKSHFSRQ\n" * 3 + ">b\nACDEFGHIKLMNPQRSTVWYAC\n", "FASTA", ""),
         ("@read1\nACGTACGT\n+\nIIIIHHHH\n", "FASTQ", ""),
+        ("WEBVTT\n\n00:01.000 --> 00:02.000\nHello .\n", "subtitles", "--input-format text"),
+        ("1\r\n00:00:01,000 --> 00:00:02,500\r\nHello .\r\n", "subtitles", "spoken"),
+        ("# sent_id = 1\n1\tBoats\tboat\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n", "CoNLL-U", "a line"),
+        ("\n".join(map(repr, RECORDS)), "Python", "json.dumps"),
+        (repr(RECORDS), "Python", "json.dumps"),
+        ("From a@b.org Sat Nov 28 05:00:00 2026\nSubject: a\n\nText .\n", "mailbox", "messages"),
+        ("-- MySQL dump 10.13  Distrib 8.0\n", "dump of a database", "Export"),
+        ("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n", "dump of a database", "Export"),
+        ("\0".join(TEXTS), "text with NUL bytes", r"tr '\0' '\n'"),
         (pack_zip(), "ZIP", "Unpack"),
         (b"ORC\x08\x03\x10", "ORC", "Parquet"),
         (b"%PDF-1.7\n", "PDF", "Extract"),
@@ -178,6 +187,11 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
     ".zst": zstandard.compress, ".lz4": lz4.frame.compress,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "words"), [(b"boats", "text with NUL"), (b"sea", "binary data")])
+def test_text_between_nuls_is_told_from_binary_data(word: bytes, words: str) -> None:
+    assert words in look((word[:-1] + b"\0") * 200).what
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
