@@ -449,7 +449,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     merges = read_merges(model)
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
-    known = partial(encode_spans, rules, merges, tokens, first_bytes(tokenizer_json))
+    known = partial(encode_spans, rules, merges, tokens, first_bytes(added_tokens(tokenizer_json)))
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray

@@ -137,7 +137,7 @@ def choose_unit_rule(tokenizer_json: Part, tokenizer: Tokenizer) -> tuple[UnitRu
     """
     spaced = _owns_spaces(tokenizer_json)
     rule: UnitRule = "spaced" if spaced else "words"
-    if not spaced and _isolates_ideographs(tokenizer_json):
+    if not spaced and _isolates_ideographs(tokenizer_json, tokenizer):
         rule = "ideographs"
     return rule, next(_objections(tokenizer_json, tokenizer, spaced), "")
 
@@ -247,10 +247,10 @@ def find_neighbourly(tokens: list[Part], tokenizer: Tokenizer, spaced: bool) -> 
             yield f"its added token {content!r} is empty or holds a space"
 
 
-def _isolates_ideographs(tokenizer_json: Part) -> bool:
+def _isolates_ideographs(tokenizer_json: Part, tokenizer: Tokenizer) -> bool:
     """Whether the first step puts spaces around each ideograph."""
     normalizers = list_steps(tokenizer_json, "normalizer")
     if not normalizers or normalizers[0]["type"] != "BertNormalizer":
         return False
-    added = "".join(token["content"] for token in added_tokens(tokenizer_json))
-    return bool(normalizers[0].get("handle_chinese_chars")) and added.isascii()
+    taken = "".join(token["content"] for token in list_taken(tokenizer_json, tokenizer))
+    return bool(normalizers[0].get("handle_chinese_chars")) and taken.isascii()

@@ -16,7 +16,7 @@ last word of a unit is filled up with spaces and holds at least one, so that no 
 another's: "ab" is one word, "abcdefgh" is two.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import local
 from typing import Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_before
 from corpusmill.limits import LIMITS, RefusalLimits
-from corpusmill.tokenization.tokenizer_file import Part, added_tokens
+from corpusmill.tokenization.tokenizer_file import Part
 
 FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
 # First and last code points of what is common after ideographs and extends nothing: ideographs and
@@ -181,10 +181,10 @@ def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> En
     return encode_spans
 
 
-def first_bytes(tokenizer_json: Part) -> npt.NDArray[np.bool_]:
+def first_bytes(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
     """bool[256], True for the first bytes of added tokens."""
     is_first = np.zeros(256, np.bool_)
-    is_first[[token["content"].encode()[0] for token in added_tokens(tokenizer_json)]] = True
+    is_first[[token["content"].encode()[0] for token in tokens]] = True
     return is_first
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.exactness import list_taken
 from corpusmill.tokenization.compiled.units import (
     ONE,
     EncodeSpans,
@@ -234,7 +235,8 @@ def compile_wordpiece(
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
     characters, pieces = read_characters(tokenizer), read_pieces(tokenizer_json["model"])
-    known = partial(encode_spans, characters, pieces, first_bytes(tokenizer_json))
+    firsts = first_bytes(list_taken(tokenizer_json, tokenizer))
+    known = partial(encode_spans, characters, pieces, firsts)
     return completed(known, encode_plainly)
 
 

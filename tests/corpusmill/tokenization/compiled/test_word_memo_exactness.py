@@ -12,6 +12,7 @@ from tokenizers.processors import TemplateProcessing
 
 from corpusmill.tokenization.compiled.exactness import choose_unit_rule
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.tokenizer_file import hide_special_tokens
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 
@@ -97,3 +98,14 @@ def test_no_character_becomes_white_space_or_nothing_where_words_own_spaces() ->
 @pytest.mark.parametrize("name", MEMOIZING)
 def test_tokenizers_that_keep_to_words_are_memoized(name: str) -> None:
     assert SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16)).memoizes
+
+
+@pytest.mark.parametrize("name", MEMOIZING)
+def test_special_tokens_that_no_text_becomes_change_no_rule(name: str) -> None:
+    """Builds hide them by default, under names that have a noncharacter."""
+    rules = []
+    for text, hides in ((MEMOIZING[name], False), (hide_special_tokens(MEMOIZING[name]), True)):
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.encode_special_tokens = hides
+        rules.append(choose_unit_rule(json.loads(text), tokenizer))
+    assert rules[0] == rules[1]
