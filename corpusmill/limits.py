@@ -315,6 +315,9 @@ class TrainingLimits(_Group):
     """A table of fewer slots grows to four times its size, and one of more to twice its size."""
     few_places: int = 2**26
     """The places of pairs that a training lists, before it removes those of merged pairs."""
+    listed_pairs: int = 64
+    """A training lists a pair if it occurs once or more in the characters of all distinct words,
+    divided by this and by the number of new tokens."""
 
     # A character may end a word and be two more; and a table of two slots would have no free one.
     least = {"words_at_once": 3, "first_slots": 4}  # noqa: RUF012

@@ -34,12 +34,13 @@ from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure
 from corpusmill.limits import LIMITS
+from corpusmill.tokenization.training.counted_words import CountedWords, find_characters
 from corpusmill.tokenization.training.merges import (
     ALPHABET,
     ByteLevelBpeOptions,
+    byte_ids,
+    character_ids,
     train_merges,
-    write_bytes,
-    write_symbols,
 )
 from corpusmill.tokenization.training.models import model_options
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
@@ -73,27 +74,23 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 
 
 def count(model: str, path: Path, times: int, output: Path) -> None:
-    """Count words and write them to a file, in the order of their bytes."""
+    """Count words and write them to a file."""
     counter = model_options(model, {}).make_counter(LIMITS.training)
     words = count_text(read_batches(path, times), counter, WORD_LIMITS)
-    ordered = (write_bytes(words) if model == "bpe" else words).in_order()
-    column = ordered.words.cast(pa.large_string())
-    pq.write_table(pa.table({"word": column, "count": ordered.counts}), output)
+    pq.write_table(pa.table({"word": words.words, "count": words.counts}), output)
 
 
 def train_with_merges(model: str, counted: Path, vocab_size: int) -> str:
     """Learn merges from the file of counted words; return the vocabulary."""
     table = pq.read_table(counted)
-    words, counts = table["word"].combine_chunks(), table["count"].to_numpy()
+    words = CountedWords(table["word"].combine_chunks(), table["count"].to_numpy())
     tokens, prefix = [*BPE_TOKENS, *ALPHABET], ""
     if model == "wordpiece":
-        characters, inner, prefix = set[str](), set[str](), "##"
-        for word in words.to_pylist():
-            characters.update(word)
-            inner.update(word[1:])
-        tokens = [*SPECIAL_TOKENS, *sorted(characters), *sorted(prefix + one for one in inner)]
-    symbols = write_symbols(words, tokens, prefix)
-    vocabulary, _ = train_merges(symbols, counts, tokens, vocab_size, 2, prefix)
+        first, inner = find_characters(words)
+        prefix = "##"
+        tokens = [*SPECIAL_TOKENS, *sorted({*first, *inner}), *(prefix + one for one in inner)]
+    ids = byte_ids(tokens) if model == "bpe" else character_ids(tokens, prefix)
+    vocabulary, _ = train_merges(words, ids, tokens, vocab_size, 2, prefix)
     return json.dumps(vocabulary)
 
 

@@ -59,7 +59,7 @@ def training_limits(size: int) -> TrainingLimits:
     """Return thresholds of counting words that are all crossed by a few times so many words."""
     return TrainingLimits(
         words_at_once=size, normalized_bytes=size, unknown_bytes=size, first_slots=4,
-        first_text_bytes=size, many_slots=8 * size, few_places=size,
+        first_text_bytes=size, many_slots=8 * size, few_places=size, listed_pairs=1,
     )  # fmt: skip
 
 

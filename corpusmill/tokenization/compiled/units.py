@@ -344,7 +344,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
 HALF, ONE = np.uint64(32), np.uint64(1)
 
 
-@njit
+@njit(inline="always")  # calls in loops count references to the table
 def find_slot(table: np.ndarray, key: np.uint64) -> np.int64:
     """Return the row of a key, or the free row where it belongs.
 

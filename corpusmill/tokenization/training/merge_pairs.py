@@ -5,15 +5,18 @@ boundary and a cell for each of its characters. The first cell of a symbol holds
 has n > 1 cells, the others are negative, and the second and the last of them hold 1 - n, so that
 both neighbours of a symbol are found at once. Nothing moves when symbols are joined.
 
+The words stand in the order of their counts, so that a place alone tells how often its word occurs:
+most words of a text without spaces occur once.
+
 Pairs are merged in the order of a binary heap, int64[room, 4]. An entry is how often the pair
 occurs, the pair, where its places begin in the list of places, and how many there are.
 
 Example:
-    The words "ab" (number 0) and "abb" (number 1), where a and b have the ids 5 and 6, and "ab" the
-    id 7, before and after a and b are joined, with B for BOUNDARY:
+    The words "ab" and "abb", where a and b have the ids 5 and 6, and "ab" the id 7, before and
+    after a and b are joined, with B for BOUNDARY:
 
-        B  5  6  B-1  5  6  6  B
-        B  7 -1  B-1  7 -1  6  B
+        B  5  6  B  5  6  6  B
+        B  7 -1  B  7 -1  6  B
 """
 
 from typing import NamedTuple
@@ -23,75 +26,109 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import ONE, allocate_table, find_slot, read_character
 
-# A boundary is BOUNDARY less the number of the word that follows it.
 BOUNDARY = -(2**30)
+# The most characters of a word. Longer words become several.
+LONGEST_WORD = 1024
 # The id of characters without one.
 UNKNOWN = -1
+# A table of so many ids is one of bytes, whose text is not UTF-8.
+_BYTES = 256
+
+
+class CountedCells(NamedTuple):
+    """The symbols of words, and how often each word occurs.
+
+    Attributes:
+        cells: int32[cells].
+        starts: int64[groups + 1], where the words of each count begin, and the number of cells.
+        counts: int64[groups], the counts, in ascending order.
+        groups: int32[blocks], the group of the first cell of each BLOCK_CELLS cells.
+    """
+
+    cells: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    groups: np.ndarray
+
+
+BLOCK_CELLS = 64
 
 
 @njit
-def write_cells(text: np.ndarray, offsets: np.ndarray, ids: np.ndarray, longest: int) -> np.ndarray:
-    """Write the symbols of words to cells.
+def write_cells(
+    words: tuple[np.ndarray, np.ndarray],
+    order: np.ndarray,
+    firsts: np.ndarray,
+    ids: np.ndarray,
+    cells: np.ndarray,
+) -> np.ndarray:
+    """Write the symbols of words to cells, and a boundary at their end.
 
     Args:
-        text: uint8[bytes], the words' UTF-8.
-        offsets: int64[words + 1] into text; fewer than 2**30 words.
-        ids: int32[2, code points], the id of each character at the start of a word, and of each
-            after it, or UNKNOWN.
-        longest: the most characters of a word; longer words become several, of the same number.
+        words: uint8[bytes], the words' text, and int64[words + 1], the offsets into it.
+        order: int64[words], the numbers of the words in the order of their counts.
+        firsts: int64[groups], the places in this order where the count changes.
+        ids: int32[2, 256 or code points], the id of each byte or character at the start of a word,
+            and of each after it, or UNKNOWN.
+        cells: int32[...], written.
 
     Returns:
-        int32[cells], a boundary at the end.
+        int64[groups + 1], as `CountedCells.starts`.
     """
-    size = offsets[-1] - offsets[0]
-    cells = np.empty(size + size // longest + len(offsets), np.int32)
-    written = 0
-    for word in range(len(offsets) - 1):
-        place, length = offsets[word], 0
-        while place < offsets[word + 1]:
-            code, size = read_character(text, place)
-            if length % longest == 0:
-                cells[written] = BOUNDARY - word
-                written += 1
-            cells[written] = ids[min(length % longest, 1), code]
-            written, place, length = written + 1, place + size, length + 1
+    text, offsets = words
+    has_bytes = ids.shape[1] == _BYTES
+    starts, group, written = np.empty(len(firsts) + 1, np.int64), 0, 0
+    for number in range(len(order)):
+        if group < len(firsts) and number == firsts[group]:
+            starts[group] = written
+            group += 1
+        place, stop, length = offsets[order[number]], offsets[order[number] + 1], 0
+        while place < stop:
+            code, step = (np.int64(text[place]), 1) if has_bytes else read_character(text, place)
+            if length % LONGEST_WORD == 0:
+                cells[written] = BOUNDARY
+                written, length = written + 1, 0
+            cells[written] = ids[min(length, 1), code]
+            written, place, length = written + 1, place + step, length + 1
     cells[written] = BOUNDARY
-    return cells[: written + 1]
+    starts[group] = written + 1
+    return starts
 
 
-@njit
+@njit(inline="always")
+def count_at(words: CountedCells, place: int) -> np.int64:
+    """Return how often the word at a place occurs."""
+    group = words.groups[place // BLOCK_CELLS]
+    while words.starts[group + 1] <= place:
+        group += 1
+    return np.int64(words.counts[group])
+
+
+@njit(inline="always")
 def cell_after(cells: np.ndarray, place: int) -> int:
     """Return the first cell of the symbol after the one at a place, or the boundary there."""
     second = cells[place + 1]
     return place + 1 - second if BOUNDARY < second < 0 else place + 1
 
 
-@njit
+@njit(inline="always")
 def cell_before(cells: np.ndarray, place: int) -> int:
     """Return the first cell of the symbol before the one at a place, or the boundary there."""
     last = cells[place - 1]
     return place - 1 + last if BOUNDARY < last < 0 else place - 1
 
 
-@njit
-def word_at(cells: np.ndarray, place: int) -> np.int64:
-    """Return the number of the word that a symbol belongs to."""
-    while cells[place] >= 0:
-        place = cell_before(cells, place)
-    return np.int64(BOUNDARY - cells[place])
-
-
-@njit
-def join_cells(cells: np.ndarray, place: int, after: int, joined: int) -> None:
+@njit(inline="always")
+def join_cells(cells: np.ndarray, place: int, after: int, end: int, joined: int) -> None:
     """Join the symbol at a place and the one after it.
 
     Args:
         cells: int32[cells], changed in place.
         place: the first cell of the left symbol.
         after: the first cell of the right one.
+        end: the cell after both.
         joined: the id of the symbol that they become.
     """
-    end = cell_after(cells, after)
     cells[after] = -1
     cells[place] = joined
     cells[place + 1] = cells[end - 1] = place + 1 - end
@@ -173,7 +210,7 @@ ID_BITS = 32
 
 
 class Pairs(NamedTuple):
-    """All pairs that have ever occurred.
+    """The pairs that have been common enough to be merged.
 
     Attributes:
         table: a hash table from a pair to how often it occurs, with room for `used` pairs.
@@ -211,92 +248,130 @@ def reserve(table: np.ndarray, used: int, more: int) -> np.ndarray:
 
 
 @njit
-def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.int64]:
-    """Count the pairs of symbols of one cell each.
+def number_pairs(
+    words: CountedCells, table: np.ndarray, entries: np.ndarray, used: int, begin: int
+) -> tuple[int, int]:
+    """Count pairs of symbols of one cell each, up to the first that has no room.
 
     Args:
-        cells: int32[cells], see `cells`.
-        counts: int64[words], how often each word occurs.
+        words: the words.
+        table: from a pair to its number; pairs are added.
+        entries: int64[room, 4], the count, the pair and the number of places of each; likewise.
+        used: the number of pairs.
+        begin: the first cell.
 
     Returns:
-        table: from a pair to its number.
-        entries: int64[room, 4], the entry of each pair in the queue, its places after those
-            of the pairs before it.
-        used: the number of pairs.
+        The cell from which to continue, and the new number of pairs.
     """
-    table: np.ndarray = allocate_table(1024)
-    entries, count, used = np.empty((1024, 4), np.int64), 0, np.int64(0)
-    for place in range(len(cells) - 1):
-        if cells[place] < 0:
-            count = counts[BOUNDARY - cells[place]]
-        elif cells[place + 1] >= 0:
-            key = pair_key(cells[place], cells[place + 1])
-            slot = find_slot(table, np.uint64(key))
+    cells, starts, counts, _ = words
+    group = np.searchsorted(starts, begin, side="right") - 1
+    for place in range(begin, len(cells) - 1):
+        if place == starts[group + 1]:
+            group += 1
+        left, right = cells[place], cells[place + 1]
+        if left >= 0 and right >= 0:
+            key = np.uint64(pair_key(left, right))
+            slot = find_slot(table, key)
             if not table[slot, 0]:
                 if used == len(entries):
-                    entries, table = grow_rows(entries), reserve(table, used, used)
-                    slot = find_slot(table, np.uint64(key))
-                table[slot, 0], table[slot, 1] = np.uint64(key) + ONE, np.uint64(used)
+                    return place, used
+                table[slot, 0], table[slot, 1] = key + ONE, np.uint64(used)
                 entries[used, COUNT], entries[used, PAIR], entries[used, SIZE] = 0, key, 0
                 used += 1
             number = np.int64(table[slot, 1])
-            entries[number, COUNT] += count
+            entries[number, COUNT] += counts[group]
             entries[number, SIZE] += 1
-    start = 0
-    for row in range(used):
-        entries[row, START] = start
-        start += entries[row, SIZE]
+    return len(cells), used
+
+
+@njit
+def number_all_pairs(words: CountedCells) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the table, the entries and their number when all pairs are counted."""
+    table: np.ndarray = allocate_table(1024)
+    entries = np.empty((1024, 4), np.int64)
+    place, used = number_pairs(words, table, entries, 0, 0)
+    while place < len(words.cells):
+        entries, table = grow_rows(entries), reserve(table, used, used)
+        place, used = number_pairs(words, table, entries, used, place)
     return table, entries, used
 
 
 @njit
-def find_pairs(cells: np.ndarray, counts: np.ndarray, few_places: int) -> Pairs:
+def mark_symbols(cells: np.ndarray, tokens: int) -> np.ndarray:
+    """Return which of a number of tokens are symbols, bool[tokens]."""
+    is_symbol = np.zeros(tokens, np.bool_)
+    for place in range(len(cells)):
+        if cells[place] >= 0:
+            is_symbol[cells[place]] = True
+    return is_symbol
+
+
+@njit
+def list_places(
+    cells: np.ndarray, numbers: np.ndarray, entries: np.ndarray, places: np.ndarray
+) -> None:
+    """List the places of pairs from the starts of their entries on, unless these are negative."""
+    for place in range(len(cells) - 1):
+        left, right = cells[place], cells[place + 1]
+        if left >= 0 and right >= 0:
+            slot = find_slot(numbers, np.uint64(pair_key(left, right)))
+            number = np.int64(numbers[slot, 1])
+            start = entries[number, START]
+            if start >= 0:
+                places[start] = place
+                entries[number, START] = start + 1
+
+
+@njit
+def find_pairs(words: CountedCells, least: int, places: np.ndarray) -> Pairs:
     """Count the pairs of symbols of one cell each, list their places, and queue them.
 
     Args:
-        cells: int32[cells], see `cells`.
-        counts: int64[words], how often each word occurs.
-        few_places: there is room for so many places, or somewhat more than these pairs have.
+        words: the words, none of them merged.
+        least: how often a pair occurs that is listed.
+        places: uint32[room], written, with room for as many places as there are cells.
     """
-    table, entries, used = number_pairs(cells, counts)
-    heap = np.empty((2 * used + 1, 4), np.int64)
-    for size in range(used):
-        push(heap, size, entry_at(entries, size))
-    # Each merge of a pair leaves at most two new pairs, and one symbol less.
-    room = min(3 * len(cells), max(few_places, len(cells) + len(cells) // 4))
-    places = np.empty(room, np.uint32)
-    listed = 0
-    for place in range(len(cells) - 1):
-        if cells[place] >= 0 and cells[place + 1] >= 0:
-            key = np.uint64(pair_key(cells[place], cells[place + 1]))
-            number = np.int64(table[find_slot(table, key), 1])
-            places[entries[number, START]] = place
-            entries[number, START] += 1
-            listed += 1
-    for row in range(len(table)):
-        if table[row, 0]:
-            table[row, 1] = np.uint64(entries[np.int64(table[row, 1]), COUNT])
-    sizes = np.empty(3, np.int64)
-    sizes[TABLE], sizes[HEAP], sizes[PLACES] = used, used, listed
+    numbers, entries, used = number_all_pairs(words)
+    table: np.ndarray = allocate_table(1024)
+    heap, sizes, cells = np.empty((1024, 4), np.int64), np.zeros(3, np.int64), words.cells
+    for row in range(used):
+        entries[row, START] = sizes[PLACES]
+        if entries[row, COUNT] < least:
+            entries[row, START] = -1
+            continue
+        table = reserve(table, sizes[TABLE], 1)
+        key = np.uint64(entries[row, PAIR])
+        slot = find_slot(table, key)
+        table[slot, 0], table[slot, 1] = key + ONE, np.uint64(entries[row, COUNT])
+        heap = push(heap, sizes[HEAP], entry_at(entries, row))
+        sizes[TABLE] += 1
+        sizes[HEAP] += 1
+        sizes[PLACES] += entries[row, SIZE]
+    list_places(cells, numbers, entries, places)
     return Pairs(table, heap, places, sizes)
 
 
 @njit
-def reserve_places(pairs: Pairs, more: int) -> Pairs:
-    """Return the pairs with room for more places: those of pairs that were merged are removed."""
+def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
+    """Return the pairs with room for more places.
+
+    Those of pairs that were merged are removed, and those where no symbol begins any more.
+    """
     heap, places, sizes = pairs.heap, pairs.places, pairs.sizes
     if sizes[PLACES] + more <= len(places):
         return pairs
-    entries = sizes[HEAP]
-    needed = heap[:entries, SIZE].sum() + more
-    kept = places if 4 * needed <= 3 * len(places) else np.empty(2 * needed, np.uint32)
     written = 0
     # The entries keep the order of their places, by which those of equal pairs are queued.
-    for entry in np.argsort(heap[:entries, START].copy()):
+    for entry in np.argsort(heap[: sizes[HEAP], START].copy()):
         start, size = heap[entry, START], heap[entry, SIZE]
-        for number in range(size):
-            kept[written + number] = places[start + number]
         heap[entry, START] = written
-        written += size
+        for number in range(start, start + size):
+            places[written] = places[number]
+            written += cells[places[number]] >= 0
+        heap[entry, SIZE] = written - heap[entry, START]
     sizes[PLACES] = written
-    return Pairs(pairs.table, heap, kept, sizes)
+    if 4 * (written + more) > 3 * len(places):
+        kept = np.empty(2 * (written + more), np.uint32)
+        kept[:written] = places[:written]
+        places = kept
+    return Pairs(pairs.table, heap, places, sizes)

@@ -11,26 +11,30 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import ONE, find_slot
 from corpusmill.tokenization.training.merge_pairs import (
+    BLOCK_CELLS,
     BOUNDARY,
     FIRST,
     HEAP,
     ID_BITS,
+    LONGEST_WORD,
     PLACES,
     TABLE,
+    CountedCells,
     Entry,
     Pairs,
     cell_after,
     cell_before,
+    count_at,
     entry_at,
     find_pairs,
     grow_rows,
     join_cells,
+    mark_symbols,
     pair_key,
     push,
     replace_first,
     reserve,
     reserve_places,
-    word_at,
 )
 
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
@@ -147,11 +151,19 @@ _BLOCK = 64
 
 
 class Merge(NamedTuple):
-    """A pair and what it is merged to, as ids."""
+    """A pair and what it is merged to, as ids.
+
+    Attributes:
+        first: the left symbol.
+        second: the right one.
+        joined: what they become.
+        is_remade: whether the words had this symbol before.
+    """
 
     first: int
     second: int
     joined: int
+    is_remade: bool
 
 
 class Neighbours(NamedTuple):
@@ -160,136 +172,160 @@ class Neighbours(NamedTuple):
     A neighbour's code is twice its id, and 1 more if it stands after the pair.
 
     Attributes:
-        found: uint32[room, 3], the neighbours in the order in which they were found: the code, the
-            first cell of the new pair, and the word's number.
+        found: uint32[room, 2], the neighbours in the order in which they were found: the code, and
+            the first cell of the new pair.
         codes: int64[codes], the distinct codes, in this order.
-        totals: int64[codes], how often each code occurs in the corpus.
-        sizes: int64[codes], how often each code occurs in the distinct words.
-        counts: int64[2], the rows of `codes` and of `found`.
+        sums: int64[codes, 3], how often each code occurs in the corpus, and in the distinct words;
+            and how often it stood beside the new symbol before the merge.
+        sizes: int64[2], the rows of `codes` and of `found`.
     """
 
     found: np.ndarray
     codes: np.ndarray
-    totals: np.ndarray
+    sums: np.ndarray
     sizes: np.ndarray
-    counts: np.ndarray
 
 
 CODES, FOUND = 0, 1
+TOTAL, LISTED, EARLIER = 0, 1, 2
 
 
 @njit
 def make_neighbours(tokens: int, cells: int) -> Neighbours:
     """Return no neighbours yet, with room for those of a number of tokens and cells."""
-    codes, found = np.zeros((3, 2 * tokens), np.int64), np.empty((cells, 3), np.uint32)
-    return Neighbours(found, codes[0], codes[1], codes[2], np.zeros(2, np.int64))
-
-
-@njit
-def merge_at(cells: np.ndarray, merge: Merge, place: int, neighbours: Neighbours) -> None:
-    """Merge a pair at a place if it is there, and note its neighbours."""
-    if cells[place] != merge.first:
-        return
-    after = cell_after(cells, place)
-    if cells[after] != merge.second:
-        return
-    join_cells(cells, place, after, merge.joined)
-    before, end = cell_before(cells, place), cell_after(cells, place)
-    word, found, row = word_at(cells, place), neighbours.found, neighbours.counts[FOUND]
-    if cells[before] >= 0:
-        found[row, 0], found[row, 1], found[row, 2] = 2 * cells[before], before, word
-        row += 1
-    if cells[end] >= 0:
-        found[row, 0], found[row, 1], found[row, 2] = 2 * cells[end] + 1, place, word
-        row += 1
-    neighbours.counts[FOUND] = row
+    codes, sums = np.zeros(2 * tokens, np.int64), np.zeros((2 * tokens, 3), np.int64)
+    return Neighbours(np.empty((cells, 2), np.uint32), codes, sums, np.zeros(2, np.int64))
 
 
 @njit
 def merge_places(
-    cells: np.ndarray, merge: Merge, places: np.ndarray, neighbours: Neighbours
+    words: CountedCells, merge: Merge, places: np.ndarray, neighbours: Neighbours
 ) -> None:
-    """Merge a pair at listed places.
+    """Merge a pair at listed places, where it still is there, and note its neighbours.
 
     Args:
-        cells: int32[cells], changed in place.
+        words: the words, changed in place.
         merge: the pair.
         places: uint32[n], ascending within each word.
         neighbours: what stands beside the pair is added.
     """
-    firsts = np.empty(_BLOCK, np.uint32)
+    # References to arrays in tuples would be counted at each place, which takes longer than the
+    # work.
+    cells, starts, counts, groups = words
+    found, codes, sums, sizes = neighbours
+    first, second, joined, _ = merge
+    rows, used, firsts = sizes[FOUND], sizes[CODES], np.empty(_BLOCK, np.int64)
     for start in range(0, len(places), _BLOCK):
         # Reading a block of cells first lets the processor fetch many of them at a time.
         size = 0
-        for place in places[start : start + _BLOCK]:
-            firsts[size] = place
-            size += cells[place] == merge.first
-        for place in firsts[:size]:
-            merge_at(cells, merge, place, neighbours)
+        for number in range(start, min(start + _BLOCK, len(places))):
+            firsts[size] = places[number]
+            size += cells[places[number]] == first
+        for number in range(size):
+            here = firsts[number]
+            after = cell_after(cells, here)
+            if cells[here] != first or cells[after] != second:
+                continue
+            end = cell_after(cells, after)
+            join_cells(cells, here, after, end, joined)
+            before, group = cell_before(cells, here), groups[here // BLOCK_CELLS]
+            while starts[group + 1] <= here:
+                group += 1
+            for is_after in range(2):
+                code = 2 * cells[end if is_after else before] + is_after
+                if code >= 0:
+                    if not sums[code, LISTED]:
+                        codes[used] = code
+                        used += 1
+                    sums[code, TOTAL] += counts[group]
+                    sums[code, LISTED] += 1
+                    found[rows, 0], found[rows, 1] = code, here if is_after else before
+                    rows += 1
+    sizes[FOUND], sizes[CODES] = rows, used
 
 
 @njit
 def merge_words(
-    cells: np.ndarray, merge: Merge, places: np.ndarray, neighbours: Neighbours
+    words: CountedCells, merge: Merge, places: np.ndarray, neighbours: Neighbours
 ) -> None:
     """Merge a pair wherever it occurs in the words of listed places.
 
     Args:
-        cells: int32[cells], changed in place.
+        words: the words, changed in place.
         merge: the pair.
         places: uint32[n]; those of a word stand together.
         neighbours: what stands beside the pair is added.
     """
-    start = end = 0
+    cells, firsts = words.cells, np.empty(LONGEST_WORD, np.uint32)
+    start = end = np.int64(0)
     for place in places:
         if start < place < end:
             continue
-        start = int(place)
-        while cells[start] > BOUNDARY:
+        start, size = np.int64(place), 0
+        while cells[start] != BOUNDARY:
             start -= 1
         end = start + 1
         while cells[end] >= 0:
-            merge_at(cells, merge, end, neighbours)
+            firsts[size] = end
+            size += cells[end] == merge.first
             end = cell_after(cells, end)
+        merge_places(words, merge, firsts[:size], neighbours)
 
 
 @njit
-def add_up(neighbours: Neighbours, counts: np.ndarray) -> None:
-    """Add up how often each of the neighbours that were found occurs in words with counts."""
-    found, sizes = neighbours.found, neighbours.sizes
-    for row in range(neighbours.counts[FOUND]):
-        code = found[row, 0]
-        if not sizes[code]:
-            neighbours.codes[neighbours.counts[CODES]] = code
-            neighbours.counts[CODES] += 1
-        sizes[code] += 1
-        neighbours.totals[code] += counts[found[row, 2]]
+def count_earlier(words: CountedCells, joined: int, sums: np.ndarray) -> None:
+    """Count what stands beside a symbol, each pair once.
+
+    Args:
+        words: the words.
+        joined: the symbol.
+        sums: those of `Neighbours`, whose last column is written.
+    """
+    cells = words.cells
+    sums[:, EARLIER] = 0
+    for place in range(len(cells)):
+        if cells[place] == joined:
+            before, end = cell_before(cells, place), cell_after(cells, place)
+            if cells[before] >= 0:
+                sums[2 * cells[before], EARLIER] += count_at(words, place)
+            if cells[end] >= 0 and cells[end] != joined:
+                sums[2 * cells[end] + 1, EARLIER] += count_at(words, place)
 
 
 @njit
-def count_neighbours(table: np.ndarray, merge: Merge, neighbours: Neighbours) -> int:
+def count_neighbours(table: np.ndarray, merge: Merge, neighbours: Neighbours, least: int) -> int:
     """Count the pairs that a merge made and broke; return how many pairs are new to the table."""
-    new = 0
-    codes = neighbours.codes[: neighbours.counts[CODES]]
+    new, sums, twin = 0, neighbours.sums, 2 * merge.joined
+    codes = neighbours.codes[: neighbours.sizes[CODES]]
     for code in codes:
+        total, is_twin = sums[code, TOTAL], code | 1 == twin + 1
+        # A symbol before and after another one of the same id is one pair.
+        known = total + (sums[code ^ 1, TOTAL] if is_twin else 0)
+        earlier = sums[twin if is_twin else code, EARLIER] if merge.is_remade else 0
+        if known + earlier < least and not merge.is_remade:
+            continue
         slot = find_slot(table, _new_pair(merge, code))
-        new += not table[slot, 0]
-        table[slot, 0] = _new_pair(merge, code) + ONE
-        table[slot, 1] += np.uint64(neighbours.totals[code])
+        if not table[slot, 0]:
+            if known + earlier < least:
+                continue
+            table[slot, 0], table[slot, 1] = _new_pair(merge, code) + ONE, np.uint64(earlier)
+            new += 1
+        table[slot, 1] += np.uint64(total)
     for code in codes:
         slot = find_slot(table, _broken_pair(merge, code))
-        table[slot, 1] -= np.uint64(neighbours.totals[code])
+        if table[slot, 0]:
+            table[slot, 1] -= np.uint64(sums[code, TOTAL])
     return new
 
 
-@njit
+@njit(inline="always")
 def _new_pair(merge: Merge, code: int) -> np.uint64:
     if code & 1:
         return np.uint64(pair_key(merge.joined, code >> 1))
     return np.uint64(pair_key(code >> 1, merge.joined))
 
 
-@njit
+@njit(inline="always")
 def _broken_pair(merge: Merge, code: int) -> np.uint64:
     if code & 1:
         return np.uint64(pair_key(merge.second, code >> 1))
@@ -299,110 +335,154 @@ def _broken_pair(merge: Merge, code: int) -> np.uint64:
 @njit
 def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
     """Note a new symbol before and after another one of the same id as one pair."""
-    before, after = 2 * merge.joined, 2 * merge.joined + 1
-    if neighbours.sizes[before] and neighbours.sizes[after]:
-        neighbours.sizes[after] += neighbours.sizes[before]
-        neighbours.sizes[before] = 0
-        for row in range(neighbours.counts[FOUND]):
+    before, after, sums = 2 * merge.joined, 2 * merge.joined + 1, neighbours.sums
+    if sums[before, LISTED] and sums[after, LISTED]:
+        sums[after, LISTED] += sums[before, LISTED]
+        sums[before, LISTED] = 0
+        for row in range(neighbours.sizes[FOUND]):
             if neighbours.found[row, 0] == before:
                 neighbours.found[row, 0] = after
 
 
 @njit
-def queue_pairs(pairs: Pairs, merge: Merge, neighbours: Neighbours) -> Pairs:
+def choose_listed(table: np.ndarray, merge: Merge, neighbours: Neighbours, least: int) -> int:
+    """Keep in the sums which of the pairs that a merge made are queued, with their counts.
+
+    Returns:
+        The number of their places.
+    """
+    sums, more, twin = neighbours.sums, 0, 2 * merge.joined
+    for code in neighbours.codes[: neighbours.sizes[CODES]]:
+        listed, total = sums[code, LISTED], np.int64(0)
+        if listed and (sums[code, TOTAL] >= least or merge.is_remade or code | 1 == twin + 1):
+            slot = find_slot(table, _new_pair(merge, code))
+            total = np.int64(table[slot, 1]) if table[slot, 0] else np.int64(0)
+        sums[code, TOTAL], sums[code, LISTED] = total, listed if total >= max(1, least) else 0
+        more += sums[code, LISTED]
+    return more
+
+
+@njit
+def list_neighbours(places: np.ndarray, neighbours: Neighbours) -> None:
+    """List the places of the pairs whose sums say where they begin; -1 of those that are not."""
+    found, starts = neighbours.found, neighbours.sums[:, LISTED]
+    for row in range(neighbours.sizes[FOUND]):
+        start = starts[found[row, 0]]
+        if start >= 0:
+            places[start] = found[row, 1]
+            starts[found[row, 0]] = start + 1
+
+
+@njit
+def queue_pairs(
+    cells: np.ndarray, pairs: Pairs, merge: Merge, neighbours: Neighbours, least: int
+) -> Pairs:
     """Count, list and queue the pairs that a merge made, and forget its neighbours."""
-    pairs = reserve_places(pairs, neighbours.counts[FOUND])
-    sizes, heap, codes = pairs.sizes, pairs.heap, neighbours.codes[: neighbours.counts[CODES]]
-    table = reserve(pairs.table, sizes[TABLE], len(codes))
-    sizes[TABLE] += count_neighbours(table, merge, neighbours)
+    sums, codes = neighbours.sums, neighbours.codes[: neighbours.sizes[CODES]]
+    table = reserve(pairs.table, pairs.sizes[TABLE], len(codes))
+    pairs.sizes[TABLE] += count_neighbours(table, merge, neighbours, least)
     _join_twins(merge, neighbours)
-    ends = neighbours.totals  # where the next place of each code belongs
+    pairs = reserve_places(cells, pairs, choose_listed(table, merge, neighbours, least))
+    sizes, heap = pairs.sizes, pairs.heap
     for code in codes:
-        pair, size = _new_pair(merge, code), neighbours.sizes[code]
-        total = np.int64(table[find_slot(table, pair), 1])
-        if size and total > 0:
-            heap = push(heap, sizes[HEAP], (total, np.int64(pair), sizes[PLACES], size))
+        size, sums[code, LISTED] = sums[code, LISTED], -1
+        if size:
+            pair = np.int64(_new_pair(merge, code))
+            heap = push(heap, sizes[HEAP], (sums[code, TOTAL], pair, sizes[PLACES], size))
+            sums[code, LISTED] = sizes[PLACES]
             sizes[HEAP] += 1
-        ends[code] = sizes[PLACES]
-        sizes[PLACES] += size
-    for row in range(neighbours.counts[FOUND]):
-        code = neighbours.found[row, 0]
-        pairs.places[ends[code]] = neighbours.found[row, 1]
-        ends[code] += 1
+            sizes[PLACES] += size
+    list_neighbours(pairs.places, neighbours)
     for code in codes:
-        neighbours.totals[code] = neighbours.sizes[code] = 0
-    neighbours.counts[CODES] = neighbours.counts[FOUND] = 0
+        sums[code, TOTAL] = sums[code, LISTED] = 0
+    neighbours.sizes[CODES] = neighbours.sizes[FOUND] = 0
     return Pairs(table, heap, pairs.places, sizes)
 
 
 @njit
-def pop_pair(pairs: Pairs) -> Entry:
+def pop_pair(pairs: Pairs, least: int) -> Entry:
     """Remove the pair that is merged next, and return its entry; a count of 0 if there is none."""
     heap, sizes = pairs.heap, pairs.sizes
     while sizes[HEAP]:
         count, pair, start, size = entry_at(heap, FIRST)
         total = np.int64(pairs.table[find_slot(pairs.table, np.uint64(pair)), 1])
-        if total == count:
+        if total == count or total < least:
             sizes[HEAP] -= 1
             replace_first(heap, sizes[HEAP], entry_at(heap, sizes[HEAP]))
+        else:
+            replace_first(heap, sizes[HEAP], (total, pair, start, size))
+        if total == count:
             return count, pair, start, size
-        replace_first(heap, sizes[HEAP], (total, pair, start, size))
     return 0, 0, 0, 0
+
+
+# Symbols that are made again, in texts of few letters without spaces, cost a scan each.
+_MOST_SCANS = 32
+# Less than any pair occurs.
+EVERY_PAIR = -(2**62)
 
 
 @njit
 def learn_merges(
-    cells: np.ndarray,
-    counts: np.ndarray,
+    words: CountedCells,
     tokens: TokenTexts,
     count: int,
     vocab_size: int,
     min_frequency: int,
-    few_places: int,
-) -> tuple[np.ndarray, TokenTexts, int]:
+    least: int,
+    places: np.ndarray,
+) -> tuple[np.ndarray, TokenTexts, int, bool]:
     """Merge the most frequent pair until there are enough tokens, or no more pairs.
 
+    Most pairs are too rare to be merged. Those that occur less than `least` times when they are
+    made take no place in the queue. A rare pair becomes more frequent only where a symbol is made
+    again, of another pair.
+
     Args:
-        cells: int32[cells], the words (see `cells`), merged in place.
-        counts: int64[words], how often each word occurs.
+        words: the words, merged in place.
         tokens: the first tokens, with room for all.
         count: the number of the first tokens.
         vocab_size: the most tokens.
         min_frequency: how often a merged pair must occur, 1 or more.
-        few_places: as of `find_pairs`.
+        least: how often a pair must occur to be queued, `min_frequency` or more, or EVERY_PAIR.
+        places: as of `find_pairs`.
 
     Returns:
         merges: int64[merges, 2], the ids of pairs, in the order in which they were merged.
         tokens: all tokens.
         count: their number.
+        is_done: whether nothing depended on pairs that were not queued.
     """
     room = len(tokens.ends) - 1
-    pairs, neighbours = find_pairs(cells, counts, few_places), make_neighbours(room, len(cells))
-    merges, merged = np.empty((1024, 2), np.int64), 0
+    pairs = find_pairs(words, least, places)
+    neighbours = make_neighbours(room, len(words.cells))
+    merges, merged, scans = np.empty((1024, 2), np.int64), 0, 0
     # Whether a token is a symbol of words, and whether its symbols come from several pairs.
-    is_symbol, is_shared = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
-    for cell in cells:
-        if cell >= 0:
-            is_symbol[cell] = True
+    is_symbol, is_shared = mark_symbols(words.cells, room), np.zeros(room, np.bool_)
     while count < vocab_size:
-        total, pair, start, size = pop_pair(pairs)
+        total, pair, start, size = pop_pair(pairs, least)
         if total < min_frequency:
-            break
+            return merges[:merged], tokens, count, least <= min_frequency
         first, second = pair >> ID_BITS, pair & (2**ID_BITS - 1)
         tokens = make_room(tokens, first, second, count)
-        merge = Merge(first, second, join_texts(tokens, first, second, count))
-        count = max(count, merge.joined + 1)
-        is_shared[merge.joined] |= is_symbol[merge.joined]
-        is_symbol[merge.joined] = True
+        joined = join_texts(tokens, first, second, count)
+        merge = Merge(first, second, joined, is_symbol[joined] and least > EVERY_PAIR)
+        if merge.is_remade:
+            scans += 1
+            if scans > _MOST_SCANS:
+                return merges[:merged], tokens, count, False
+            count_earlier(words, joined, neighbours.sums)
+        count = max(count, joined + 1)
+        is_shared[joined] |= is_symbol[joined]
+        is_symbol[joined] = True
         if merged == len(merges):
             merges = grow_rows(merges)
         merges[merged, 0], merges[merged, 1] = first, second
         merged += 1
-        places = pairs.places[start : start + size]
+        listed = pairs.places[start : start + size]
         if is_shared[first] or is_shared[second]:
-            merge_words(cells, merge, places, neighbours)
+            merge_words(words, merge, listed, neighbours)
         else:
-            merge_places(cells, merge, places, neighbours)
-        add_up(neighbours, counts)
-        pairs = queue_pairs(pairs, merge, neighbours)
-    return merges[:merged], tokens, count
+            merge_places(words, merge, listed, neighbours)
+        pairs = queue_pairs(words.cells, pairs, merge, neighbours, least)
+    return merges[:merged], tokens, count, True

@@ -23,7 +23,6 @@ them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +30,23 @@ import pyarrow as pa
 from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
-from corpusmill.arrays import ragged
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
 from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words
-from corpusmill.tokenization.training.merge_pairs import UNKNOWN, write_cells
-from corpusmill.tokenization.training.merge_steps import TokenTexts, index_tokens, learn_merges
+from corpusmill.tokenization.training.merge_pairs import (
+    BLOCK_CELLS,
+    LONGEST_WORD,
+    UNKNOWN,
+    CountedCells,
+    write_cells,
+)
+from corpusmill.tokenization.training.merge_steps import (
+    EVERY_PAIR,
+    TokenTexts,
+    index_tokens,
+    learn_merges,
+)
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
@@ -47,61 +55,62 @@ from corpusmill.tokenization.training.training_options import (
 )
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
 
-_LONGEST_WORD = 1024
 _CODE_POINTS = 0x110000
 # Places are numbers of 32 bits.
 _MOST_CELLS = 2**32 - 1
 
 
-def write_symbols(
-    words: pa.LargeStringArray, tokens: Sequence[str], prefix: str = ""
-) -> npt.NDArray[np.int32]:
-    """Return the symbols of words, which `train_merges` merges in place of the words.
+def write_symbols(words: CountedWords, ids: npt.NDArray[np.int32]) -> CountedCells:
+    """Return the symbols of words.
 
     Args:
-        words: distinct words.
-        tokens: as `train_merges` takes them.
-        prefix: likewise.
-
-    Returns:
-        int32[cells], see `merging.cells`: one for each character, and one for each word.
+        words: distinct words, each with a count of 1 or more.
+        ids: the symbols of characters (`character_ids`), or those of bytes (`byte_ids`).
 
     Raises:
-        ValueError: a character is not among the tokens, or the words have too many characters.
+        ValueError: a character has no symbol, or the words have too many characters.
     """
-    offsets, text = _buffers(words)
-    ids = _character_ids(list(dict.fromkeys(tokens)), prefix)
-    cells: npt.NDArray[np.int32] = write_cells(text, offsets, ids, _LONGEST_WORD)
+    order = np.argsort(words.counts, kind="stable")
+    counts = words.counts[order]
+    firsts = np.flatnonzero(np.diff(counts, prepend=0))
+    text, offsets = _buffers(words.words)
+    size = int(offsets[-1] - offsets[0])
+    # NumPy asks the system for large pages, unlike a kernel, and places are far apart.
+    cells = np.empty(size + size // LONGEST_WORD + len(offsets), np.int32)
+    starts = write_cells((text, offsets), order, firsts, ids, cells)
+    cells = cells[: starts[-1]]
     if len(cells) > _MOST_CELLS:
         raise ValueError(f"the distinct words have more than {_MOST_CELLS} characters")
     if (cells == UNKNOWN).any():
         raise ValueError("a character of a word is not among the tokens")
-    return cells
+    blocks = np.arange(0, len(cells), BLOCK_CELLS)
+    groups = np.searchsorted(starts, blocks, side="right").astype(np.int32) - 1
+    return CountedCells(cells, starts, counts[firsts], groups)
 
 
 def train_merges(
-    cells: npt.NDArray[np.int32],
-    counts: npt.NDArray[np.int64],
+    words: CountedWords,
+    ids: npt.NDArray[np.int32],
     tokens: Sequence[str],
     vocab_size: int,
     min_frequency: int,
     prefix: str = "",
-    few_places: int = LIMITS.training.few_places,
+    limits: TrainingLimits = LIMITS.training,
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn the tokens that words are made of.
 
     It takes up to 16 bytes a character of the distinct words, from `few_places` on about 9, and 70
-    bytes or so for each distinct pair.
+    bytes or so for each distinct pair that is listed.
 
     Args:
-        cells: the symbols of distinct words (`write_symbols`), which are merged in place.
-        counts: int64[words], how often each word occurs, 1 or more.
+        words: distinct words, each with a count of 1 or more.
+        ids: as `write_symbols` takes them.
         tokens: the tokens with the first ids: special tokens and the alphabet. Each character of a
             word is among them; with a prefix, also each with the prefix that is not a word's first.
         vocab_size: most tokens.
         min_frequency: how often two neighbouring symbols must occur to be merged, 1 or more.
         prefix: what tokens begin with that continue a word.
-        few_places: the places of pairs that are listed before those of merged pairs are removed.
+        limits: how many pairs and places are listed.
 
     Returns:
         vocabulary: the tokens in the order of their ids.
@@ -109,17 +118,24 @@ def train_merges(
             merged several times, the last one.
     """
     first = list(dict.fromkeys(tokens))
-    # A new token takes a symbol or more out of the words.
-    room = max(len(first), min(vocab_size, len(first) + len(cells)))
-    merges, texts, count = learn_merges(
-        cells,
-        np.array(counts, np.int64),  # a copy, which no caller has made read-only
-        _first_texts(first, room, prefix),
-        len(first),
-        vocab_size,
-        min_frequency,
-        few_places,
-    )
+
+    def learn(least: int) -> tuple[npt.NDArray[np.int64], TokenTexts, int, bool]:
+        symbols = write_symbols(words, ids)
+        cells = len(symbols.cells)
+        # A new token takes a symbol or more out of the words.
+        room = max(len(first), min(vocab_size, len(first) + cells))
+        # Each merge of a pair leaves at most two new pairs, and one symbol less.
+        places = np.empty(min(3 * cells, max(limits.few_places, cells + cells // 4)), np.uint32)
+        texts = _first_texts(first, room, prefix)
+        sizes = len(first), vocab_size, min_frequency, least
+        return learn_merges(symbols, texts, *sizes, places)  # type: ignore[no-any-return]
+
+    # In text of any kind, the last pair that is merged is several times as frequent.
+    rare = words.text_bytes // (limits.listed_pairs * max(1, vocab_size - len(first)))
+    least = max(rare, min_frequency) if rare > 1 else EVERY_PAIR
+    merges, texts, count, is_done = learn(least)
+    if not is_done:
+        merges, texts, count, _ = learn(EVERY_PAIR)
     vocabulary = _read_texts(texts, count)
     # A pair that is merged again moves to the end.
     ordered = dict.fromkeys(reversed([tuple(pair) for pair in merges.tolist()]))
@@ -127,20 +143,37 @@ def train_merges(
     return vocabulary, pairs
 
 
-def _buffers(words: pa.LargeStringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return where each word begins, and the UTF-8 of all."""
+def _buffers(words: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the text of all words, and where each begins."""
     _, offsets, text = words.buffers()
     starts = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
     content = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
     # A kernel is compiled once for arrays that may be changed, and once for others.
     starts.flags.writeable = content.flags.writeable = False
-    return starts, content
+    return content, starts
 
 
-def _character_ids(tokens: Sequence[str], prefix: str) -> npt.NDArray[np.int32]:
-    """Return the ids of characters at the start of a word, and of those after it."""
+def byte_ids(tokens: Sequence[str]) -> npt.NDArray[np.int32]:
+    """Return the ids of bytes, int32[2, 256], each by the character that GPT-2 writes for it."""
+    ids = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    table = np.empty((2, 256), np.int32)
+    for character, byte in byte_alphabet().items():
+        table[:, byte] = ids[character]
+    return table
+
+
+def character_ids(tokens: Sequence[str], prefix: str = "") -> npt.NDArray[np.int32]:
+    """Return the ids of characters at the start of a word, and of those after it.
+
+    Args:
+        tokens: as `train_merges` takes them.
+        prefix: likewise.
+
+    Returns:
+        int32[2, code points], UNKNOWN for those without a token.
+    """
     ids = np.full((2, _CODE_POINTS), UNKNOWN, np.int32)
-    for number, token in enumerate(tokens):
+    for number, token in enumerate(dict.fromkeys(tokens)):
         if len(token) == 1:
             ids[0, ord(token)] = number
         if len(token) == len(prefix) + 1 and token.startswith(prefix):
@@ -220,9 +253,8 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_words(words)
         first = [*self.special_tokens, *ALPHABET]
         tokens, merges = train_merges(
-            *_write_symbols(words, first), first, self.vocab_size, self.min_frequency,
-            few_places=limits.few_places,
-        )  # fmt: skip
+            words, byte_ids(first), first, self.vocab_size, self.min_frequency, limits=limits
+        )
         vocabulary = {token: number for number, token in enumerate(tokens)}
         return write_tokenizer_json(
             BPE(vocabulary, merges, dropout=self.dropout or None),
@@ -232,51 +264,3 @@ class ByteLevelBpeOptions(TrainingOptions):
             self.special_tokens,
             processors.ByteLevel(trim_offsets=self.trim_offsets),
         )
-
-
-def _write_symbols(
-    words: CountedWords, tokens: Sequence[str]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the symbols of the words in the order of their characters, and the words' counts."""
-    written = write_bytes(words).in_order()
-    return write_symbols(written.words.cast(pa.large_string()), tokens), written.counts
-
-
-def write_bytes(words: CountedWords) -> CountedWords:
-    """Return words with each byte as the character that GPT-2 writes for it.
-
-    Example:
-        " caf\u00e9" becomes "\u0120caf\u00c3\u00a9".
-    """
-    text, offsets = ragged.from_arrow(words.words)
-    characters, ends = _write_bytes(_characters_of_bytes(), text, offsets)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(characters)]
-    written = pa.Array.from_buffers(pa.large_binary(), len(words.words), buffers)
-    return CountedWords(written, words.counts)
-
-
-@cache
-def _characters_of_bytes() -> npt.NDArray[np.uint8]:
-    """The size and the UTF-8 of each byte's character, uint8[256, 3]."""
-    rows = np.zeros((256, 3), np.uint8)
-    for character, byte in byte_alphabet().items():
-        encoded = character.encode()
-        rows[byte, 0], rows[byte, 1 : 1 + len(encoded)] = len(encoded), [*encoded]
-    return rows
-
-
-@njit
-def _write_bytes(
-    characters: np.ndarray, text: np.ndarray, offsets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    written, ends = np.empty(2 * (offsets[-1] - offsets[0]), np.uint8), np.zeros_like(offsets)
-    size = 0
-    for word in range(len(offsets) - 1):
-        for place in range(offsets[word], offsets[word + 1]):
-            row = characters[text[place]]
-            written[size] = row[1]
-            if row[0] == 2:
-                written[size + 1] = row[2]
-            size += row[0]
-        ends[word + 1] = size
-    return written[:size], ends

@@ -79,57 +79,17 @@ def put_span(spans: np.ndarray, number: int, text: np.ndarray, place: int, size:
     spans[number, BEGIN] = place
 
 
-@njit
-def add_known(
-    words: WordArrays, text: np.ndarray, spans: np.ndarray, counts: np.ndarray, begin: int
-) -> tuple[int, np.uint64]:
-    """Add words from number `begin` on, up to the first that is not in the table.
-
-    The loop does nothing else, so that the processor waits for several slots at a time.
-
-    Args:
-        words: the table.
-        text: uint8[bytes].
-        spans: uint64[n, 3].
-        counts: int64[n].
-        begin: the number of the first.
-
-    Returns:
-        The number of the word that is not there, and the free slot where it belongs.
-    """
-    slots, known, last = words.slots, words.text, np.uint64(len(words.slots) - 1)
-    for number in range(begin, len(spans)):
-        first, identity = spans[number, FIRST], spans[number, IDENTITY]
-        slot, is_known = identity & _LOW_HALF & last, False
-        while slots[slot, IDENTITY]:
-            if slots[slot, IDENTITY] == identity and slots[slot, FIRST] == first:
-                size, same = np.int64(identity >> HALF), _WORD_BYTES
-                place, there = np.int64(spans[number, BEGIN]), np.int64(slots[slot, BEGIN])
-                while same < size and known[there + same] == text[place + same]:
-                    same += 1
-                if same >= size:
-                    slots[slot, COUNT] += np.uint64(counts[number])
-                    is_known = True
-                    break
-            slot = (slot + np.uint64(1)) & last
-        if not is_known:
-            return number, slot
-    return len(spans), np.uint64(0)
+# Words whose slots are read at once.
+_BLOCK = 32
 
 
 @njit
-def insert(words: WordArrays, text: np.ndarray, span: np.ndarray, slot: int, count: int) -> bool:
-    """Put a new word into a free slot; return False, and change nothing, if there is no room."""
-    slots, known, used = words
-    size, place, begin = np.int64(span[IDENTITY] >> HALF), np.int64(span[BEGIN]), used[1]
-    if 4 * used[0] >= 3 * len(slots) or begin + size > len(known):
-        return False
-    known[begin : begin + size] = text[place : place + size]
-    slots[slot, FIRST], slots[slot, IDENTITY] = span[FIRST], span[IDENTITY]
-    slots[slot, BEGIN], slots[slot, COUNT] = begin, count
-    used[0] += 1
-    used[1] += size
-    return True
+def read_slots(slots: np.ndarray, spans: np.ndarray, begin: int, ahead: np.ndarray) -> None:
+    """Read the slots of a block of words: the processor waits for many of them at a time."""
+    last = np.uint64(len(slots) - 1)
+    for number in range(min(len(ahead), len(spans) - begin)):
+        slot = spans[begin + number, IDENTITY] & _LOW_HALF & last
+        ahead[number] = slots[slot, IDENTITY]
 
 
 @njit
@@ -145,14 +105,35 @@ def add_spans(
         counts: int64[at least n], how often each occurs.
         begin: the number of the first.
     """
-    number: int = begin
-    while True:
-        number, slot = add_known(words, text, spans, counts, number)
-        if number == len(spans):
+    slots, known, used = words
+    last, ahead = np.uint64(len(slots) - 1), np.empty(_BLOCK, np.uint64)
+    for number in range(begin, len(spans)):
+        if (number - begin) % _BLOCK == 0:
+            read_slots(slots, spans, number, ahead)
+        first, identity = spans[number, FIRST], spans[number, IDENTITY]
+        size, place = np.int64(identity >> HALF), np.int64(spans[number, BEGIN])
+        slot, is_known = identity & _LOW_HALF & last, False
+        while slots[slot, IDENTITY] and not is_known:
+            if slots[slot, IDENTITY] == identity and slots[slot, FIRST] == first:
+                same, there = _WORD_BYTES, np.int64(slots[slot, BEGIN])
+                while same < size and known[there + same] == text[place + same]:
+                    same += 1
+                is_known = bool(same >= size)
+            if not is_known:
+                slot = (slot + np.uint64(1)) & last
+        if is_known:
+            slots[slot, COUNT] += np.uint64(counts[number])
+            continue
+        written = used[1]
+        if 4 * used[0] >= 3 * len(slots) or written + size > len(known):
             return number
-        if not insert(words, text, spans[number], np.int64(slot), counts[number]):
-            return number
-        number += 1
+        for i in range(size):
+            known[written + i] = text[place + i]
+        slots[slot, FIRST], slots[slot, IDENTITY] = first, identity
+        slots[slot, BEGIN], slots[slot, COUNT] = written, counts[number]
+        used[0] += 1
+        used[1] += size
+    return len(spans)
 
 
 @njit
@@ -201,10 +182,11 @@ def _move_slots(slots: np.ndarray, larger: np.ndarray) -> None:
 def _copy_words(
     words: WordArrays, numbers: np.ndarray, offsets: np.ndarray, copied: np.ndarray
 ) -> None:
+    slots, text, _ = words
     for row in range(len(numbers)):
-        begin = np.int64(words.slots[numbers[row], BEGIN])
-        for i in range(offsets[row + 1] - offsets[row]):
-            copied[offsets[row] + i] = words.text[begin + i]
+        begin, start = np.int64(slots[numbers[row], BEGIN]), offsets[row]
+        for i in range(offsets[row + 1] - start):
+            copied[start + i] = text[begin + i]
 
 
 class WordTable:

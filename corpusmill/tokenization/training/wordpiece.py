@@ -9,7 +9,6 @@ order before pairs are merged; this determines everything else.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
@@ -21,7 +20,7 @@ from corpusmill.tokenization.training.counted_words import (
     find_characters,
     keep_alphabet,
 )
-from corpusmill.tokenization.training.merges import train_merges, write_symbols
+from corpusmill.tokenization.training.merges import character_ids, train_merges
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.training_options import (
     TrainingOptions,
@@ -99,12 +98,9 @@ class WordPieceOptions(TrainingOptions):
         needed = len(special) + len(tokens)
         check_vocab_size(self.vocab_size, needed, "special tokens and characters of the corpus")
         first_tokens = [*self.special_tokens, *tokens]
-        ordered = words.in_order()
-        symbols = write_symbols(ordered.words.cast(pa.large_string()), first_tokens, _PREFIX)
+        ids = character_ids(first_tokens, _PREFIX)
         sizes = self.vocab_size, self.min_frequency
-        tokens, _ = train_merges(
-            symbols, ordered.counts, first_tokens, *sizes, _PREFIX, limits.few_places
-        )
+        tokens, _ = train_merges(words, ids, first_tokens, *sizes, _PREFIX, limits)
         vocabulary = {token: number for number, token in enumerate(tokens)}
         tokenizer = bert_tokenizer(vocabulary, self.lowercase, special_tokens=self.special_tokens)
         bert = normalizers.BertNormalizer(lowercase=self.lowercase)

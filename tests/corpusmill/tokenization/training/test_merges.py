@@ -15,12 +15,29 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.limits import LIMITS
+from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.compiled.units import allocate_table
-from corpusmill.tokenization.training.merge_pairs import reserve
-from corpusmill.tokenization.training.merges import train_merges, write_symbols
+from corpusmill.tokenization.training import merges as training
+from corpusmill.tokenization.training.counted_words import CountedWords
+from corpusmill.tokenization.training.merge_pairs import BLOCK_CELLS, count_at, reserve
+from corpusmill.tokenization.training.merge_steps import EVERY_PAIR, learn_merges
+from corpusmill.tokenization.training.merges import (
+    ALPHABET,
+    byte_ids,
+    character_ids,
+    train_merges,
+    write_symbols,
+)
 
 Trained = tuple[list[str], list[tuple[str, str]]]
+
+
+USUAL = LIMITS.training
+
+
+def as_words(words: Mapping[str, int]) -> CountedWords:
+    encoded = pa.array([word.encode() for word in words], pa.large_binary())
+    return CountedWords(encoded, np.array(list(words.values()), np.int64))
 
 
 def train(
@@ -29,12 +46,11 @@ def train(
     size: int = 200,
     frequency: int = 1,
     prefix: str = "",
-    few_places: int = LIMITS.training.few_places,
+    limits: TrainingLimits = USUAL,
 ) -> Trained:
-    counts = np.array(list(words.values()), np.int64)
     tokens = [*special, *alphabet(words, prefix)]
-    symbols = write_symbols(pa.array(list(words), pa.large_string()), tokens, prefix)
-    return train_merges(symbols, counts, tokens, size, frequency, prefix, few_places)
+    ids = character_ids(tokens, prefix)
+    return train_merges(as_words(words), ids, tokens, size, frequency, prefix, limits)
 
 
 def train_by_library(
@@ -109,7 +125,79 @@ def test_pairs_of_the_same_text_become_the_same_token(
 def test_places_of_merged_pairs_are_removed_without_effect(
     words: dict[str, int], prefix: str
 ) -> None:
-    assert train(words, prefix=prefix, few_places=1) == train(words, prefix=prefix)
+    few = TrainingLimits(few_places=1)
+    assert train(words, prefix=prefix, limits=few) == train(words, prefix=prefix)
+
+
+@given(
+    counted("ab", 60) | counted("abcdé東", 40) | counted("ab#", 30),
+    st.integers(1, 60),
+    st.integers(1, 3),
+    st.sampled_from(["", "##", "#", "a"]),
+)
+# A pair that was too rare to be listed becomes frequent enough where its symbol is made again.
+@example({"aab": 4, "baa": 4, "aaaa": 1, "aaaab": 4}, 8, 1, "")
+def test_rare_pairs_are_left_out_without_effect(
+    words: dict[str, int], size: int, frequency: int, prefix: str
+) -> None:
+    whole, few = TrainingLimits(listed_pairs=10**9), TrainingLimits(listed_pairs=1)
+    sizes = len(alphabet(words, prefix)) + size, frequency, prefix
+    assert train(words, (), *sizes, few) == train(words, (), *sizes, whole)
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """How often a pair had to occur to be listed, and whether that was good, each time."""
+    seen: list[tuple[int, bool]] = []
+
+    def spy(*given: Any) -> Any:
+        learned = learn_merges(*given)
+        seen.append((given[5], learned[3]))
+        return learned
+
+    monkeypatch.setattr(training, "learn_merges", spy)
+    return seen
+
+
+def pairs_of_letters(count: int) -> dict[str, int]:
+    """Words of pairs that occur 1, 2, 3, ... times."""
+    letters = [chr(0x4E00 + number) for number in range(count + 1)]
+    return {left + right: 1 + n for n, (left, right) in enumerate(pairwise(letters))}
+
+
+@pytest.mark.parametrize(
+    ("new", "frequency", "expected"),
+    [
+        (6, 1, [(25, True)]),  # 300 bytes are 25 for twice 6 tokens, and 26 pairs occur as often
+        (6, 30, [(30, True)]),
+        (3, 1, [(50, False), (EVERY_PAIR, True)]),  # one pair does
+        (75, 1, [(2, False), (EVERY_PAIR, True)]),
+        (75, 2, [(2, True)]),  # no rarer pair is merged
+        (76, 2, [(EVERY_PAIR, True)]),
+    ],
+)
+def test_pairs_are_listed_that_are_frequent_enough(
+    new: int,
+    frequency: int,
+    expected: list[tuple[int, bool]],
+    attempts: list[tuple[int, bool]],
+) -> None:
+    words, limits = pairs_of_letters(50), TrainingLimits(listed_pairs=2)
+    trained = train(words, (), 51 + new, frequency, "", limits)
+    assert attempts == expected
+    assert trained == train_by_library(words, (), 51 + new, frequency)
+
+
+@pytest.mark.parametrize(("scans", "is_done"), [(32, True), (33, False)])
+def test_symbols_that_are_made_again_too_often_list_every_pair(
+    scans: int, is_done: bool, attempts: list[tuple[int, bool]]
+) -> None:
+    # "#a" is what "a" is after the first character of a word, and what "#" and this are joined to.
+    words = {"#" + chr(0x4E00 + number): 10 + number for number in range(scans)}
+    sizes = len(alphabet(words, "#")) + 20, 10, "#"
+    trained = train(words, (), *sizes, TrainingLimits(listed_pairs=1))
+    assert [attempt[1] for attempt in attempts] == ([True] if is_done else [False, True])
+    assert trained == train_by_library(words, (), *sizes)
 
 
 def test_pairs_take_memory_in_proportion_to_their_number() -> None:
@@ -133,25 +221,44 @@ def test_a_word_of_more_than_1024_characters_counts_in_pieces() -> None:
 
 
 def test_words_may_be_part_of_an_array() -> None:
-    words = pa.array(["x", "ab", "bc", "bc"], pa.large_string())
-    first = ["b", "a", "c"]
-    tokens, _ = train_merges(write_symbols(words[1:], first), np.array([3, 1, 1]), first, 4, 1)
+    words, first = pa.array([b"x", b"ab", b"bc", b"bc"], pa.large_binary()), ["b", "a", "c"]
+    part = CountedWords(words[1:], np.array([3, 1, 1]))
+    tokens, _ = train_merges(part, character_ids(first), first, 4, 1)
     assert tokens == ["b", "a", "c", "ab"]
-    nothing = write_symbols(words[:0], ["b", "b"])
-    assert train_merges(nothing, np.empty(0, np.int64), ["b", "b"], 4, 1) == (["b"], [])
+    nothing = CountedWords(words[:0], np.empty(0, np.int64))
+    assert train_merges(nothing, character_ids(["b", "b"]), ["b", "b"], 4, 1) == (["b"], [])
 
 
 @pytest.mark.parametrize(("tokens", "prefix"), [(["a"], ""), (["a", "b", "##a"], "##")])
 def test_every_character_must_be_a_token(tokens: list[str], prefix: str) -> None:
     with pytest.raises(ValueError, match="not among the tokens"):
-        write_symbols(pa.array(["ab"], pa.large_string()), tokens, prefix)
+        write_symbols(as_words({"ab": 1}), character_ids(tokens, prefix))
 
 
 @pytest.mark.parametrize(("length", "pieces"), [(1023, 1), (1024, 1), (1025, 2)])
 def test_a_word_of_up_to_1024_characters_is_one_piece(length: int, pieces: int) -> None:
-    symbols = write_symbols(pa.array(["a" * length], pa.large_string()), ["a"])
-    assert int((symbols >= 0).sum()) == length
-    assert len(symbols) - length - 1 == pieces
+    cells = write_symbols(as_words({"a" * length: 1}), character_ids(["a"])).cells
+    assert int((cells >= 0).sum()) == length
+    assert len(cells) - length - 1 == pieces
+
+
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 5)), max_size=20))
+def test_a_place_tells_how_often_its_word_occurs(words: list[tuple[int, int]]) -> None:
+    texts = [chr(0x4E00 + number) * size for number, (size, _) in enumerate(words)]
+    counts = [count for _, count in words]
+    given_words = dict(zip(texts, counts, strict=True))
+    symbols = write_symbols(as_words(given_words), character_ids([text[0] for text in texts]))
+    assert len(symbols.groups) == -(-len(symbols.cells) // BLOCK_CELLS)
+    for place in np.flatnonzero(symbols.cells >= 0).tolist():
+        assert count_at(symbols, place) == counts[symbols.cells[place]]
+
+
+def test_bytes_are_symbols_without_being_decoded() -> None:
+    words, tokens = as_words({" 東é": 2, "東京": 3}), ["<s>", *ALPHABET]
+    by_bytes = train_merges(words, byte_ids(tokens), tokens, 270, 1)
+    written = {"ĠæĿ±Ã©": 2, "æĿ±äº¬": 3}
+    ids = character_ids(tokens)
+    assert by_bytes == train_merges(as_words(written), ids, tokens, 270, 1)
 
 
 @pytest.mark.parametrize("pairs", [511, 512, 513, 1023, 1024, 1025])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from corpusmill.limits import LIMITS, TrainingLimits
+from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import WordLimits
-from corpusmill.tokenization.training.merges import write_bytes
 from corpusmill.tokenization.training.word_counters import (
     FEW_CODES,
     IDEOGRAPHS,
@@ -42,7 +42,13 @@ texts = st.lists(st.text(characters, max_size=30), max_size=4)
 def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
     words = count_text([sentences], counter, WordLimits(ALL, ALL))
     assert int(words.counts.sum()) == counter.counted
-    return (write_bytes(words) if isinstance(counter, ByteLevelCounter) else words).to_counter()
+    counted = words.to_counter()
+    if not isinstance(counter, ByteLevelCounter):
+        return counted
+    written = {byte: character for character, byte in byte_alphabet().items()}
+    return Counter(
+        {"".join(written[byte] for byte in word.encode()): n for word, n in counted.items()}
+    )
 
 
 USUAL = LIMITS.training
