@@ -33,6 +33,11 @@ FIGURES = PAGE.with_suffix(".json")
 TABLES: Mapping[str, str] = {
     "sizes": "job.sizes --rounds 2",
     "objectives": "job.objectives --times 10 --rounds 1",
+    "many": "readers.many_shards",
+    "resume": "readers.resume",
+    "packs": "readers.packs",
+    "sources": "scale.many_sources",
+    "killed": "faults.resume",
     "start": "job.start",
     "append": "job.appending",
     "provenance": "job.provenance",

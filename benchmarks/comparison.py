@@ -23,10 +23,10 @@ _OTHERS = (
 _PROCESSOR = "processor seconds"
 # Larger is faster.
 _RATES = ("examples/s", "MB/s", "written/s", "read/s")
-# The first that a heading contains is its unit.
+# The first of these words in a heading is its unit.
 _UNITS = (
-    "times", "share", *_RATES, "bytes/example", _PROCESSOR, "seconds", "MiB", "MB", "bytes",
-    "examples",
+    "times", "share", *_RATES, "tokens/s", "bytes/example", _PROCESSOR, "seconds", "MiB", "MB", "bytes",
+    "examples", "s",
 )  # fmt: skip
 _CELL = re.compile(r"([+-]?[\d,]*\.?\d+) ?(%|[kM]?B)?")
 _SLOWER = 1.1
@@ -102,7 +102,8 @@ def _read_table(table: str) -> Iterator[Figure]:
 
 
 def _unit_of(heading: str) -> str:
-    return next((unit for unit in _UNITS if unit in heading), "")
+    words = f" {heading} ".replace(":", " ")
+    return next((unit for unit in _UNITS if f" {unit} " in words), "")
 
 
 def compare(last: Sequence[Figure], now: Sequence[Figure]) -> list[Change]:

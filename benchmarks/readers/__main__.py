@@ -97,7 +97,10 @@ def measure_data_set(data: str, options: Any) -> None:
     results = run_all(1, check=not options.quick)
     for name, runs in run_all(options.rounds - 1, check=False).items():
         results[name] += runs
-    headings = (f"{data}: examples/s", *(f"{workers} workers" for workers in WORKERS))
+    headings = (
+        f"{data}: examples/s",
+        *("1 worker" if workers == 1 else f"{workers} workers" for workers in WORKERS),
+    )
     print_table(headings, (cells(name, results[name]) for name in readers))
     for message in compare_fingerprints(results):
         CONSOLE.print(f"not the same examples: {message}", style="bold red")
