@@ -25,7 +25,14 @@ from typing import Any
 import psutil
 
 from benchmarks.builds import CHECKOUT
-from benchmarks.comparison import read_figures, read_tables, tell, write_table
+from benchmarks.comparison import (
+    compare_tables,
+    find_slower,
+    read_figures,
+    read_tables,
+    tell,
+    write_table,
+)
 from benchmarks.console import CONSOLE, report
 
 PAGE = CHECKOUT / "docs" / "explanation" / "figures.md"
@@ -109,21 +116,29 @@ def fill(page: str, name: str, tables: str, note: str) -> str:
     return marked.sub(lambda marks: f"{marks[1]}{content}{marks[2]}", page)
 
 
+def measure_once(name: str) -> tuple[str, dict[str, Any]]:
+    """Measure one table; return it in Markdown, and as the file of figures has it."""
+    tables = run(TABLES[name])
+    figures = [asdict(figure) for figure in read_figures(tables)]
+    return tables, {"command": TABLES[name], **describe_run(), "figures": figures}
+
+
 def measure(name: str) -> list[tuple[str, bool]]:
-    """Measure one table, and write it into the page and the file of figures.
+    """Measure one table, again if it seems slower, and write it into the page and the file.
 
     Returns:
         Lines of its comparison with the last one, as `comparison.tell` yields them.
     """
-    tables, machine, about = run(TABLES[name]), describe_machine(), describe_run()
-    page = PAGE.read_text(encoding="utf-8")
-    page = fill(page, name, tables, write_note(name, machine, about))
-    PAGE.write_text(page, encoding="utf-8")
-    figures = [asdict(figure) for figure in read_figures(tables)]
-    now = {"command": TABLES[name], **about, "figures": figures}
+    machine = describe_machine()
     last = read_tables(FIGURES, machine).get(name)
+    tables, now = measure_once(name)
+    if slower := find_slower(compare_tables(last, now)):
+        report(f"{name} is measured again: {len(slower)} figures seem slower")
+        tables, now = measure_once(name)
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(fill(page, name, tables, write_note(name, machine, now)), encoding="utf-8")
     write_table(FIGURES, machine, name, now)
-    return list(tell(last, now))
+    return list(tell(last, now, slower))
 
 
 def show(lines: Mapping[str, list[tuple[str, bool]]], summary: Path | None) -> None:

@@ -3,12 +3,14 @@
 What is compared is time: processor seconds, or in tables without them rates. The ways of others in
 the same table are the control. Their code is as it was, so that their times tell by how much the
 machine is slower than the last time, and how widely it swings: a figure of ours is slower if its
-time, beside theirs, has grown by more than a tenth and by more than that of any of theirs.
+time, beside theirs, has grown by more than a tenth and by more than that of any of theirs, in two
+measurements of the table.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -25,8 +27,8 @@ _PROCESSOR = "processor seconds"
 _RATES = ("examples/s", "MB/s", "written/s", "read/s")
 # The first of these words in a heading is its unit.
 _UNITS = (
-    "times", "share", *_RATES, "tokens/s", "bytes/example", _PROCESSOR, "seconds", "MiB", "MB", "bytes",
-    "examples", "s",
+    "times", "share", *_RATES, "tokens/s", "bytes/example", _PROCESSOR, "seconds", "MiB", "MB",
+    "bytes", "examples", "s",
 )  # fmt: skip
 _CELL = re.compile(r"([+-]?[\d,]*\.?\d+) ?(%|[kM]?B)?")
 _SLOWER = 1.1
@@ -75,12 +77,11 @@ class Change(NamedTuple):
         return self.factor > max(_SLOWER, self.noise)
 
     def __str__(self) -> str:
-        """Return a line about it."""
+        """Return what has changed."""
         figure = self.figure
-        judged = "slower" if self.is_slower else "perhaps slower, but ways of others swing as much"
         return (
             f"{figure.row}, {figure.column}: {self.last:,g} -> {figure.value:,g} {figure.unit}, "
-            f"{self.factor:.2f} times as long: {judged}"
+            f"{self.factor:.2f} times as long"
         )
 
 
@@ -126,30 +127,44 @@ def compare(last: Sequence[Figure], now: Sequence[Figure]) -> list[Change]:
     ]
 
 
-def tell(last: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+def compare_tables(last: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[Change]:
+    """Return the changes between two tables as `write_table` writes them."""
+    figures = [[Figure(**one) for one in table["figures"]] for table in (last, now) if table]
+    return compare(*figures) if last else []
+
+
+def find_slower(changes: Sequence[Change]) -> set[tuple[str, str]]:
+    """Return the rows and columns of the figures that are slower."""
+    return {(each.figure.row, each.figure.column) for each in changes if each.is_slower}
+
+
+def tell(
+    last: Mapping[str, Any] | None, now: Mapping[str, Any], before: AbstractSet[tuple[str, str]]
+) -> Iterator[tuple[str, bool]]:
     """Yield lines about a table, each with whether it is about a figure that is slower.
 
     Args:
         last: what `write_table` wrote for it on this machine, if it did.
         now: what is written now.
+        before: the figures that were slower in the measurement before this one, too; no others are.
     """
-    changes = compare(_figures(last), _figures(now)) if last else []
+    changes = compare_tables(last, now)
     if last is None or not changes:
         yield "nothing to compare on this machine", False
         return
-    before, after = last["versions"], now["versions"]
+    versions = last["versions"]
     renewed = [
-        f"{name} {before.get(name)} -> {after[name]}"
-        for name in after
-        if before.get(name) != after[name]
+        f"{name} {versions.get(name)} -> {number}"
+        for name, number in now["versions"].items()
+        if versions.get(name) != number
     ]
     compared = f"{len(changes)} times compared with those of {last['day']}"
     yield "; ".join([compared, *renewed]), False
-    yield from ((str(change), change.is_slower) for change in changes if change.factor > _SLOWER)
-
-
-def _figures(table: Mapping[str, Any]) -> list[Figure]:
-    return [Figure(**figure) for figure in table["figures"]]
+    slower = find_slower(changes) & before
+    for change in changes:
+        if change.factor > _SLOWER:
+            is_slower = (change.figure.row, change.figure.column) in slower
+            yield f"{change}: {'slower' if is_slower else 'perhaps slower, or noise'}", is_slower
 
 
 def read_tables(path: Path, machine: Mapping[str, Any]) -> dict[str, Any]:

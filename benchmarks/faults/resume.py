@@ -2,7 +2,8 @@
 
     python -m benchmarks.faults.resume
 
-The rest must end with the same bytes. Work is the processor time of all processes, which other programs on the machine affect less than wall time.
+The rest must end with the same bytes. Work is the processor time of all processes, which other
+programs on the machine affect less than wall time.
 """
 
 import time
