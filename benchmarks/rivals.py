@@ -28,6 +28,14 @@ def label(rival: str) -> str:
     return f"{RIVALS[rival]['name']} {version}"
 
 
+def name_problem(error: RuntimeError) -> str:
+    """Return what stands in the table in place of a rival's figures, and print why."""
+    if isinstance(error, NotInstalledError):
+        return str(error)
+    report(str(error))
+    return "failed"
+
+
 def python_of(rival: str) -> str:
     """Return the Python of a rival's environment, which is made if it is missing or outdated.
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from benchmarks.builds import MEGABYTE
 from benchmarks.console import report
 from benchmarks.measure import measure, time_call
-from benchmarks.rivals import NotInstalledError, label, python_of
+from benchmarks.rivals import label, name_problem, python_of
 
 Encode = Callable[[list[str]], list[Sequence[int]]]
 
@@ -100,10 +100,9 @@ def list_rates(
 def _measure_rival(rival: str, folder: Path, size: int) -> str:
     module = "benchmarks.kernels.rival_encoders"
     try:
-        python = python_of(rival)
-    except NotInstalledError as error:
-        return str(error)
-    taken = measure(module, rival, folder, watch=False, python=python).result
+        taken = measure(module, rival, folder, watch=False, python=python_of(rival)).result
+    except RuntimeError as error:
+        return name_problem(error)
     if "refused" in taken:
         report(f"{label(rival)} refuses the tokenizer: {taken['refused'].splitlines()[0]}")
         return "-"

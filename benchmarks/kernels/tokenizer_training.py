@@ -34,7 +34,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import Measurement, measure
-from benchmarks.rivals import RIVALS, NotInstalledError, label, python_of
+from benchmarks.rivals import RIVALS, label, name_problem, python_of
 from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2
 from corpusmill.tokenization.training.merges import (
@@ -181,8 +181,10 @@ def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -
             text = counted if way == "merges" else path
             try:
                 run = measure_way(way, text, times, workers, *flags)
-            except NotInstalledError as error:
-                rows.append((_NAMES[way], str(error)))
+            except RuntimeError as error:
+                if way not in RIVALS:
+                    raise
+                rows.append((_NAMES[way], name_problem(error)))
                 continue
             seconds = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}")
             rows.append((_NAMES[way], *seconds, f"{run.peak_mib:,.0f}"))

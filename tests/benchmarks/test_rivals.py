@@ -1,5 +1,6 @@
 """The rivals' environments, and what a table says of a rival that cannot be installed."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,23 @@ def test_trainers_that_are_not_installed_are_named(
         assert any(
             line.startswith(f"| {rivals.label(name)}") and "not installed" in line for line in lines
         )
+
+
+def test_rivals_that_fail_are_named_and_ours_raise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an environment that lacks the rivals, as where one of their requirements is missing."""
+    monkeypatch.setattr(rival_encoders, "python_of", lambda _: "/bin/false")
+    cells = rival_encoders.list_rates("{}", [["a"]], [np.array([1])])
+    assert cells == ["failed"] * len(rival_encoders.RIVALS)
+    monkeypatch.setattr(tokenizer_training, "python_of", lambda _: "/bin/false")
+    monkeypatch.setattr(tokenizer_training, "check_equal", lambda *_: None)
+    monkeypatch.setattr(tokenizer_training, "WAYS", ("gigatoken",))
+    tokenizer_training.compare("bpe", _SAMPLE, 1, 300, 1)
+    assert re.search(r"\| +failed \|", capsys.readouterr().out)
+    monkeypatch.setattr(tokenizer_training, "WAYS", ("no such way",))
+    with pytest.raises(RuntimeError, match="no such way"):
+        tokenizer_training.compare("bpe", _SAMPLE, 1, 300, 1)
 
 
 def test_an_encoder_with_other_ids_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_a_workflow_pins_its_actions_and_may_do_little(path: Path) -> None:
 
 def test_workflows_have_the_form_that_github_reads() -> None:
     schema = ("--builtin-schema", "vendor.github-workflows")
-    command = [sys.executable, "-m", "check_jsonschema", *schema, *_WORKFLOWS]
+    command = [sys.executable, "-m", "check_jsonschema", *schema, *map(str, _WORKFLOWS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stdout
 
