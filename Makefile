@@ -12,6 +12,8 @@ OUT := sample-output
 # Each input has a folder of its own, so that a training that was stopped is resumed with its data.
 DEMO := $(OUT)/train-demo$(if $(INPUT:samples/%=),/$(notdir $(firstword $(INPUT))))
 ONLY :=
+# Flags and tables: make bench BENCH='--fail-if-slower text shards'
+BENCH :=
 # The groups of packages in pyproject.toml.
 GROUPS = test flink docs
 
@@ -71,8 +73,8 @@ test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/co
 coverage: $(ENV)/test ## Show which lines of the library the tests run; takes twice as long as the tests
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-bench: $(ENV)/test ## Measure the tables of docs/explanation/figures.md anew; takes about an hour
-	$(VENV)/python -m benchmarks
+bench: $(ENV)/test ## Measure the tables of docs/explanation/figures.md beside their rivals, and compare; takes two hours
+	$(VENV)/python -m benchmarks $(BENCH)
 
 test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
 	$(VENV)/pytest tests/flink
@@ -112,8 +114,8 @@ constraints: $(ENV)/test ## Renew constraints.txt: for each package the newest v
 	{ sed -n '/^#/p' constraints.txt; cat constraints.new; } > constraints.tmp
 	mv constraints.tmp constraints.txt; rm constraints.new
 
-clean: ## Remove .venv, dist, site and the output of `make run` and `make train-demo`
-	rm -rf $(ENV) dist site $(OUT)
+clean: ## Remove .venv, the rivals, dist, site and the output of `make run` and `make train-demo`
+	rm -rf $(ENV) .venv-rivals dist site $(OUT)
 
 $(ENV)/python:
 	@test -n '$(PYTHON)' || { echo 'error: no Python from 3.11 to 3.14 with venv is found.' \

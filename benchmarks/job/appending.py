@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=100 * MEGABYTE, help="of the data set's text")
     arguments = parser.parse_args()
     runs = take_turns(list_calls(arguments), arguments.rounds)
-    headings = ("", "seconds", "of the build", "processor seconds", "of the build")
+    headings = ("", "seconds", "share", "processor seconds", "share of processor time")
     megabytes = arguments.bytes / MEGABYTE
     print_table(headings, list_cells(runs), f"{arguments.objective}, {megabytes:.0f} MB of text")
 

@@ -98,7 +98,8 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.text = arguments.text or make_corpus(arguments.folder, WIKITEXT_2_BYTES)
     headings = (
-        "", "bytes of the data set", "provenance", "processor seconds without", "with", "added",
+        "", "bytes of the data set", "provenance", "processor seconds without",
+        "processor seconds with", "added",
     )  # fmt: skip
     print_table(headings, list_cells(arguments))
 

@@ -1,15 +1,15 @@
-"""Sentences to token ids beside `encode_batch_fast` and tiktoken, on one core.
+"""Sentences to token ids beside `encode_batch_fast`, tiktoken and other encoders, on one core.
 
     python -m benchmarks.kernels.tokenization [wiki.train.tokens ...] [--tokenizer FILE] [--bytes N]
 
 Each text, repeated to N bytes, is tokenized with a WordPiece tokenizer (30,522 tokens), a
 byte-level BPE (30,000) and a unigram tokenizer (30,000) that were trained on it, or with the
 tokenizer of `--tokenizer`: by the tokenizers library, by tiktoken with the same merges if the
-tokenizer is byte-level, and by
+tokenizer is byte-level, by the encoders of `benchmarks.kernels.rival_encoders`, and by
 `SentenceTokenizer`, first with an empty memo, as in a new worker, and then once more. Without
 texts: a synthetic one with N bytes, and those of `benchmarks.synthetic.scripts`. All ids are
-compared. Rates are megabytes per second of processor time with one thread. The slow ways get only
-the text's beginning.
+compared. Rates are megabytes per second of processor time with one thread. The library
+and tiktoken get only the text's beginning.
 """
 
 import os
@@ -27,7 +27,9 @@ import tiktoken
 
 from benchmarks.builds import MEGABYTE, read_local
 from benchmarks.console import make_parser, print_table, report
+from benchmarks.kernels.rival_encoders import RIVALS, list_rates
 from benchmarks.measure import time_call
+from benchmarks.rivals import label
 from benchmarks.synthetic.corpus import write_corpus
 from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
@@ -128,7 +130,8 @@ def compare(name: str, batches: list[Batch], file: TokenizerFile) -> list[str]:
         tiktoken_rate = f"{count_bytes(head) / MEGABYTE / seconds:.1f}"
     first, again = (total / MEGABYTE / seconds for seconds in (first_seconds, again_seconds))
     rates = [f"{rate:.1f}" for rate in (first, again, first / plain)]
-    return [name, f"{plain:.1f}", tiktoken_rate, *rates]
+    rivals = list_rates(file.json, decode_sentences(batches), [ids for ids, _ in first_ids])
+    return [name, f"{plain:.1f}", tiktoken_rate, *rivals, *rates]
 
 
 def train_tokenizers(path: Path) -> Iterator[tuple[str, TokenizerFile]]:
@@ -168,8 +171,8 @@ def main() -> None:
     parser.add_argument("--tokenizer")
     arguments = parser.parse_args()
     headings = (
-        "MB/s", "Hugging Face tokenizers", "tiktoken", "corpusmill, first", "again",
-        "first, times Hugging Face",
+        "MB/s", "Hugging Face tokenizers", "tiktoken", *map(label, RIVALS), "corpusmill, first",
+        "again", "first, times Hugging Face",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         texts = arguments.texts or write_texts(Path(folder), arguments.bytes)

@@ -10,8 +10,9 @@ reads the lines of the file, repeated `--times` times:
 - `corpusmill` counts their words and learns the merges, in one process without Beam.
 - `merges` does the latter alone, with words that were counted before.
 - `tokenizers` passes every line to the trainer of the tokenizers library.
-- `gigatoken` passes the file to `gigatoken.train_bpe`, if it is installed; `bpe` without `--times`
-  only. Its words are those of the whole file and not of each line.
+- `gigatoken` passes the file to `gigatoken.train_bpe`; `bpe` without `--times` only. Its words are
+  those of the whole file and not of each line.
+- `rustbpe` passes every line to the trainer of nanochat, with the pattern of GPT-2; `bpe` only.
 
 The files of `corpusmill` and, for `bpe`, `tokenizers` must be equal, and the tokens of `merges`
 those of `corpusmill`. The library numbers the characters of WordPiece by chance, so that its tokens
@@ -19,9 +20,9 @@ differ.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,8 +33,10 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
-from benchmarks.measure import measure
+from benchmarks.measure import Measurement, measure
+from benchmarks.rivals import RIVALS, label, name_problem, python_of
 from corpusmill.limits import LIMITS
+from corpusmill.tokenization.compiled.byte_level_pieces import GPT2
 from corpusmill.tokenization.training.counted_words import CountedWords, find_characters
 from corpusmill.tokenization.training.merges import (
     ALPHABET,
@@ -52,7 +55,8 @@ _NAMES = {
     "corpusmill": "corpusmill in one process",
     "merges": "its merges alone",
     "tokenizers": "Hugging Face tokenizers",
-    "gigatoken": "gigatoken",
+    "gigatoken": label("gigatoken"),
+    "rustbpe": label("rustbpe"),
 }
 WAYS = tuple(_NAMES)
 LINES_PER_BATCH = 4096
@@ -116,6 +120,14 @@ def train_with_gigatoken(path: Path, vocab_size: int) -> str:
     return str(len(tokens))
 
 
+def train_with_rustbpe(path: Path, times: int, vocab_size: int) -> str:
+    """Train with rustbpe, which knows no special tokens; return the number of tokens."""
+    tokenizer = import_module("rustbpe").Tokenizer()  # not among our dependencies
+    merged = vocab_size - len(BPE_TOKENS)
+    tokenizer.train_from_iterator(read_lines(path, times), merged, pattern=GPT2)
+    return str(tokenizer.vocab_size)
+
+
 def train(way: str, model: str, path: Path, times: int, vocab_size: int) -> str:
     """Train in one of the ways; return what it gave."""
     if way == "merges":
@@ -124,6 +136,8 @@ def train(way: str, model: str, path: Path, times: int, vocab_size: int) -> str:
         return train_with_library(model, path, times, vocab_size)
     if way == "gigatoken":
         return train_with_gigatoken(path, vocab_size)
+    if way == "rustbpe":
+        return train_with_rustbpe(path, times, vocab_size)
     options = model_options(model, {"vocab_size": vocab_size})
     return train_on_text(read_batches(path, times), options)
 
@@ -137,27 +151,38 @@ def check_equal(model: str, folder: Path) -> None:
         assert (folder / "corpusmill").read_bytes() == (folder / "tokenizers").read_bytes()
 
 
+def measure_way(way: str, text: Path, times: int, workers: int, *flags: object) -> Measurement:
+    """Measure a way in a process of its own, that of a rival in the rival's environment."""
+    report(f"{way} ...")
+    if way == "command":
+        job = ("--input", text, "--workers", workers, "--no-progress")
+        return measure("pipeline", "train-tokenizer", *job, *flags)
+    python = python_of(way) if way in RIVALS else sys.executable
+    module, arguments = "benchmarks.kernels.tokenizer_training", ("--times", times, "--way", way)
+    return measure(module, text, *flags, *arguments, python=python)
+
+
 def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -> None:
     """Measure all ways, each in a process of its own, and compare what they gave."""
-    rows = []
-    left_out = {"command"} if times > 1 else set()
-    if model != "bpe" or times > 1 or not find_spec("gigatoken"):
-        left_out.add("gigatoken")
+    rows: list[tuple[str, ...]] = []
+    left_out = {"command", "gigatoken"} if times > 1 else set()
+    if model != "bpe":
+        left_out |= set(RIVALS)
     with TemporaryDirectory() as folder:
         counted = Path(folder, "counted.parquet")
         count(model, path, times, counted)
         for way in WAYS:
             if way in left_out:
                 continue
-            report(f"{way} ...")
             flags = ("--model", model, "--vocab-size", vocab_size, "--output", Path(folder, way))
-            if way == "command":
-                job = ("--input", path, "--workers", workers, "--no-progress")
-                run = measure("pipeline", "train-tokenizer", *job, *flags)
-            else:
-                text = counted if way == "merges" else path
-                module = "benchmarks.kernels.tokenizer_training"
-                run = measure(module, text, *flags, "--times", times, "--way", way)
+            text = counted if way == "merges" else path
+            try:
+                run = measure_way(way, text, times, workers, *flags)
+            except RuntimeError as error:
+                if way not in RIVALS:
+                    raise
+                rows.append((_NAMES[way], name_problem(error)))
+                continue
             seconds = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}")
             rows.append((_NAMES[way], *seconds, f"{run.peak_mib:,.0f}"))
         check_equal(model, Path(folder))

@@ -9,12 +9,12 @@ process of its own with 0, 1 and 2 workers, if it can have any; the readers take
 `--rounds` rounds, and the tables show medians. The first round also compares the sums of an epoch
 (examples, tokens, ids, labels), so that a reader cannot be fast by leaving something out.
 
-The peers are those that are installed (benchmarks/README.md says how): Hugging Face datasets,
-MosaicML streaming, LitData and a loop like nanoGPT's. LDDL is not among them, as it needs years-old
-releases of dask and transformers. Data sets are built from synthetic corpora if the folder lacks
-them, which takes some minutes.
+The peers are Hugging Face datasets, MosaicML streaming, LitData and a loop like nanoGPT's. LDDL is
+not among them, as it needs years-old releases of dask and transformers. Data sets are built from
+synthetic corpora if the folder lacks them, which takes some minutes.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ from benchmarks.measure import measure, take_turns
 from benchmarks.readers.data_sets import make_data_set
 from benchmarks.readers.measure_reader import READERS
 from benchmarks.readers.ours import OURS
+from benchmarks.readers.peers import RIVALS
+from benchmarks.rivals import label, python_of
 
 WORKERS = (0, 1, 2)
 DATA_SETS = ("bert", "bert-dynamic", "gpt")
@@ -47,17 +49,15 @@ def run_reader(reader: str, folder: Path, work: Path, examples: int, check: bool
     flags = ["--examples", examples, *(["--check"] if check else []), "--workers", *WORKERS]
     module = "benchmarks.readers.measure_reader"
     try:
-        result = measure(module, reader, folder, work, *flags, watch=False).result
+        python = python_of(RIVALS[reader]) if reader in RIVALS else sys.executable
+        return measure(module, reader, folder, work, *flags, watch=False, python=python).result
     except RuntimeError as error:
         return {"workers": {}, "problem": str(error).strip().splitlines()[-1]}
-    if "missing" in result:
-        return {"workers": {}, "problem": f"not installed ({result['missing']})"}
-    return result
 
 
 def cells(reader: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield a row of the table: the median examples per second for each number of workers."""
-    yield reader
+    yield label(RIVALS[reader]) if reader in RIVALS else reader
     problem = next((run["problem"] for run in rounds if "problem" in run), None)
     if problem:
         yield problem
@@ -97,7 +97,10 @@ def measure_data_set(data: str, options: Any) -> None:
     results = run_all(1, check=not options.quick)
     for name, runs in run_all(options.rounds - 1, check=False).items():
         results[name] += runs
-    headings = (f"{data}: examples/s", *(f"{workers} workers" for workers in WORKERS))
+    headings = (
+        f"{data}: examples/s",
+        *("1 worker" if workers == 1 else f"{workers} workers" for workers in WORKERS),
+    )
     print_table(headings, (cells(name, results[name]) for name in readers))
     for message in compare_fingerprints(results):
         CONSOLE.print(f"not the same examples: {message}", style="bold red")

@@ -98,11 +98,7 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     read = READERS[options.reader]
     began = time.perf_counter()
-    try:
-        read(source, 0)
-    except ImportError as error:
-        print(json.dumps({"missing": str(error)}))
-        return
+    read(source, 0)
     result: dict[str, Any] = {"open": time.perf_counter() - began, "workers": {}}
     if options.check:
         result["fingerprint"] = fingerprint(read(source, 0))

@@ -1,11 +1,12 @@
 """Packed rows of a stream by a file of packs, beside a build of the same rows.
 
-    python -m benchmarks.readers.packs --text wiki.train.tokens [--times 8] [--folder FOLDER]
+    python -m benchmarks.readers.packs [--text wiki.train.tokens] [--times 8] [--folder FOLDER]
 
-The text is repeated and built with `gpt --mode stream` and with `--mode pack`, once with its
-articles as documents and once with its sections. Packs of the same length are made for the stream,
-first with an empty cache, which unpacks the shards, and then once more. Both are read from the
-unpacked shards in batches of one epoch, in turns.
+Without a text it is synthetic, of WikiText-2's size. The text is repeated and built with
+`gpt --mode stream` and with `--mode pack`, once with its articles as documents and once with its
+sections. Packs of the same length are made for the stream, first with an empty cache, which unpacks
+the shards, and then once more. Both are read from the unpacked shards in batches of one epoch, in
+turns.
 """
 
 import time
@@ -14,7 +15,15 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.builds import FOLDER, SAMPLE, build, make_tokenizer, remove
+from benchmarks.builds import (
+    FOLDER,
+    SAMPLE,
+    WIKITEXT_2_BYTES,
+    build,
+    make_corpus,
+    make_tokenizer,
+    remove,
+)
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import take_turns
 from corpusmill import DataSet, Loader, TokenPacks, make_batches
@@ -76,11 +85,12 @@ def measure_documents(
 def main() -> None:
     """Measure and print the table."""
     parser = make_parser(__doc__, folder=FOLDER / "packs", times=8, rounds=3, length=2048)
-    parser.add_argument("--text", type=Path, required=True, help="text in WikiText's layout")
+    parser.add_argument("--text", type=Path, help="text in WikiText's layout")
     options = parser.parse_args()
     corpus = options.folder / "corpus.txt"
     options.folder.mkdir(parents=True, exist_ok=True)
-    corpus.write_bytes(options.text.read_bytes() * options.times)
+    text = options.text or make_corpus(FOLDER, WIKITEXT_2_BYTES)
+    corpus.write_bytes(text.read_bytes() * options.times)
     headings = ["documents", "stream s", "pack s", "packs s", "unpacked s", "file of tokens",
                 "padding", "built padding", "M tokens/s", "built M tokens/s"]  # fmt: skip
     sizes = (options.length, options.rounds)

@@ -264,3 +264,5 @@ PEERS: Mapping[str, Reader] = {
     "MosaicML streaming": mosaic,
     "LitData": lit_data,
 }
+# The names of those that are not in the environment of the tests, as in `rivals.toml`.
+RIVALS = {"MosaicML streaming": "mosaicml-streaming", "LitData": "litdata"}

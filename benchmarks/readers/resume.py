@@ -87,8 +87,8 @@ def main() -> None:
     if options.data_set:
         print(json.dumps(resume(options.data_set, options.work, options.share)))
         return
-    headings = ["resumed at", "of samples", "s to the first batch", "rounds", "CPU s", "import s",
-                "kernels s"]  # fmt: skip
+    headings = ["resumed at", "of samples", "s to the first batch", "rounds", "processor seconds",
+                "import s", "kernels s"]  # fmt: skip
     print_table(headings, measure_resumptions(options.folder, options.scale, options.rounds))
 
 

@@ -1,11 +1,14 @@
 """The workflows and templates of .github, as far as they can be checked offline."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from benchmarks.__main__ import FIGURES, PAGE
 from tests.conftest import CHECKOUT
 
 _FOLDER = CHECKOUT / ".github"
@@ -25,6 +28,27 @@ def test_a_workflow_pins_its_actions_and_may_do_little(path: Path) -> None:
             assert not [
                 step for step in job["steps"] if "run" in step or "checkout" in step["uses"]
             ]
+
+
+def test_workflows_have_the_form_that_github_reads() -> None:
+    schema = ("--builtin-schema", "vendor.github-workflows")
+    command = [sys.executable, "-m", "check_jsonschema", *schema, *map(str, _WORKFLOWS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stdout
+
+
+def test_figures_are_measured_each_week_and_kept_where_they_are_slower() -> None:
+    workflow = yaml.safe_load((_FOLDER / "workflows" / "figures.yml").read_text(encoding="utf-8"))
+    triggers = workflow[True]  # YAML's `on`
+    assert [entry["cron"].split()[2:4] for entry in triggers["schedule"]] == [["*", "*"]]
+    assert "workflow_dispatch" in triggers
+    *_, bench, upload = workflow["jobs"]["measure"]["steps"]
+    flags = re.fullmatch('make bench BENCH="(.*)"', bench["run"])
+    assert flags
+    assert flags[1].split() == ["--fail-if-slower", "--summary", "$GITHUB_STEP_SUMMARY"]
+    assert upload["if"] == "always()"
+    kept = upload["with"]["path"].split()
+    assert {CHECKOUT / path for path in kept} == {PAGE, FIGURES}
 
 
 def test_workflows_run_what_the_checkout_has() -> None:
