@@ -422,7 +422,7 @@ class DataSet(Samples, Traceable):
         pieces = cut_shards(self.folder, self.manifest, self.shards, self.limits)
         place, limits = self._cache_place, self.limits
         self.cache = ShardCache(self.folder, self.manifest, pieces, *place, limits=limits)
-        self._starts = np.cumsum([0, *(piece.rows for piece in pieces)], dtype=np.int64)
+        self._starts = pieces.starts
 
     def with_limits(self, limits: ReadingLimits) -> Self:
         """Return the same examples, read with other thresholds."""

@@ -18,12 +18,14 @@ An unpacked piece is compared when it is first mapped:
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH
@@ -134,9 +136,51 @@ class Piece(NamedTuple):
         return self.shard.tokens * self.rows // max(1, self.shard.rows)
 
 
+class Pieces(Sequence[Piece]):
+    """The pieces of shards, in order. Each is made when it is asked for: there may be millions.
+
+    Args:
+        shards: the shards.
+        rows: of the pieces of each shard, except its last one; at least 1.
+        tiny_tokens: a shard of one piece that has no more tokens is tiny.
+    """
+
+    def __init__(self, shards: Sequence[Shard], rows: Sequence[int], tiny_tokens: int) -> None:
+        self._shards, self._rows = tuple(shards), np.array(rows, np.int64)
+        self._tiny_tokens = tiny_tokens
+        self._sizes = np.array([shard.rows for shard in shards], np.int64)
+        self._counts = np.maximum(1, -(-self._sizes // self._rows))
+        self._ends = np.cumsum(self._counts)
+
+    def __len__(self) -> int:
+        return int(self._counts.sum())
+
+    @overload
+    def __getitem__(self, number: int) -> Piece: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
+    def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
+        if isinstance(number, slice):
+            return tuple(map(self.__getitem__, range(*number.indices(len(self)))))
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        place = int(np.searchsorted(self._ends, number, "right"))
+        shard, rows = self._shards[place], int(self._rows[place])
+        begin = rows * (number - int(self._ends[place] - self._counts[place]))
+        is_tiny = self._counts[place] == 1 and shard.tokens <= self._tiny_tokens
+        return Piece(shard, begin, min(begin + rows, shard.rows), bool(is_tiny))
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """int64[pieces + 1], the first row of each piece among the rows of all shards."""
+        sizes = np.repeat(self._rows, self._counts)
+        sizes[self._ends - 1] = self._sizes - self._rows * (self._counts - 1)
+        return np.append(0, np.cumsum(sizes))
+
+
 def cut_shards(
     folder: Location, manifest: Manifest, shards: Sequence[Shard], limits: ReadingLimits
-) -> tuple[Piece, ...]:
+) -> Pieces:
     """Cut shards into pieces, in order.
 
     Args:
@@ -150,19 +194,17 @@ def cut_shards(
     is_local = folder.local_path("") is not None
     if is_stream or not shard_format.has_groups or not is_local:
         most = limits.memory_tokens if is_local else -1
-        return tuple(Piece(shard, 0, shard.rows, shard.tokens <= most) for shard in shards)
-    group_rows = shard_format.group_rows
-    return tuple(piece for shard in shards for piece in _cut(shard, group_rows, limits))
+        return Pieces(shards, [max(1, shard.rows) for shard in shards], most)
+    rows = [_count_rows(shard, shard_format.group_rows, limits) for shard in shards]
+    return Pieces(shards, rows, limits.memory_tokens)
 
 
-def _cut(shard: Shard, group_rows: int, limits: ReadingLimits) -> Iterator[Piece]:
+def _count_rows(shard: Shard, group_rows: int, limits: ReadingLimits) -> int:
+    """Return the rows of a shard's pieces, except its last one."""
     if shard.tokens <= 2 * limits.piece_tokens:
-        yield Piece(shard, 0, shard.rows, shard.tokens <= limits.memory_tokens)
-        return
+        return max(1, shard.rows)
     fitting = limits.piece_tokens * shard.rows // shard.tokens
     group = min(group_rows, limits.piece_group_tokens * shard.rows // shard.tokens)
     rows = max(1, fitting, group, -(-shard.rows // limits.most_pieces))
     # Where the rows are whole groups, none is decoded twice.
-    rows = -(-rows // group_rows) * group_rows if rows >= group_rows else rows
-    for begin in range(0, shard.rows, rows):
-        yield Piece(shard, begin, min(begin + rows, shard.rows))
+    return -(-rows // group_rows) * group_rows if rows >= group_rows else rows

@@ -299,7 +299,7 @@ class ShardCache:
         self,
         folder: Location,
         manifest: Manifest,
-        pieces: tuple[Piece, ...],
+        pieces: Sequence[Piece],
         cache_folder: Path,
         cache_bytes: int | None = None,
         leftovers: Leftovers | None = None,
