@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from corpusmill.tokenization.compiled.exactness import choose_line_rule, cut_at_lines
+from corpusmill.tokenization.compiled.exactness import choose_line_rule, mark_lines
+from corpusmill.tokenization.compiled.units import PADDING
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
 from tests.tools.lazily import Lazily
@@ -74,9 +75,13 @@ def test_gpt_with_an_added_token_that_begins_as_words_do_is_not_cut() -> None:
 def cut(rule: str, *texts: str) -> list[list[str]]:
     """The parts of each text."""
     text, offsets = as_arrays(list(texts))
-    cuts, firsts = cut_at_lines(rule, text, offsets)  # type: ignore[arg-type]
-    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-    return [parts[a:b] for a, b in pairwise(firsts.tolist())]
+    cuts = np.zeros(len(text) + PADDING, np.uint8)
+    mark_lines(rule, np.append(text, np.zeros(PADDING, np.uint8)), offsets, cuts)  # type: ignore[arg-type]
+    parts = []
+    for start, stop in pairwise(offsets.tolist()):
+        bounds = [start, *(start + 1 + np.flatnonzero(cuts[start + 1 : stop])).tolist(), stop]
+        parts.append([text[a:b].tobytes().decode() for a, b in pairwise(bounds)])
+    return parts
 
 
 def test_cuts_are_made_where_they_help() -> None:
