@@ -19,7 +19,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_at, space_before
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, O200K, PATTERNS
 from corpusmill.tokenization.compiled.intrinsics import borrow, trailing_zeros
-from corpusmill.tokenization.compiled.units import ONE, WORD_BYTES, UnitRule, find_newlines
+from corpusmill.tokenization.compiled.units import ONE, SIGNS, WORD_BYTES, UnitRule, find_newlines
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
 LineRule = Literal["at-breaks", "around-breaks", "after-breaks", "whole"]
@@ -144,6 +144,9 @@ def choose_unit_rule(tokenizer_json: Part, tokenizer: Tokenizer) -> tuple[UnitRu
 def choose_line_rule(tokenizer_json: Part) -> LineRule:
     """Choose the line breaks at which a text may be cut, for a tokenizer without objections.
 
+    Where texts are cut around or after line breaks, they may be cut at signs, too
+    (`units.mark_signs`), at which nothing is white space, unless an added token crosses one.
+
     If words do not own spaces, a line break is as good as a space: each pre-tokenizer drops it, and
     to each normalizer it is a space or a starter that composes with nothing. If they do, it depends
     on the pattern, and nothing may be done to the white space at a cut: no space may be put before
@@ -159,7 +162,8 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     pattern = find_pattern(tokenizer_json)
     takes_left = any(token.get("lstrip") for token in added)
-    if takes_left or any(step.get("add_prefix_space") for step in steps):
+    crosses = any(sign in token["content"][1:] for token in added for sign in SIGNS)
+    if takes_left or crosses or any(step.get("add_prefix_space") for step in steps):
         return "whole"
     if pattern in {GPT2, O200K} and tokenizer_json.get("normalizer"):
         return "whole"

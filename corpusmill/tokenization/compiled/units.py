@@ -24,7 +24,7 @@ import numpy.typing as npt
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.limits import LIMITS, RefusalLimits
-from corpusmill.tokenization.compiled.intrinsics import load_word, trailing_zeros
+from corpusmill.tokenization.compiled.intrinsics import borrow, load_word, trailing_zeros
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 
 FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
@@ -235,6 +235,48 @@ def find_spaces(text: np.ndarray) -> np.ndarray:
     return found
 
 
+# Chinese commas, full stops, colons, brackets and the like: U+3001, U+3002, and others of the block
+# of wide forms, of which none becomes an apostrophe when it is normalized.
+SIGNS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
+_IDEOGRAPHIC, _WIDE_FORM = 0xE3, 0xEF  # the first bytes of both kinds
+_SIGN_BLOCK = 64  # bytes that are looked at together, whether all are ASCII
+_HIGHEST_BITS = np.uint64(0x8080808080808080)
+
+
+@njit
+def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
+    """Mark each of SIGNS that follows an ideograph.
+
+    There the pieces of all known patterns of byte-level tokenizers end, as a sign follows a letter.
+
+    Args:
+        text: uint8[bytes + PADDING], valid UTF-8.
+        cuts: uint8[bytes + PADDING], 1 is written where signs begin.
+    """
+    text, cuts = borrow(text), borrow(cuts)
+    for block in range(3, len(text) - PADDING, _SIGN_BLOCK):
+        stop, others = min(block + _SIGN_BLOCK, len(text) - PADDING), np.uint64(0)
+        for place in range(block, stop, WORD_BYTES):
+            others |= load_word(text, place)
+        for place in range(block, stop if others & _HIGHEST_BITS else block):
+            lead, second, third = text[place], text[place + 1], text[place + 2]
+            is_sign = lead == _IDEOGRAPHIC and second == 0x80 and third in (0x81, 0x82)
+            if lead == _WIDE_FORM and second == 0xBC:
+                is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x9A, 0x9B, 0x9F)
+            if is_sign and is_common_ideograph(text[place - 3], text[place - 2]):
+                cuts[place] = 1
+
+
+@njit(inline="always")
+def is_common_ideograph(lead: int, second: int) -> bool:
+    """Whether a character, by its first two bytes, is one of U+4E00 to U+9FBF: all are letters."""
+    return (
+        0xE5 <= lead <= 0xE8
+        or (lead == 0xE4 and second >= 0xB8)
+        or (lead == 0xE9 and second < 0xBF)
+    )
+
+
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or
 # begin one; whether it depends on the character before it, which must then be one that stays as it
 # is, at least before characters of three bytes; whether it is an ASCII character that counts as a
@@ -308,7 +350,7 @@ def find_ideographs(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     Returns:
         uint8[bytes + PADDING], 1 there.
     """
-    found = (text == _SPACE).view(np.uint8)
+    found: np.ndarray = (text == _SPACE).view(np.uint8)
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
         suspects = 0  # in most scripts few sentences have any
@@ -338,10 +380,12 @@ def find_cuts(
         uint8[bytes + PADDING], 1 there; at the beginnings of sentences it has no meaning.
     """
     if joints is not None:
-        return find_joints(joints, text, offsets)
-    if rule == "spaced":
-        return find_spaces(text)
-    return (text == _SPACE).view(np.uint8) if rule == "words" else find_ideographs(text, offsets)
+        cuts: np.ndarray = find_joints(joints, text, offsets)
+    elif rule == "words":
+        cuts = (text == _SPACE).view(np.uint8)
+    else:
+        cuts = find_spaces(text) if rule == "spaced" else find_ideographs(text, offsets)
+    return cuts
 
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
@@ -399,7 +443,8 @@ _NEWLINES, _LOW_BITS = np.uint64(0x0A0A0A0A0A0A0A0A), np.uint64(0x7F7F7F7F7F7F7F
 def find_newlines(text: np.ndarray, place: int) -> np.uint64:
     """Return a word with the highest bit of each of the 8 bytes at a place that is a line break."""
     apart = load_word(text, place) ^ _NEWLINES
-    return ~(((apart & _LOW_BITS) + _LOW_BITS) | apart | _LOW_BITS)
+    found: np.uint64 = ~(((apart & _LOW_BITS) + _LOW_BITS) | apart | _LOW_BITS)
+    return found
 
 
 @njit(inline="always")
@@ -416,7 +461,7 @@ def list_cuts(cuts: np.ndarray, place: int, stop: int, bounds: np.ndarray) -> in
     for first in range(place, stop, WORD_BYTES):
         shift = np.uint64(4 * max(0, WORD_BYTES - (stop - first)))
         word = load_word(cuts, first) << shift << shift >> shift >> shift
-        more = np.int64((word * _LOWEST_BITS) >> _LAST_BYTE)
+        more = int((word * _LOWEST_BITS) >> _LAST_BYTE)
         # Nearly all words have at most two. What is written beyond the count is overwritten.
         bounds[count + 1] = first + (trailing_zeros(word) >> 3)
         word &= word - ONE

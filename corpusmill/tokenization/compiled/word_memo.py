@@ -31,6 +31,7 @@ from corpusmill.tokenization.compiled.units import (
     UnitRule,
     find_cuts,
     list_cuts,
+    mark_signs,
     read_part,
 )
 
@@ -47,7 +48,11 @@ _LAST_ID, _ALL_BITS = np.uint64(2**28 - 1), np.uint64(2**64 - 1)
 _ENTRIES, _TAILS, _IDS = 0, 1, 2
 # What fills up the first 8 bytes of a unit of n bytes at 16 + n, and the next 8 at 8 + n.
 _FILLING = np.array(
-    [_ALL_BITS << np.uint64(8 * max(0, n - 16)) if n < 24 else 0 for n in range(33)], np.uint64
+    [
+        _ALL_BITS << np.uint64(8 * max(0, n - 2 * WORD_BYTES)) if n < 3 * WORD_BYTES else 0
+        for n in range(4 * WORD_BYTES + 1)
+    ],
+    np.uint64,
 )
 _BLOCK = 1024  # bytes whose units are looked up together
 _SECOND_MULTIPLIER, _TAG_SHIFT = np.uint64(0xD6E8FEB86659FD93), np.uint64(16)
@@ -57,7 +62,7 @@ class MemoArrays(NamedTuple):
     """The units in memory, and their ids.
 
     Attributes:
-        index: uint32[twice the entries], a hash table: an entry, from 1 on, below a tag of its
+        slots: uint32[twice the entries], a hash table: an entry, from 1 on, below a tag of its
             hash; 0 is free.
         entries: uint64[a power of two times 4], four words each; entry 0 is none. The first two
             are a unit's bytes, filled up with 0xFF, which no text has. Of a unit with more than 15
@@ -70,7 +75,7 @@ class MemoArrays(NamedTuple):
         used: int64[3]: how many of `entries`, `tails` and `ids` are in use.
     """
 
-    index: np.ndarray
+    slots: np.ndarray
     entries: np.ndarray
     tails: np.ndarray
     ids: np.ndarray
@@ -84,7 +89,7 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
     """
     entries = _count_entries(memory_bytes)
     return MemoArrays(
-        index=np.zeros(_SLOTS_PER_ENTRY * entries, np.uint32),
+        slots=np.zeros(_SLOTS_PER_ENTRY * entries, np.uint32),
         entries=_allocate_entries(entries),
         tails=np.empty(_TAIL_PER_ENTRY * entries, np.uint64),
         ids=np.empty(_IDS_PER_ENTRY * entries, np.int32),
@@ -132,20 +137,20 @@ def grow_memo(memo: MemoArrays, memory_bytes: int) -> MemoArrays | None:
 @njit
 def fill_index(memo: MemoArrays) -> None:
     """Enter all units of a memo into its empty index, the first ones first."""
-    last, shift = np.uint64(len(memo.index) - 1), shift_of(len(memo.index))
+    last, shift = np.uint64(len(memo.slots) - 1), shift_of(len(memo.slots))
     for entry in range(1, memo.used[_ENTRIES]):
         first, second = memo.entries[entry * _ENTRY_WORDS], memo.entries[entry * _ENTRY_WORDS + 1]
         value = hash_unit(first, second & _SECOND_HALF if is_long(second) else second)
         slot = value >> shift
-        while memo.index[slot]:
+        while memo.slots[slot]:
             slot = (slot + ONE) & last
-        memo.index[slot] = tag_of(value, memo.index) | np.uint32(entry)
+        memo.slots[slot] = tag_of(value, memo.slots) | np.uint32(entry)
 
 
 @njit(inline="always")
 def is_long(second: np.uint64) -> bool:
     """Whether a unit has more than 15 bytes, by the second word of its entry."""
-    return np.int64(second) >= 0  # the last byte of shorter ones is 0xFF
+    return bool(np.int64(second) >= 0)  # the last byte of shorter ones is 0xFF
 
 
 @njit(inline="always")
@@ -164,7 +169,8 @@ def entry_bits(index: np.ndarray) -> np.uint32:
 @njit(inline="always")
 def tag_of(value: np.uint64, index: np.ndarray) -> np.uint32:
     """Return the bits of a hash that are in a slot of an index, above the number of an entry."""
-    return np.uint32((value >> _TAG_SHIFT) & _FIRST_HALF) & ~entry_bits(index)
+    tag: np.uint32 = np.uint32((value >> _TAG_SHIFT) & _FIRST_HALF) & ~entry_bits(index)
+    return tag
 
 
 @njit(inline="always")
@@ -231,7 +237,7 @@ def find_entry(
     compared = _ALL_BITS
     if span[1] - span[0] > SHORT_UNIT:
         second, compared = hash_tail(text, span[0], span[1]), _SECOND_HALF
-    index, last, value = memo.index, np.uint64(len(memo.index) - 1), hash_unit(first, second)
+    index, last, value = memo.slots, np.uint64(len(memo.slots) - 1), hash_unit(first, second)
     slot, tag, bits = value >> shift_of(len(index)), tag_of(value, index), entry_bits(index)
     while index[slot]:
         entry = np.int64(index[slot] & bits)
@@ -263,10 +269,10 @@ def add_entry(
     start, end = span
     entry, tail = memo.used[_ENTRIES], memo.used[_TAILS]
     words = (end - start) // WORD_BYTES if is_long(second) else 0
-    if entry > entry_bits(memo.index) or tail + words > len(memo.tails):
+    if entry > entry_bits(memo.slots) or tail + words > len(memo.tails):
         return np.int64(0)
     first, begin = read_unit(text, start, end)[0], entry * _ENTRY_WORDS
-    memo.index[slot] = tag_of(hash_unit(first, second), memo.index) | np.uint32(entry)
+    memo.slots[slot] = tag_of(hash_unit(first, second), memo.slots) | np.uint32(entry)
     memo.entries[begin] = first
     memo.entries[begin + 1] = second | np.uint64(tail) if words else second
     memo.entries[begin + 2], memo.entries[begin + 3] = np.uint64(0), _ELSEWHERE << _COUNT
@@ -287,7 +293,8 @@ def write_few(
     ids[place + ONE] = third >> HALF
     ids[place + np.uint64(2)] = fourth & _FIRST_HALF
     ids[place + np.uint64(3)] = fourth >> HALF & _LAST_ID
-    return (fourth >> _COUNT) - ONE
+    count: np.uint64 = (fourth >> _COUNT) - ONE
+    return count
 
 
 class Found(NamedTuple):
@@ -307,6 +314,15 @@ class Found(NamedTuple):
     waiting: np.ndarray
     waiting_ends: np.ndarray
     new: np.ndarray
+
+
+@njit(inline="always")
+def lend(memo: MemoArrays) -> MemoArrays:
+    """Return a memo to whose arrays no references are counted."""
+    return MemoArrays(
+        borrow(memo.slots), borrow(memo.entries), borrow(memo.tails), borrow(memo.ids),
+        borrow(memo.used),
+    )  # fmt: skip
 
 
 @njit
@@ -333,17 +349,9 @@ def look_up(
         most += cuts[place]
     all_ids, all_waiting = np.empty(FEW_IDS * most, like.dtype), np.empty((most, 4), np.int64)
     new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
-    # A loop with little work would count references to arrays.
-    memo = MemoArrays(
-        borrow(memo.index), borrow(memo.entries), borrow(memo.tails), borrow(memo.ids),
-        borrow(memo.used),
-    )  # fmt: skip
-    index, entries, bits, shift = (
-        memo.index,
-        memo.entries,
-        entry_bits(memo.index),
-        shift_of(len(memo.index)),
-    )
+    memo = lend(memo)
+    slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
+    bits = entry_bits(slots)
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
     written = np.uint64(0)
@@ -361,7 +369,7 @@ def look_up(
             for unit in range(count):
                 start, end = bounds[unit], bounds[unit + 1]
                 first, second = read_unit(text, start, end)
-                entry = np.uint64(index[hash_unit(first, second) >> shift] & bits)
+                entry = np.uint64(slots[hash_unit(first, second) >> shift] & bits)
                 begin = entry * np.uint64(_ENTRY_WORDS)
                 differing = (entries[begin] ^ first) | (entries[begin + ONE] ^ second)
                 is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
@@ -438,7 +446,7 @@ def fill_in(
         count = np.int64(memo.entries[entry * _ENTRY_WORDS + 3] >> _COUNT) - 1
         if entry:
             place = np.int64(memo.entries[entry * _ENTRY_WORDS + 2])
-            total += count if count <= FEW_IDS else memo.ids[place]
+            total += int(count if count <= FEW_IDS else memo.ids[place])
     all_ids, token_offsets = np.empty(total, found.ids.dtype), np.zeros_like(found.ends)
     token_ids, entries, ids, known = (
         borrow(all_ids),
@@ -458,7 +466,7 @@ def fill_in(
                 written = copy_ids(others, first, last, token_ids, written)
                 other += 1
             elif entries[begin + 3] >> _COUNT == _ELSEWHERE:
-                first = np.int64(entries[begin + 2]) + 1
+                first = int(entries[begin + 2]) + 1
                 written = copy_ids(ids, first, first + ids[first - 1], token_ids, written)
             else:
                 count = np.int64(write_few(entries, np.uint64(begin), few, zero))
@@ -479,7 +487,7 @@ def copy_ids(source: np.ndarray, first: int, last: int, ids: np.ndarray, written
 
 
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).
-LONGEST_UNIT = 64
+LONGEST_UNIT = 128
 
 
 class WordMemo:
@@ -492,6 +500,7 @@ class WordMemo:
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
+        at_signs: whether texts are cut at Chinese signs, too.
     """
 
     def __init__(
@@ -501,9 +510,10 @@ class WordMemo:
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
         joints: np.ndarray | None = None,
+        at_signs: bool = False,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._joints = joints
+        self._joints, self._at_signs = joints, at_signs
         self.has_ideographs = rule == "ideographs"
         self._memo = allocate_memo(min(limits.first_memo_bytes, limits.memo_bytes))
         self._memory_bytes = limits.memo_bytes
@@ -527,6 +537,8 @@ class WordMemo:
         offsets = offsets - offsets[0]
         cuts = find_cuts(self._rule, text, offsets, self._joints)
         mark_lines(self._line_rule, text, offsets, cuts)
+        if self._at_signs:
+            mark_signs(text, cuts)
         found = look_up(self._memo, LONGEST_UNIT, text, cuts, offsets, np.empty(0, dtype))
         if not len(found.waiting):
             return found.ids.copy(), found.ends
@@ -558,5 +570,5 @@ class WordMemo:
             self._forget()
 
     def _forget(self) -> None:
-        self._memo.index.fill(0)
+        self._memo.slots.fill(0)
         self._memo.used[:] = 1, 0, 0

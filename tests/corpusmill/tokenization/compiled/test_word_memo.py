@@ -35,6 +35,7 @@ ODD = [
     "\x1c", "\x1f", "\x7f", "\x85", "\u2028", "\ufffd",
     "ΑΣ", "Σ", "İ", "ß", "ﬁ", "Å", "株", "東京", "👍🏽", "👩\u200d🚀", "🇩🇪", ".", ",", "'", "-",
     "1", "٣", "\U000e0001", "'s", "'LL", "don't", "'\u017f", "1234567", "!!!", "\r\n", "\n\n",
+    "，", "、", "。", "株，", "（株）",
     "\u1680", "\u205f", "ไทยเขียน", "हिन्दी", "العربية", "\U00020000", "\u4dff",
 ]
 # fmt: on
@@ -71,7 +72,8 @@ PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 )
 @example(sentences=SPECIAL_STRINGS)
 @example(sentences=[" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD])
-@example(sentences=["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3)
+@example(sentences=["x" * 128 + " " + "x" * 127 + " " + "x" * 128 + " " + "y" * 300] * 3)
+@example(sentences=["株，式。 ：株（a）\u9fbf？\u9fff！\u4dff，\u4e00、"] * 2)
 @example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
 def test_the_memo_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
     # Generating a text takes longer than encoding it, so all tokenizers share it.
@@ -137,7 +139,7 @@ def test_a_word_is_tokenized_once() -> None:
 def test_long_units_are_not_remembered() -> None:
     encoder = CountingEncoder()
     memo = make_memo(encoder, 1 << 16)
-    shorter, longest, longer = "c" * 63, " " + "a" * 63, " " + "b" * 64
+    shorter, longest, longer = "c" * 127, " " + "a" * 127, " " + "b" * 128
     sentences = (f"{shorter}{longest}{longer} ab", longer)
     for _ in range(2):
         assert encode(memo, *sentences) == bytes_of(*sentences)
@@ -167,7 +169,7 @@ def test_memory_stays_bounded(memory_bytes: int, first_bytes: int) -> None:
         assert encode(memo, batch) == bytes_of(batch)
         known = memo._memo.used[0] - 1
         assert known < len(memo._memo.entries) // 4
-        assert np.count_nonzero(memo._memo.index) == known
+        assert np.count_nonzero(memo._memo.slots) == known
         arrays = memo._memo[:-1]
         assert sum(array.nbytes for array in arrays) <= max(memory_bytes, 1024)
 

@@ -50,7 +50,7 @@ def test_a_change_anywhere_changes_the_hash_of_a_long_unit(length: int) -> None:
 def test_units_that_differ_in_any_place_are_spread_over_the_index(before: int) -> None:
     memo = allocate_memo(1 << 18)  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
     slots = {find(memo, b"", b"x" * before + b"%04d" % number)[1] for number in range(2000)}
-    assert len(memo.index) == 8192
+    assert len(memo.slots) == 8192
     assert len(slots) > 1600
 
 
