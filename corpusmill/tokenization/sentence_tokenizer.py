@@ -134,7 +134,8 @@ class SentenceTokenizer:
             self._choose_encoder(described, words),
             choose_line_rule(described),
         )
-        return WordMemo(encode_spans, self._limits, rule, line_rule)
+        at_signs = words is None and line_rule in {"around-breaks", "after-breaks"}
+        return WordMemo(encode_spans, self._limits, rule, line_rule, at_signs=at_signs)
 
     def _compile_unigram(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo of a unigram tokenizer; if there is none, whole texts may be compiled."""

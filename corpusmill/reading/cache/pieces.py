@@ -161,9 +161,8 @@ class Pieces(Sequence[Piece]):
     def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
     def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
         if isinstance(number, slice):
-            return tuple(map(self.__getitem__, range(*number.indices(len(self)))))
-        if not 0 <= number < len(self):
-            raise IndexError(number)
+            return tuple(map(self.__getitem__, range(len(self))[number]))
+        number = range(len(self))[number]
         place = int(np.searchsorted(self._ends, number, "right"))
         shard, rows = self._shards[place], int(self._rows[place])
         begin = rows * (number - int(self._ends[place] - self._counts[place]))

@@ -31,8 +31,8 @@ from corpusmill.tokenization.compiled.units import (
     MULTIPLIER,
     ONE,
     WORD_BYTES,
-    load_word,
     read_character,
+    read_part,
 )
 
 # GPT-2 (Radford et al. 2019), RoBERTa; the ByteLevel pre-tokenizer has it built in.
@@ -327,20 +327,6 @@ class WholeTokens(NamedTuple):
     begins_long: np.ndarray
     pairs: np.ndarray
     joined: np.ndarray
-
-
-@njit(inline="always")
-def read_part(text: np.ndarray, place: int, size: int) -> np.uint64:
-    """Read up to 8 bytes, the first one lowest, filled up with 0xFF.
-
-    Args:
-        text: uint8[bytes]; 8 of them may be read from `place` on.
-        place: first byte.
-        size: their number; more than 8 are like 8, and fewer than none like none.
-    """
-    half = np.uint64(4 * max(0, min(WORD_BYTES, size)))  # a shift by 64 bits is undefined
-    word: np.uint64 = load_word(text, place)
-    return word | (_ALL_BITS << half) << half
 
 
 @njit(inline="always")

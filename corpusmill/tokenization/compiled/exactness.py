@@ -18,7 +18,8 @@ from tokenizers import Tokenizer
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_at, space_before
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, O200K, PATTERNS
-from corpusmill.tokenization.compiled.units import UnitRule
+from corpusmill.tokenization.compiled.intrinsics import borrow, trailing_zeros
+from corpusmill.tokenization.compiled.units import ONE, SIGNS, WORD_BYTES, UnitRule, find_newlines
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
 LineRule = Literal["at-breaks", "around-breaks", "after-breaks", "whole"]
@@ -27,68 +28,66 @@ _SPACE, _TAB, _NEWLINE, _SLASH = 0x20, 0x09, 0x0A, 0x2F
 _LESS_THAN, _BRACKET = 0x3C, 0x5B  # added tokens begin with them: <|endoftext|>, [PAD]
 
 
-def cut_at_lines(
-    rule: LineRule, text: np.ndarray, offsets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Cut texts into texts whose ids, one after the other, are those of the whole.
+def mark_lines(rule: LineRule, text: np.ndarray, offsets: np.ndarray, cuts: np.ndarray) -> None:
+    r"""Mark where lines begin or end, so that the ids of the parts are those of the whole.
 
     Args:
         rule: where to cut.
-        text: uint8[bytes], valid UTF-8.
+        text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
-
-    Returns:
-        int64[texts + 1] into text; int64[sentences + 1] into the former.
+        cuts: uint8[bytes + PADDING], 1 is written where sentences are cut.
 
     Example:
         "a\n\nb" is cut "around-breaks" into "a", "\n", "\n" and "b", and "after-breaks" into
         "a\n\n" and "b".
     """
-    if rule == "whole":
-        return offsets, np.arange(len(offsets))
-    newlines = offsets[0] + np.flatnonzero(text[offsets[0] : offsets[-1]] == _NEWLINE)
-    if not len(newlines):
-        return offsets, np.arange(len(offsets))
-    cuts, firsts = _cut(text, offsets, newlines, rule == "around-breaks", rule == "at-breaks")
-    return cuts, firsts
+    if rule != "whole":
+        _mark_lines(text, offsets, cuts, rule == "around-breaks", rule == "at-breaks")
 
 
 @njit
-def _cut(
-    text: np.ndarray, offsets: np.ndarray, newlines: np.ndarray, around: bool, anywhere: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    cuts, firsts = np.empty(len(offsets) + 2 * len(newlines), np.int64), np.zeros_like(offsets)
-    count = number = 0
-    cuts[0] = offsets[0]
+def _mark_lines(
+    text: np.ndarray, offsets: np.ndarray, cuts: np.ndarray, around: bool, anywhere: bool
+) -> None:
+    text, cuts = borrow(text), borrow(cuts)
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
-        while number < len(newlines) and newlines[number] < stop:
-            place = newlines[number]
-            number += 1
-            if around:
-                before, after = _cuts_around(text, start, stop, place)
-            else:
-                before, after = False, _is_cut_after(text, stop, place, anywhere)
-            if before:
-                count += 1
-                cuts[count] = place
-            if after:
-                count += 1
-                cuts[count] = place + 1
-        count += 1
-        cuts[count], firsts[sentence + 1] = stop, count
-    return cuts[: count + 1], firsts
+        for first in range(start, stop, WORD_BYTES):
+            newlines = find_newlines(text, first)
+            while newlines:
+                place = first + (trailing_zeros(newlines) >> 3)
+                newlines &= newlines - ONE
+                if place >= stop:
+                    break
+                if around:
+                    before, after = _cuts_around(text, start, stop, place)
+                else:
+                    before, after = False, _is_cut_after(text, stop, place, anywhere)
+                if before:
+                    cuts[place] = 1
+                if after:
+                    cuts[place + 1] = 1
 
 
 @njit
 def _cuts_around(text: np.ndarray, start: int, stop: int, newline: int) -> tuple[bool, bool]:
     """Whether to cut before and after a newline with text before or after it."""
-    before = newline > start and not space_before(text, start, newline)
-    after = newline + 1 < stop and not space_at(text, newline + 1, stop)
+    before = newline > start and (
+        _is_sign(text[newline - 1]) or not space_before(text, start, newline)
+    )
+    after = newline + 1 < stop and (
+        _is_sign(text[newline + 1]) or not space_at(text, newline + 1, stop)
+    )
     # White space before a token that is taken out of the text is one piece to its end.
     if after and not before and text[newline + 1] in (_LESS_THAN, _BRACKET):
         return False, False
     return newline > start and (before or after), after
+
+
+@njit(inline="always")
+def _is_sign(byte: int) -> bool:
+    """Whether a byte is an ASCII character other than white space."""
+    return 0x20 < byte < 0x80
 
 
 @njit
@@ -145,6 +144,9 @@ def choose_unit_rule(tokenizer_json: Part, tokenizer: Tokenizer) -> tuple[UnitRu
 def choose_line_rule(tokenizer_json: Part) -> LineRule:
     """Choose the line breaks at which a text may be cut, for a tokenizer without objections.
 
+    Where texts are cut around or after line breaks, they may be cut at signs, too
+    (`units.mark_signs`), at which nothing is white space, unless an added token crosses one.
+
     If words do not own spaces, a line break is as good as a space: each pre-tokenizer drops it, and
     to each normalizer it is a space or a starter that composes with nothing. If they do, it depends
     on the pattern, and nothing may be done to the white space at a cut: no space may be put before
@@ -160,7 +162,8 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     pattern = find_pattern(tokenizer_json)
     takes_left = any(token.get("lstrip") for token in added)
-    if takes_left or any(step.get("add_prefix_space") for step in steps):
+    crosses = any(sign in token["content"][1:] for token in added for sign in SIGNS)
+    if takes_left or crosses or any(step.get("add_prefix_space") for step in steps):
         return "whole"
     if pattern in {GPT2, O200K} and tokenizer_json.get("normalizer"):
         return "whole"

@@ -25,12 +25,12 @@ import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.byte_level_bpe import borrow
 from corpusmill.tokenization.compiled.exactness import (
     find_neighbourly,
     list_rearrangements,
     list_taken,
 )
+from corpusmill.tokenization.compiled.intrinsics import borrow
 from corpusmill.tokenization.compiled.unigram_text import (
     GROWTH,
     Characters,

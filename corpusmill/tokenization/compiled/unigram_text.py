@@ -222,7 +222,7 @@ class Characters(NamedTuple):
         codes: int32[symbols], the code point of each; symbol 0 is none. Those of pieces come first,
             and ascend.
         space: the rank of "▁".
-        joints: uint8[code points], how they stand beside spaces (`units.hide_joined_spaces`).
+        joints: uint8[code points], how they stand beside spaces (`units.find_joints`).
     """
 
     known: npt.NDArray[np.int32]

@@ -2,31 +2,29 @@
 
 What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exactness` chooses):
 
-- "words": the text between two spaces.
-- "ideographs": likewise, but each CJK ideograph is a unit, as BERT's normalizer separates it; the
-  memo finds it by its code point. Before a mark, which belongs to the same word, an ideograph is
-  no unit of its own but a part of the text around it.
-- "spaced": a word with the space before it, as in byte-level tokenizers. If the space follows other
-  white space, the words on both sides are one unit.
-- "joined": likewise, as in unigram tokenizers; but which characters must stand beside a space is in
-  a table, and line breaks may count as spaces.
+- "words": a word with the space before it.
+- "ideographs": likewise, but each CJK ideograph is a unit, as BERT's normalizer separates it.
+  Before a mark, which belongs to the same word, an ideograph is no unit of its own but a part of
+  the text around it.
+- "spaced": as "words", for byte-level tokenizers. If the space follows other white space, the words
+  on both sides are one unit.
+- "joined": likewise, for unigram tokenizers; but which characters must stand beside a space is in a
+  table, and line breaks may count as spaces.
 
-Characters of UTF-8 are read as code points. Units are read in words of 8 bytes, and hashed. The
-last word of a unit is filled up with spaces and holds at least one, so that no unit's words begin
-another's: "ab" is one word, "abcdefgh" is two.
+Characters of UTF-8 are read as code points.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from threading import local
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.white_space import space_before
 from corpusmill.limits import LIMITS, RefusalLimits
+from corpusmill.tokenization.compiled.intrinsics import borrow, load_word, trailing_zeros
 from corpusmill.tokenization.tokenizer_file import Part
 
 FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
@@ -190,44 +188,93 @@ def first_bytes(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
 
 UnitRule = Literal["words", "ideographs", "spaced", "joined"]
 
-# Units are read in words of this many bytes, so that as many may be read after the last byte.
+# Units are read in words of this many bytes, so that text has as many of them after its last byte.
 WORD_BYTES = 8
-# Replaces a space within a unit; not a byte of UTF-8.
-INNER_SPACE = 0xFF
+PADDING = 2 * WORD_BYTES
 _SPACE = 0x20
-_BLOCK = 32  # bytes that are looked at together
+
+
+@njit(inline="always")
+def is_cut(before: int, second: int, third: int, byte: int) -> bool:
+    """Whether a byte is a space after no white space, by the three bytes before it, last first.
+
+    Written without branches, so that many bytes are looked at together. White space is that of
+    `corpusmill.arrays.white_space`, but all control characters count as such.
+    """
+    wide = (third == 0xE2) & (second == 0x80)
+    wide &= (before <= 0x8A) | (before == 0xA8) | (before == 0xA9) | (before == 0xAF)
+    wide |= (third == 0xE2) & (second == 0x81) & (before == 0x9F)
+    wide |= (third == 0xE3) & (second == 0x80) & (before == 0x80)
+    wide |= (third == 0xE1) & (second == 0x9A) & (before == 0x80)
+    wide |= (second == 0xC2) & ((before == 0x85) | (before == 0xA0))
+    return (byte == _SPACE) & (before > _SPACE) & (not wide)
 
 
 @njit
-def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    r"""Hide each space after other white space, so that text may be cut at every remaining space.
+def find_spaces(text: np.ndarray) -> np.ndarray:
+    r"""Find the spaces that follow no white space.
 
     Args:
         text: uint8[bytes], valid UTF-8.
-        offsets: int64[sentences + 1] into text.
 
     Returns:
-        uint8[bytes + WORD_BYTES]: the text with INNER_SPACE in place of such spaces.
+        uint8[bytes], 1 for them.
 
     Example:
-        with _ for INNER_SPACE, "a  b c" gives "a _b c" and "a\t b" gives "a\t_b".
+        "a  b c" and "a\t b c" give 1 for the first and the last space, and for the last one.
     """
-    hidden = np.zeros(len(text) + WORD_BYTES, np.uint8)
-    hidden[: len(text)] = text
-    for sentence in range(len(offsets) - 1):
-        start, stop = offsets[sentence], offsets[sentence + 1]
-        for block in range(start + 1, stop, _BLOCK):
-            here = text[block : min(block + _BLOCK, stop)]
-            before = text[block - 1 : block - 1 + len(here)]
-            suspects = 0  # few blocks have any, and counting them takes next to no time
-            for i in range(len(here)):
-                suspects += (here[i] == _SPACE) & ((before[i] <= _SPACE) | (before[i] >= 0x80))
-            if not suspects:
-                continue
-            for place in range(block, block + len(here)):
-                if text[place] == _SPACE and space_before(text, start, place):
-                    hidden[place] = INNER_SPACE
-    return hidden
+    found = np.zeros(len(text), np.uint8)
+    for place in range(1, min(len(text), 3)):
+        second = text[place - 2] if place == 2 else _SPACE
+        found[place] = is_cut(text[place - 1], second, _SPACE, text[place])
+    if len(text) > 3:
+        before, second, third = text[2:-1], text[1:-2], text[:-3]
+        here, cuts = text[3:], found[3:]
+        for place in range(len(here)):
+            cuts[place] = is_cut(before[place], second[place], third[place], here[place])
+    return found
+
+
+# Chinese commas, full stops, colons, brackets and the like: U+3001, U+3002, and others of the block
+# of wide forms, of which none becomes an apostrophe when it is normalized.
+SIGNS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
+_IDEOGRAPHIC, _WIDE_FORM = 0xE3, 0xEF  # the first bytes of both kinds
+_SIGN_BLOCK = 64  # bytes that are looked at together, whether all are ASCII
+_HIGHEST_BITS = np.uint64(0x8080808080808080)
+
+
+@njit
+def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
+    """Mark each of SIGNS that follows an ideograph.
+
+    There the pieces of all known patterns of byte-level tokenizers end, as a sign follows a letter.
+
+    Args:
+        text: uint8[bytes + PADDING], valid UTF-8.
+        cuts: uint8[bytes + PADDING], 1 is written where signs begin.
+    """
+    text, cuts = borrow(text), borrow(cuts)
+    for block in range(3, len(text) - PADDING, _SIGN_BLOCK):
+        stop, others = min(block + _SIGN_BLOCK, len(text) - PADDING), np.uint64(0)
+        for place in range(block, stop, WORD_BYTES):
+            others |= load_word(text, place)
+        for place in range(block, stop if others & _HIGHEST_BITS else block):
+            lead, second, third = text[place], text[place + 1], text[place + 2]
+            is_sign = lead == _IDEOGRAPHIC and second == 0x80 and third in (0x81, 0x82)
+            if lead == _WIDE_FORM and second == 0xBC:
+                is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x9A, 0x9B, 0x9F)
+            if is_sign and is_common_ideograph(text[place - 3], text[place - 2]):
+                cuts[place] = 1
+
+
+@njit(inline="always")
+def is_common_ideograph(lead: int, second: int) -> bool:
+    """Whether a character, by its first two bytes, is one of U+4E00 to U+9FBF: all are letters."""
+    return (
+        0xE5 <= lead <= 0xE8
+        or (lead == 0xE4 and second >= 0xB8)
+        or (lead == 0xE9 and second < 0xBF)
+    )
 
 
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or
@@ -257,22 +304,21 @@ def ends_word(joints: np.ndarray, text: np.ndarray, start: int, place: int) -> b
 
 
 @njit
-def hide_joined_spaces(joints: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    r"""Hide each space at which text may not be cut, and write others that count as spaces as such.
+def find_joints(joints: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    r"""Find the characters that count as spaces, and at which text may be cut.
 
     Args:
         joints: uint8[code points], of the bits above; other characters may not be beside a space.
-        text: uint8[bytes], valid UTF-8.
+        text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
 
     Returns:
-        uint8[bytes + WORD_BYTES]: the text with INNER_SPACE in place of such spaces.
+        uint8[bytes + PADDING], 1 for them.
 
     Example:
-        with _ for INNER_SPACE, "a  b\nc" gives "a _b c" if a line break counts as a space.
+        "a  b\nc" gives 1 for the first space, and for the line break if it counts as a space.
     """
-    hidden = np.zeros(len(text) + WORD_BYTES, np.uint8)
-    hidden[: len(text)] = text
+    found = np.zeros(len(text), np.uint8)
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
         for place in range(start, stop):
@@ -283,61 +329,63 @@ def hide_joined_spaces(joints: np.ndarray, text: np.ndarray, offsets: np.ndarray
             if is_cut and place + 1 < stop:
                 code, _ = read_character(text, place + 1)
                 is_cut = code < len(joints) and joints[code] & BEGINS != 0
-            if is_cut:
-                hidden[place] = _SPACE
-            elif byte == _SPACE:
-                hidden[place] = INNER_SPACE
-    return hidden
+            found[place] = is_cut
+    return found
+
+
+@njit(inline="always")
+def is_extended(text: np.ndarray, end: int, stop: int) -> bool:
+    """Whether a character may belong to the one that ends where it begins."""
+    return end < stop and may_extend(read_character(text, end)[0])
 
 
 @njit
-def find_separable(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Find the sentences whose CJK ideographs are units.
+def find_ideographs(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Find the spaces, and where the ideographs without a mark after them begin and end.
 
     Args:
-        text: uint8[bytes], valid UTF-8.
+        text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
 
     Returns:
-        bool[sentences]; False also for most sentences without ideographs.
+        uint8[bytes + PADDING], 1 there.
     """
-    separable = np.zeros(len(offsets) - 1, np.bool_)
-    for sentence in range(len(separable)):
+    found: np.ndarray = (text == _SPACE).view(np.uint8)
+    for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
         suspects = 0  # in most scripts few sentences have any
         for place in range(start, stop):
             suspects += text[place] >= FIRST_LEAD
-        separable[sentence] = suspects > 0
-    return separable
+        place = start if suspects else stop
+        while place < stop:
+            size = ideograph_bytes(text, place)
+            if size and not is_extended(text, place + size, stop):
+                found[place] = found[place + size] = 1
+            place += max(size, 1)
+    return found
 
 
-def prepare_units(
+def find_cuts(
     rule: UnitRule, text: np.ndarray, offsets: np.ndarray, joints: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Prepare text so that every ASCII space is a place to cut.
+) -> np.ndarray:
+    """Find where units begin within sentences.
 
     Args:
         rule: what a unit is.
-        text: uint8[bytes], valid UTF-8.
+        text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
-        joints: the table of the rule "joined" (`hide_joined_spaces`).
+        joints: the table of the rule "joined" (`find_joints`).
 
     Returns:
-        keys: uint8[n + WORD_BYTES], to be cut.
-        source: uint8[at least n], the text at the same places for the tokenizer.
-        offsets: int64[sentences + 1] into both.
-        separable: bool[sentences], which of them are also to be cut around each ideograph; None if
-            none is, by the rule.
+        uint8[bytes + PADDING], 1 there; at the beginnings of sentences it has no meaning.
     """
-    text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
     if joints is not None:
-        return hide_joined_spaces(joints, text, offsets), text, offsets, None
-    if rule == "spaced":
-        return hide_inner_spaces(text, offsets), text, offsets, None
-    padded = np.append(text, np.zeros(WORD_BYTES, np.uint8))
-    if rule == "words":
-        return padded, padded, offsets, None
-    return padded, padded, offsets, find_separable(padded, offsets)
+        cuts: np.ndarray = find_joints(joints, text, offsets)
+    elif rule == "words":
+        cuts = (text == _SPACE).view(np.uint8)
+    else:
+        cuts = find_spaces(text) if rule == "spaced" else find_ideographs(text, offsets)
+    return cuts
 
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
@@ -368,91 +416,58 @@ def allocate_table(most: int) -> np.ndarray:
     return np.zeros((size, 2), np.uint64)
 
 
-_SPACES = np.uint64(0x2020202020202020)
-_LOWEST_BITS, _HIGHEST_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-
-
-class Unit(NamedTuple):
-    """A unit of a text.
-
-    Attributes:
-        start: its first byte, after a space that it owns.
-        end: where it ends.
-        spaced: 1 if it owns the space before `start`, else 0.
-        first: its first word.
-        hash: the hash of its words.
-    """
-
-    start: int
-    end: int
-    spaced: int
-    first: np.uint64
-    hash: np.uint64
+_ALL_BITS, _LAST_BYTE = np.uint64(2**64 - 1), np.uint64(56)
 
 
 @njit(inline="always")
-def load_word(text: np.ndarray, place: int) -> np.uint64:
-    """Return the 8 bytes at a place, the first one lowest."""
-    position, byte = np.uint64(place), np.uint64
-    return (  # written like this, the compiler makes a single load of it
-        byte(text[position])
-        | byte(text[position + byte(1)]) << byte(8)
-        | byte(text[position + byte(2)]) << byte(16)
-        | byte(text[position + byte(3)]) << byte(24)
-        | byte(text[position + byte(4)]) << byte(32)
-        | byte(text[position + byte(5)]) << byte(40)
-        | byte(text[position + byte(6)]) << byte(48)
-        | byte(text[position + byte(7)]) << byte(56)
-    )
-
-
-@njit
-def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.int64]:
-    """Read up to 8 bytes of a unit, up to the next space or `stop`.
+def read_part(text: np.ndarray, place: int, size: int) -> np.uint64:
+    """Read up to 8 bytes, the first one lowest, filled up with 0xFF.
 
     Args:
         text: uint8[bytes]; 8 of them may be read from `place` on.
         place: first byte.
-        stop: where the sentence ends.
-
-    Returns:
-        word: the bytes, the first one lowest, filled up with spaces.
-        size: their number; 8 if the unit may continue.
+        size: their number; more than 8 are like 8, and fewer than none like none.
     """
-    word, byte = load_word(text, place), np.uint64
-    # Mycroft's test: the lowest bit that is set is the highest of the first byte that is a space.
-    apart = word ^ _SPACES
-    space = (apart - _LOWEST_BITS) & ~apart & _HIGHEST_BITS
-    if stop - place < WORD_BYTES:
-        space |= byte(0x80) << byte(8 * (stop - place))
-    space &= ~space + byte(1)
-    before = (space >> byte(7)) - byte(1)
-    size = np.int64(((before & _LOWEST_BITS) * _LOWEST_BITS) >> byte(56))
-    return (word & before) | (_SPACES & ~before), size
+    half = np.uint64(4 * max(0, min(WORD_BYTES, size)))  # a shift by 64 bits is undefined
+    word: np.uint64 = load_word(text, place)
+    return word | (_ALL_BITS << half) << half
 
 
-@njit
-def hash_word(value: np.uint64, word: np.uint64) -> np.uint64:
-    """Return the hash of a unit's words up to and including a word, from that before the word."""
-    product = (value ^ word) * MULTIPLIER
-    return product ^ (product >> HALF)
+_LOWEST_BITS = np.uint64(0x0101010101010101)
 
 
-@njit(inline="always")  # a fifth of the time of look_up
-def read_unit(text: np.ndarray, begin: int, stop: int, spaced: int) -> Unit:
-    """Read a unit to its end; it is empty if a space is there.
+_NEWLINES, _LOW_BITS = np.uint64(0x0A0A0A0A0A0A0A0A), np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+@njit(inline="always")
+def find_newlines(text: np.ndarray, place: int) -> np.uint64:
+    """Return a word with the highest bit of each of the 8 bytes at a place that is a line break."""
+    apart = load_word(text, place) ^ _NEWLINES
+    found: np.uint64 = ~(((apart & _LOW_BITS) + _LOW_BITS) | apart | _LOW_BITS)
+    return found
+
+
+@njit(inline="always")
+def list_cuts(cuts: np.ndarray, place: int, stop: int, bounds: np.ndarray) -> int:
+    """List where units begin in a stretch of text, and return their number.
 
     Args:
-        text: uint8[bytes]; 8 of them may be read from `stop` on.
-        begin: its first byte, the space that it owns included.
-        stop: where the sentence ends.
-        spaced: 1 if it owns the space at `begin`, else 0.
+        cuts: uint8[bytes + PADDING], 1 where units begin, else 0.
+        place: first byte.
+        stop: where the stretch ends.
+        bounds: int64[at least bytes + PADDING], written from 1 on.
     """
-    start = begin + spaced
-    first, size = read_word(text, start, stop)
-    end, value = start + size, hash_word(np.uint64(0), first)
-    while size == WORD_BYTES:
-        word, size = read_word(text, end, stop)
-        value = hash_word(value, word)
-        end += size
-    return Unit(start, end, spaced, first, value)
+    count = 0
+    for first in range(place, stop, WORD_BYTES):
+        shift = np.uint64(4 * max(0, WORD_BYTES - (stop - first)))
+        word = load_word(cuts, first) << shift << shift >> shift >> shift
+        more = int((word * _LOWEST_BITS) >> _LAST_BYTE)
+        # Nearly all words have at most two. What is written beyond the count is overwritten.
+        bounds[count + 1] = first + (trailing_zeros(word) >> 3)
+        word &= word - ONE
+        bounds[count + 2] = first + (trailing_zeros(word) >> 3)
+        for number in range(2, more):
+            word &= word - ONE
+            bounds[count + 1 + number] = first + (trailing_zeros(word) >> 3)
+        count += more
+    return count

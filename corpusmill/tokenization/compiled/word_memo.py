@@ -1,10 +1,15 @@
 """Token ids remembered for each word, so that no word is tokenized twice.
 
-Text is cut at ASCII spaces into *units*, which are looked up by their bytes. A unit that is not
-known is passed to the tokenizer. The memo never changes a result: units are compared by their
-bytes, not by hashes alone. It grows as words come, and a full one is emptied.
+Text is cut into *units*, which are looked up by their bytes. A unit that is not known is passed to
+the tokenizer. The memo never changes a result: units are compared by their bytes, not by hashes
+alone. It grows as words come, and a full one is emptied.
 `corpusmill.tokenization.compiled.exactness` explains for which tokenizers the ids of a text are the
 ids of its units.
+
+An entry, half a line of the processor's cache, holds up to 15 bytes of a unit and up to 4 ids. They
+are read, found and written without a branch that depends on their length, so that the processor
+waits for several entries at a time, and those that came first, which are the frequent ones, are
+beside each other. The ids of other units are put between these afterwards.
 """
 
 import threading
@@ -14,386 +19,475 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.limits import TokenLimits
-from corpusmill.tokenization.compiled.exactness import LineRule, cut_at_lines
+from corpusmill.tokenization.compiled.exactness import LineRule, mark_lines
+from corpusmill.tokenization.compiled.intrinsics import borrow, load_word
 from corpusmill.tokenization.compiled.units import (
-    FIRST_LEAD,
     HALF,
     MULTIPLIER,
     ONE,
+    PADDING,
     WORD_BYTES,
     EncodeSpans,
-    Unit,
     UnitRule,
-    hash_word,
-    ideograph_bytes,
-    may_extend,
-    prepare_units,
-    read_character,
-    read_unit,
-    read_word,
+    find_cuts,
+    list_cuts,
+    mark_signs,
+    read_part,
 )
 
-# For each entry: two slots of the table, of 16 bytes each; 4 bytes each for the ends of its tail
-# and of its ids; 1 word of its tail; 4 ids of 4 bytes.
-_BYTES_PER_ENTRY = 64
-_TAIL_PER_ENTRY, _IDS_PER_ENTRY = 1, 4
-_FEWEST_ENDS, _MOST_ENDS, _GROWTH = 16, 1 << 28, 4
-# Code points that are looked up without hashing: nearly all of the ideographs in any text.
-_IDEOGRAPHS = 0x10000
+# For each entry: its 32 bytes, two slots of the index of 4 bytes each, 1 word of the bytes of long
+# units, 4 ids beyond the entry.
+_BYTES_PER_ENTRY, _ENTRY_WORDS, _TAIL_PER_ENTRY, _IDS_PER_ENTRY = 64, 4, 1, 4
+_SLOTS_PER_ENTRY, _FEWEST_ENTRIES, _MOST_ENTRIES, _GROWTH = 2, 16, 1 << 28, 4
+# Bytes and ids of a unit that are in its entry.
+SHORT_UNIT, FEW_IDS = 2 * WORD_BYTES - 1, 4
+# Above the last id of an entry: how many there are, plus 1; or that they are elsewhere, or unknown.
+_COUNT, _ELSEWHERE = np.uint64(60), np.uint64(15)
+_FIRST_HALF, _SECOND_HALF = np.uint64(2**32 - 1), np.uint64(2**64 - 2**32)
+_LAST_ID, _ALL_BITS = np.uint64(2**28 - 1), np.uint64(2**64 - 1)
+_ENTRIES, _TAILS, _IDS = 0, 1, 2
+# What fills up the first 8 bytes of a unit of n bytes at 16 + n, and the next 8 at 8 + n.
+_FILLING = np.array(
+    [
+        _ALL_BITS << np.uint64(8 * max(0, n - 2 * WORD_BYTES)) if n < 3 * WORD_BYTES else 0
+        for n in range(4 * WORD_BYTES + 1)
+    ],
+    np.uint64,
+)
+_BLOCK = 1024  # bytes whose units are looked up together
+_SECOND_MULTIPLIER, _TAG_SHIFT = np.uint64(0xD6E8FEB86659FD93), np.uint64(16)
 
 
 class MemoArrays(NamedTuple):
     """The units in memory, and their ids.
 
-    A unit is compared in *words* of 8 bytes. Its last word is filled up with spaces and holds at
-    least one, so that no unit's words begin another's: "ab" is one word, "abcdefgh" is two. The
-    first word is in the table, so that most units cost a single access to memory.
-
     Attributes:
-        table: uint64[a power of two, 2]; a unit's first word, and twice its entry + 2, plus one if
-            the unit owns a space that is not in its words; 0 is free.
-        tail_ends: int32[entries + 1]; tails[tail_ends[e] : tail_ends[e + 1]] are the words of entry
-            e after its first.
-        tails: uint64[...].
-        id_ends: int32[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
-        ids: int32[...].
-        ideographs: int32[0x10000], the entry + 1 of each ideograph below 0x10000, or 0; empty if no
-            ideograph is a unit.
+        slots: uint32[twice the entries], a hash table: an entry, from 1 on, below a tag of its
+            hash; 0 is free.
+        entries: uint64[a power of two times 4], four words each; entry 0 is none. The first two
+            are a unit's bytes, filled up with 0xFF, which no text has. Of a unit with more than 15
+            bytes they are its first 8 bytes, and a hash of the others, 31 bits, before where these
+            are in `tails`. The other two words are four ids of 32 bits; the highest bits of the
+            last one say how many they are, or that the first one is their place in `ids`.
+        tails: uint64[...], the bytes of long units after their first 8, filled up with 0xFF, at
+            least one of which is the last, so that no unit's bytes begin another's.
+        ids: int32[...], the number of a unit's ids, and these, of units with more than 4.
+        used: int64[3]: how many of `entries`, `tails` and `ids` are in use.
     """
 
-    table: np.ndarray
-    tail_ends: np.ndarray
+    slots: np.ndarray
+    entries: np.ndarray
     tails: np.ndarray
-    id_ends: np.ndarray
     ids: np.ndarray
-    ideographs: np.ndarray
+    used: np.ndarray
 
 
-def allocate_memo(memory_bytes: int, has_ideographs: bool = False) -> MemoArrays:
+def allocate_memo(memory_bytes: int) -> MemoArrays:
     """Return an empty memo of at most `memory_bytes`, but at least 1 KiB.
 
-    It has room for one entry less than a power of two.
-
-    Args:
-        memory_bytes: upper bound of the memory, without the table of ideographs.
-        has_ideographs: whether ideographs may be units.
+    It has room for one unit less than a power of two.
     """
-    ends = _count_ends(memory_bytes)
+    entries = _count_entries(memory_bytes)
     return MemoArrays(
-        table=np.zeros((2 * ends, 2), np.uint64),
-        tail_ends=np.zeros(ends, np.int32),
-        tails=np.empty(_TAIL_PER_ENTRY * ends, np.uint64),
-        id_ends=np.zeros(ends, np.int32),
-        ids=np.empty(_IDS_PER_ENTRY * ends, np.int32),
-        ideographs=np.zeros(_IDEOGRAPHS if has_ideographs else 0, np.int32),
+        slots=np.zeros(_SLOTS_PER_ENTRY * entries, np.uint32),
+        entries=_allocate_entries(entries),
+        tails=np.empty(_TAIL_PER_ENTRY * entries, np.uint64),
+        ids=np.empty(_IDS_PER_ENTRY * entries, np.int32),
+        used=np.array([1, 0, 0]),
     )
 
 
-def _count_ends(memory_bytes: int) -> int:
-    """Return the length of `id_ends` of a memo of at most so many bytes."""
-    fitting = min(max(_FEWEST_ENDS, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENDS)
+def _allocate_entries(number: int) -> np.ndarray:
+    """Return entries of which none is in two lines of the processor's cache."""
+    words = np.empty((number + 1) * _ENTRY_WORDS, np.uint64)
+    skipped = -words.ctypes.data % (_ENTRY_WORDS * WORD_BYTES) // WORD_BYTES
+    entries = words[skipped:][: number * _ENTRY_WORDS]
+    entries[:_ENTRY_WORDS] = 0, 0, 0, _ELSEWHERE << _COUNT
+    return entries
+
+
+def _count_entries(memory_bytes: int) -> int:
+    """Return the length of the entries of a memo of at most so many bytes."""
+    fitting = min(max(_FEWEST_ENTRIES, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENTRIES)
     return 1 << (fitting.bit_length() - 1)
 
 
-def grow_memo(memo: MemoArrays, num_words: int, memory_bytes: int) -> MemoArrays | None:
-    """Return a memo with the entries of another one and room for four times as many.
+def grow_memo(memo: MemoArrays, memory_bytes: int) -> MemoArrays | None:
+    """Return a memo with the units of another one and room for four times as many.
 
     Args:
         memo: the memo.
-        num_words: the number of its entries.
         memory_bytes: upper bound of the memory of the larger one.
 
     Returns:
         The larger memo, or None if there is no room for one that is larger.
     """
-    ends = min(_GROWTH * len(memo.id_ends), _count_ends(memory_bytes))
-    tails, ids = memo.tail_ends[num_words], memo.id_ends[num_words]
-    if ends <= len(memo.id_ends) or ids > _IDS_PER_ENTRY * ends:
+    known = len(memo.entries) // _ENTRY_WORDS
+    entries = min(_GROWTH * known, _count_entries(memory_bytes))
+    if entries <= known or memo.used[_IDS] > _IDS_PER_ENTRY * entries:
         return None
-    larger = allocate_memo(ends * _BYTES_PER_ENTRY)
-    larger.tail_ends[: num_words + 1] = memo.tail_ends[: num_words + 1]
-    larger.tails[:tails] = memo.tails[:tails]
-    larger.id_ends[: num_words + 1] = memo.id_ends[: num_words + 1]
-    larger.ids[:ids] = memo.ids[:ids]
-    fill_table(memo, larger)
-    return larger._replace(ideographs=memo.ideographs)
+    larger = allocate_memo(entries * _BYTES_PER_ENTRY)
+    larger.used[:] = entries_used, tails, ids = memo.used
+    larger.entries[: entries_used * _ENTRY_WORDS] = memo.entries[: entries_used * _ENTRY_WORDS]
+    larger.tails[:tails], larger.ids[:ids] = memo.tails[:tails], memo.ids[:ids]
+    fill_index(larger)
+    return larger
 
 
 @njit
-def fill_table(memo: MemoArrays, larger: MemoArrays) -> None:
-    """Enter the units of a memo into the empty table of one that has their tails."""
-    last = np.uint64(len(larger.table) - 1)
-    for row in range(len(memo.table)):
-        first, number = memo.table[row]
-        if not number:
-            continue
-        entry, value = np.int64(number >> ONE) - 1, hash_word(np.uint64(0), first)
-        for tail in range(memo.tail_ends[entry], memo.tail_ends[entry + 1]):
-            value = hash_word(value, memo.tails[tail])
-        slot = first_slot(value, number & ONE, last)
-        while larger.table[slot, 1]:
+def fill_index(memo: MemoArrays) -> None:
+    """Enter all units of a memo into its empty index, the first ones first."""
+    last, shift = np.uint64(len(memo.slots) - 1), shift_of(len(memo.slots))
+    for entry in range(1, memo.used[_ENTRIES]):
+        first, second = memo.entries[entry * _ENTRY_WORDS], memo.entries[entry * _ENTRY_WORDS + 1]
+        value = hash_unit(first, second & _SECOND_HALF if is_long(second) else second)
+        slot = value >> shift
+        while memo.slots[slot]:
             slot = (slot + ONE) & last
-        larger.table[slot] = memo.table[row]
+        memo.slots[slot] = tag_of(value, memo.slots) | np.uint32(entry)
 
 
 @njit(inline="always")
-def first_slot(value: np.uint64, spaced: np.uint64, last: np.uint64) -> np.uint64:
-    """Return the row of the table where a unit is looked for first.
-
-    Args:
-        value: the hash of its words.
-        spaced: 1 if it owns a space, else 0.
-        last: the number of the last row.
-    """
-    return (((value ^ spaced) * MULTIPLIER) >> HALF) & last
+def is_long(second: np.uint64) -> bool:
+    """Whether a unit has more than 15 bytes, by the second word of its entry."""
+    return bool(np.int64(second) >= 0)  # the last byte of shorter ones is 0xFF
 
 
-_FOUR_BYTES = 0xF0
-_TABLE_BYTES = 3  # of each ideograph in the table
+@njit(inline="always")
+def hash_unit(first: np.uint64, second: np.uint64) -> np.uint64:
+    """Return the hash of a unit, by the first words of its entry, without a place in `tails`."""
+    value = first * MULTIPLIER + second * _SECOND_MULTIPLIER
+    return (value ^ value >> HALF) * MULTIPLIER
 
-NO_ENTRY = -1
+
+@njit(inline="always")
+def entry_bits(index: np.ndarray) -> np.uint32:
+    """Return the bits of a slot of an index that are the number of an entry."""
+    return np.uint32(len(index) // _SLOTS_PER_ENTRY - 1)
 
 
-@njit
-def find_entry(memo: MemoArrays, text: np.ndarray, unit: Unit) -> tuple[np.int64, np.int64]:
-    """Look up a unit.
+@njit(inline="always")
+def tag_of(value: np.uint64, index: np.ndarray) -> np.uint32:
+    """Return the bits of a hash that are in a slot of an index, above the number of an entry."""
+    tag: np.uint32 = np.uint32((value >> _TAG_SHIFT) & _FIRST_HALF) & ~entry_bits(index)
+    return tag
 
-    Args:
-        memo: the memo.
-        text: uint8[bytes].
-        unit: the unit.
 
-    Returns:
-        entry: -1 if the unit is not in memory.
-        slot: the row of the table that holds it, or the free one where it belongs.
-    """
-    table, tails = memo.table, memo.tails
-    last = np.uint64(len(table) - 1)
-    slot = first_slot(unit.hash, np.uint64(unit.spaced), last)
-    while table[slot, 1]:
-        if table[slot, 0] == unit.first and np.int64(table[slot, 1] & ONE) == unit.spaced:
-            entry = np.int64(table[slot, 1] >> ONE) - 1
-            tail, place = memo.tail_ends[entry], unit.start + WORD_BYTES
-            while place <= unit.end:
-                word, _ = read_word(text, place, unit.end)
-                if tails[tail] != word:
-                    break
-                tail += 1
-                place += WORD_BYTES
-            if place > unit.end:
-                return entry, np.int64(slot)
-        slot = (slot + ONE) & last
-    return np.int64(NO_ENTRY), np.int64(slot)
+@njit(inline="always")
+def shift_of(slots: int) -> np.uint64:
+    """Return how far a hash is shifted for its slot, of a power of two."""
+    shift = np.uint64(64)
+    while slots > 1:
+        slots, shift = slots >> 1, shift - ONE
+    return shift
 
 
 @njit
-def add_entry(memo: MemoArrays, num_words: int, slot: int, text: np.ndarray, unit: Unit) -> bool:
-    """Add a unit, without its ids, as entry `num_words`; return False if there is no room.
+def hash_tail(text: np.ndarray, start: int, end: int) -> np.uint64:
+    """Return the second word of a long unit's entry, without a place in `tails`.
 
     Args:
-        memo: table, tail_ends and tails are written.
-        num_words: the number of entries.
-        slot: a free row of the table.
-        text: uint8[bytes].
-        unit: the unit.
+        text: uint8[bytes + PADDING].
+        start: where the unit begins.
+        end: where it ends.
     """
-    tail = memo.tail_ends[min(num_words, len(memo.tail_ends) - 1)]
-    tail_words = (unit.end - unit.start) // WORD_BYTES
-    if num_words + 1 >= len(memo.tail_ends) or tail + tail_words > len(memo.tails):
-        return False
-    memo.table[slot, 0] = unit.first
-    memo.table[slot, 1] = 2 * (num_words + 1) + unit.spaced
-    for place in range(unit.start + WORD_BYTES, unit.end + 1, WORD_BYTES):
-        memo.tails[tail], _ = read_word(text, place, unit.end)
+    value = np.uint64(end - start)
+    for place in range(start + WORD_BYTES, end + 1, WORD_BYTES):
+        value = (value ^ read_part(text, place, end - place)) * MULTIPLIER
+        value ^= value >> HALF
+    return (value << HALF) >> ONE & _SECOND_HALF
+
+
+@njit
+def has_tail(memo: MemoArrays, entry: int, text: np.ndarray, span: tuple[int, int]) -> bool:
+    """Whether the bytes of a long unit after its first 8 are those of an entry."""
+    (start, end), tail = span, np.int64(memo.entries[entry * _ENTRY_WORDS + 1] & _FIRST_HALF)
+    for place in range(start + WORD_BYTES, end + 1, WORD_BYTES):
+        if memo.tails[tail] != read_part(text, place, end - place):
+            return False
         tail += 1
-    memo.tail_ends[num_words + 1] = tail
     return True
 
 
 @njit(inline="always")
-def next_ideograph(text: np.ndarray, place: int, stop: int) -> int:
-    """Return the place of the first ideograph without a mark after it, or `stop`."""
-    while place < stop:
-        size = ideograph_bytes(text, place)
-        if size and not is_extended(text, place + size, stop):
-            break
-        place += 1
-    return place
-
-
-@njit(inline="always")
-def is_extended(text: np.ndarray, end: int, stop: int) -> bool:
-    """Whether a character may belong to the one that ends where it begins."""
-    return end < stop and may_extend(read_character(text, end)[0])
-
-
-@njit(inline="always")
-def take_ideographs(
-    memo: MemoArrays, text: np.ndarray, place: int, stop: int, entries: np.ndarray, units: int
-) -> tuple[int, int]:
-    """Write the entries of a run of ideographs that are in the table of them.
-
-    Args:
-        memo: the memo.
-        text: uint8[bytes], valid UTF-8.
-        place: where the run begins.
-        stop: where the sentence ends.
-        entries: int32[...], written.
-        units: the number of entries so far.
-
-    Returns:
-        The place after the run, and the number of entries.
-    """
-    table, first = memo.ideographs, place  # a table in the loop would count references to it
-    while place < stop and FIRST_LEAD <= text[place] < _FOUR_BYTES:
-        code, size = read_character(text, place)
-        entry = table[code] - 1
-        if entry < 0:
-            break
-        entries[units] = entry
-        place, units = place + size, units + 1
-    if place > first and is_extended(text, place, stop):
-        place, units = place - _TABLE_BYTES, units - 1
-    return place, units
-
-
-@njit(inline="always")
-def note_ideograph(memo: MemoArrays, code: int, entry: int) -> None:
-    """Put the entry of an ideograph into the table of them; a code of -1 is not an ideograph."""
-    if 0 <= code < len(memo.ideographs):
-        memo.ideographs[code] = entry + 1
+def read_unit(text: np.ndarray, start: int, end: int) -> tuple[np.uint64, np.uint64]:
+    """Return the first two words of the entry of a unit, of up to 15 bytes."""
+    size = np.uint64(min(end - start, 2 * WORD_BYTES))
+    second = load_word(text, start + WORD_BYTES) | _FILLING[size + np.uint64(WORD_BYTES)]
+    return load_word(text, start) | _FILLING[size + np.uint64(2 * WORD_BYTES)], second
 
 
 @njit
-def look_up(  # noqa: C901  parts of the loop as kernels would double its time
-    memo: MemoArrays,
-    known: int,
-    longest: int,
-    own_space: int | None,
-    separable: np.ndarray | None,
-    text: np.ndarray,
-    offsets: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cut sentences at spaces, and perhaps around ideographs, and look up each unit.
-
-    New units get the next entries; the caller must fill in their ids.
+def find_entry(
+    memo: MemoArrays, text: np.ndarray, span: tuple[int, int]
+) -> tuple[np.int64, np.uint64, np.uint64]:
+    """Look up a unit of any length.
 
     Args:
-        memo: table, tail_ends, tails and ideographs are filled for new units.
-        known: the number of entries.
-        longest: bytes of the longest unit that is remembered.
-        own_space: 0x20 if the unit after a space owns it; None if no unit does, which is compiled
-            separately.
-        separable: bool[sentences], in which each ideograph without a mark is a unit; None if it is
-            in none, which is compiled separately.
-        text: uint8[bytes + 8]; the last 8 have no meaning.
-        offsets: int64[sentences + 1] into text.
+        memo: the memo.
+        text: uint8[bytes + PADDING].
+        span: where the unit begins and ends.
 
     Returns:
-        entries: int32[units]; -1 for units that are too long, or for which there is no room left.
-        unit_offsets: int64[sentences + 1] into the units.
-        new: int64[new units, 2], first byte and end of each, in the order of their entries.
-        unremembered: int64[units of entry -1, 2], likewise.
-
-    Example:
-        an empty memo and "ab  c ab" as one sentence give entries [0, 1, 0], unit_offsets [0, 3],
-        new [[0, 2], [4, 5]] and an empty array. If units own spaces, they are "ab", " ", " c" and
-        " ab".
+        entry: 0 if the unit is not in memory.
+        slot: its slot of the index, or the free one where it belongs.
+        second: the second word of its entry, without a place in `tails`.
     """
-    most = (offsets[-1] - offsets[0] + len(offsets)) // (2 if own_space is None else 1)
-    entries = np.empty(most, np.int32)
-    new = np.empty((min(most, len(memo.tail_ends) - 1 - known), 2), np.int64)
-    unremembered = np.empty((most, 2), np.int64)
-    unit_offsets = np.zeros(len(offsets), np.int64)
-    units = added = others = 0
+    first, second = read_unit(text, span[0], span[1])
+    compared = _ALL_BITS
+    if span[1] - span[0] > SHORT_UNIT:
+        second, compared = hash_tail(text, span[0], span[1]), _SECOND_HALF
+    index, last, value = memo.slots, np.uint64(len(memo.slots) - 1), hash_unit(first, second)
+    slot, tag, bits = value >> shift_of(len(index)), tag_of(value, index), entry_bits(index)
+    while index[slot]:
+        entry = np.int64(index[slot] & bits)
+        begin = entry * _ENTRY_WORDS
+        if (
+            index[slot] & ~bits == tag
+            and memo.entries[begin] == first
+            and not (memo.entries[begin + 1] ^ second) & compared
+            and (not is_long(second) or has_tail(memo, entry, text, span))
+        ):
+            return entry, slot, second
+        slot = (slot + ONE) & last
+    return np.int64(0), slot, second
+
+
+@njit
+def add_entry(
+    memo: MemoArrays, slot: np.uint64, text: np.ndarray, span: tuple[int, int], second: np.uint64
+) -> np.int64:
+    """Add a unit, without its ids, and return its entry; return 0 if there is no room.
+
+    Args:
+        memo: written.
+        slot: the free slot of the index where it belongs.
+        text: uint8[bytes + PADDING].
+        span: where the unit begins and ends.
+        second: the second word of its entry, without a place in `tails`.
+    """
+    start, end = span
+    entry, tail = memo.used[_ENTRIES], memo.used[_TAILS]
+    words = (end - start) // WORD_BYTES if is_long(second) else 0
+    if entry > entry_bits(memo.slots) or tail + words > len(memo.tails):
+        return np.int64(0)
+    first, begin = read_unit(text, start, end)[0], entry * _ENTRY_WORDS
+    memo.slots[slot] = tag_of(hash_unit(first, second), memo.slots) | np.uint32(entry)
+    memo.entries[begin] = first
+    memo.entries[begin + 1] = second | np.uint64(tail) if words else second
+    memo.entries[begin + 2], memo.entries[begin + 3] = np.uint64(0), _ELSEWHERE << _COUNT
+    for place in range(start + WORD_BYTES, start + (words + 1) * WORD_BYTES, WORD_BYTES):
+        memo.tails[tail] = read_part(text, place, end - place)
+        tail += 1
+    memo.used[_ENTRIES], memo.used[_TAILS] = entry + 1, tail
+    return np.int64(entry)
+
+
+@njit(inline="always")
+def write_few(
+    entries: np.ndarray, begin: np.uint64, ids: np.ndarray, place: np.uint64
+) -> np.uint64:
+    """Write an entry's ids, and return their number; what is written beyond it has no meaning."""
+    third, fourth = entries[begin + np.uint64(2)], entries[begin + np.uint64(3)]
+    ids[place] = third & _FIRST_HALF
+    ids[place + ONE] = third >> HALF
+    ids[place + np.uint64(2)] = fourth & _FIRST_HALF
+    ids[place + np.uint64(3)] = fourth >> HALF & _LAST_ID
+    count: np.uint64 = (fourth >> _COUNT) - ONE
+    return count
+
+
+class Found(NamedTuple):
+    """The ids of sentences, most of them.
+
+    Attributes:
+        ids: integers[...]: those of units that have all of them in their entry.
+        ends: int64[sentences + 1] into ids.
+        waiting: int64[..., 4]: the other units: where each one begins and ends, its entry, or 0 if
+            it is not remembered, and where its ids belong in `ids`.
+        waiting_ends: int64[sentences + 1] into waiting.
+        new: int64[...]: which of these are the first of their kind, whose entries lack ids.
+    """
+
+    ids: np.ndarray
+    ends: np.ndarray
+    waiting: np.ndarray
+    waiting_ends: np.ndarray
+    new: np.ndarray
+
+
+@njit(inline="always")
+def lend(memo: MemoArrays) -> MemoArrays:
+    """Return a memo to whose arrays no references are counted."""
+    return MemoArrays(
+        borrow(memo.slots), borrow(memo.entries), borrow(memo.tails), borrow(memo.ids),
+        borrow(memo.used),
+    )  # fmt: skip
+
+
+@njit
+def look_up(
+    memo: MemoArrays,
+    longest: int,
+    text: np.ndarray,
+    cuts: np.ndarray,
+    offsets: np.ndarray,
+    like: np.ndarray,
+) -> Found:
+    """Look up the units of sentences, and add new ones, whose ids the caller must fill in.
+
+    Args:
+        memo: written.
+        longest: bytes of the longest unit that is remembered.
+        text: uint8[bytes + PADDING], valid UTF-8; the last bytes have no meaning.
+        cuts: uint8[bytes + PADDING], 1 where units begin within sentences, else 0.
+        offsets: int64[sentences + 1] into text.
+        like: an empty array of the ids' type.
+    """
+    most = len(offsets)
+    for place in range(offsets[-1]):
+        most += cuts[place]
+    all_ids, all_waiting = np.empty(FEW_IDS * most, like.dtype), np.empty((most, 4), np.int64)
+    new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
+    memo = lend(memo)
+    slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
+    bits = entry_bits(slots)
+    text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
+    bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
+    written = np.uint64(0)
+    waits = added = 0
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
-        limit = stop  # where the next ideograph begins
-        if separable is not None and separable[sentence]:
-            limit = next_ideograph(text, place, stop)
+        bounds[0] = place
         while place < stop:
-            begin, end, code, spaced = place, limit, -1, np.int64(0)
-            if separable is not None and begin == limit:
-                place, units = take_ideographs(memo, text, begin, stop, entries, units)
-                limit = next_ideograph(text, place, stop)
-                if place > begin:
+            block = min(place + _BLOCK, stop)
+            count = list_cuts(cuts, max(place, bounds[0] + 1), block, bounds)
+            place = block
+            if block == stop:
+                count += 1
+                bounds[count] = stop
+            for unit in range(count):
+                start, end = bounds[unit], bounds[unit + 1]
+                first, second = read_unit(text, start, end)
+                entry = np.uint64(slots[hash_unit(first, second) >> shift] & bits)
+                begin = entry * np.uint64(_ENTRY_WORDS)
+                differing = (entries[begin] ^ first) | (entries[begin + ONE] ^ second)
+                is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
+                if (differing == 0) & is_direct & (end - start <= SHORT_UNIT):
+                    written += write_few(entries, begin, ids, written)
                     continue
-                code, size = read_character(text, begin)
-                end = begin + size
-                limit = next_ideograph(text, end, stop)
-            elif own_space is not None:
-                spaced = np.int64(text[begin] == own_space)
-            unit = read_unit(text, begin, end, spaced)
-            place = max(unit.end, begin + 1)
-            if unit.end == begin:
-                continue
-            entry = np.int64(NO_ENTRY)
-            if place - begin <= longest:
-                entry, slot = find_entry(memo, text, unit)
-                if entry < 0 and add_entry(memo, known + added, slot, text, unit):
-                    entry = np.int64(known + added)
-                    new[added] = begin, place
-                    added += 1
-            if entry < 0:
-                unremembered[others] = begin, place
-                others += 1
-            if separable is not None:
-                note_ideograph(memo, code, entry)
-            entries[units] = entry
-            units += 1
-        unit_offsets[sentence + 1] = units
-    return entries[:units], unit_offsets, new[:added], unremembered[:others]
+                known = np.int64(0)
+                if end - start <= longest:
+                    known, slot, second = find_entry(memo, text, (start, end))
+                    if not known:
+                        known = add_entry(memo, slot, text, (start, end), second)
+                        new[added] = waits
+                        added += known > 0
+                    elif entries[known * _ENTRY_WORDS + 3] < _ELSEWHERE << _COUNT:
+                        written += write_few(entries, np.uint64(known * _ENTRY_WORDS), ids, written)
+                        continue
+                waiting[waits, 0], waiting[waits, 1] = start, end
+                waiting[waits, 2], waiting[waits, 3] = known, written
+                waits += 1
+            bounds[0] = bounds[count]
+        ends[0, sentence + 1], ends[1, sentence + 1] = written, waits
+    return Found(all_ids[:written], ends[0], all_waiting[:waits], ends[1], new[:added])
 
 
 @njit
-def emit_ids(
-    memo: MemoArrays,
-    entries: np.ndarray,
-    unit_offsets: np.ndarray,
-    other_ids: np.ndarray,
-    other_ends: np.ndarray,
-    like: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Write out the ids of each sentence's units, one after the other.
+def put_ids(memo: MemoArrays, entries: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> None:
+    """Write the ids of new units.
 
     Args:
-        memo: the memo.
-        entries: int32[units], -1 for a unit whose ids are the next of `other_ids`.
-        unit_offsets: int64[sentences + 1] into the units.
-        other_ids: int32[...].
-        other_ends: int64[units of entry -1, + 1] into other_ids.
-        like: an empty array of the desired type.
+        memo: written; it has room for them.
+        entries: int64[new units].
+        ids: integers[...], one unit's after another's.
+        ends: int64[new units + 1] into ids.
+    """
+    for unit in range(len(entries)):
+        begin, count = ends[unit], ends[unit + 1] - ends[unit]
+        third = fourth = np.uint64(0)
+        if count > FEW_IDS:
+            place = memo.used[_IDS]
+            memo.ids[place] = count
+            memo.ids[place + 1 : place + 1 + count] = ids[begin : begin + count]
+            memo.used[_IDS] = place + 1 + count
+            third, fourth = np.uint64(place), _ELSEWHERE << _COUNT
+        else:
+            for number in range(count):
+                word = np.uint64(ids[begin + number]) << (HALF if number & 1 else np.uint64(0))
+                if number < 2:
+                    third |= word
+                else:
+                    fourth |= word
+            fourth |= np.uint64(count + 1) << _COUNT
+        place = entries[unit] * _ENTRY_WORDS
+        memo.entries[place + 2], memo.entries[place + 3] = third, fourth
+
+
+@njit
+def fill_in(
+    memo: MemoArrays, found: Found, other_ids: np.ndarray, other_ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put the ids of the units that wait between the others.
+
+    Args:
+        memo: the memo, with the ids of new units.
+        found: what was found.
+        other_ids: int32[...], those of units that are not remembered, one after the other.
+        other_ends: int64[units of entry 0, + 1] into other_ids.
 
     Returns:
-        token_ids: like's type[tokens].
+        token_ids: integers[tokens].
         token_offsets: int64[sentences + 1].
     """
-    id_ends, ids = memo.id_ends, memo.ids
-    total = len(other_ids)
-    for entry in entries:
-        if entry >= 0:
-            total += id_ends[entry + 1] - id_ends[entry]
-    token_ids = np.empty(total, like.dtype)
-    token_offsets = np.zeros(len(unit_offsets), np.int64)
-    written = others = 0
-    for sentence in range(len(unit_offsets) - 1):
-        for unit in range(unit_offsets[sentence], unit_offsets[sentence + 1]):
-            entry = entries[unit]
-            if entry >= 0:
-                for place in range(id_ends[entry], id_ends[entry + 1]):
-                    token_ids[written] = ids[place]
-                    written += 1
+    waiting, total = found.waiting, len(found.ids) + len(other_ids)
+    for entry in waiting[:, 2]:
+        count = np.int64(memo.entries[entry * _ENTRY_WORDS + 3] >> _COUNT) - 1
+        if entry:
+            place = np.int64(memo.entries[entry * _ENTRY_WORDS + 2])
+            total += int(count if count <= FEW_IDS else memo.ids[place])
+    all_ids, token_offsets = np.empty(total, found.ids.dtype), np.zeros_like(found.ends)
+    token_ids, entries, ids, known = (
+        borrow(all_ids),
+        borrow(memo.entries),
+        borrow(memo.ids),
+        borrow(found.ids),
+    )
+    few, others, zero = np.empty(FEW_IDS, np.int32), borrow(other_ids), np.uint64(0)
+    written = read = other = 0
+    for sentence in range(len(token_offsets) - 1):
+        for number in range(found.waiting_ends[sentence], found.waiting_ends[sentence + 1]):
+            begin, place = waiting[number, 2] * _ENTRY_WORDS, waiting[number, 3]
+            token_ids[written : written + place - read] = known[read:place]
+            written, read = written + place - read, place
+            if not begin:
+                first, last = other_ends[other], other_ends[other + 1]
+                written = copy_ids(others, first, last, token_ids, written)
+                other += 1
+            elif entries[begin + 3] >> _COUNT == _ELSEWHERE:
+                first = int(entries[begin + 2]) + 1
+                written = copy_ids(ids, first, first + ids[first - 1], token_ids, written)
             else:
-                for place in range(other_ends[others], other_ends[others + 1]):
-                    token_ids[written] = other_ids[place]
-                    written += 1
-                others += 1
+                count = np.int64(write_few(entries, np.uint64(begin), few, zero))
+                written = copy_ids(few, 0, count, token_ids, written)
+        rest = found.ends[sentence + 1] - read
+        token_ids[written : written + rest] = known[read : read + rest]
+        written, read = written + rest, read + rest
         token_offsets[sentence + 1] = written
-    return token_ids, token_offsets
+    return all_ids, token_offsets
+
+
+@njit(inline="always")
+def copy_ids(source: np.ndarray, first: int, last: int, ids: np.ndarray, written: int) -> int:
+    """Copy a part of an array to another one, and return where the copy ends."""
+    for place in range(last - first):  # a slice would take longer
+        ids[written + place] = source[first + place]
+    return written + last - first
 
 
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).
-LONGEST_UNIT = 64
+LONGEST_UNIT = 128
 
 
 class WordMemo:
@@ -406,6 +500,7 @@ class WordMemo:
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
+        at_signs: whether texts are cut at Chinese signs, too.
     """
 
     def __init__(
@@ -415,12 +510,12 @@ class WordMemo:
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
         joints: np.ndarray | None = None,
+        at_signs: bool = False,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._joints = joints
+        self._joints, self._at_signs = joints, at_signs
         self.has_ideographs = rule == "ideographs"
-        first_bytes = min(limits.first_memo_bytes, limits.memo_bytes)
-        self._memo, self._known = allocate_memo(first_bytes, self.has_ideographs), 0
+        self._memo = allocate_memo(min(limits.first_memo_bytes, limits.memo_bytes))
         self._memory_bytes = limits.memo_bytes
         self._turn = threading.Lock()
 
@@ -428,51 +523,52 @@ class WordMemo:
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
         """Tokenize sentences, as `SentenceTokenizer.encode` does."""
-        cuts, firsts = cut_at_lines(self._line_rule, text, offsets)
         with self._turn:
             try:
-                ids, ends = self._encode(text, cuts, dtype)
-                return ids, ends[firsts]
+                return self._encode(text, offsets, dtype)
             except BaseException:
-                self._forget()  # entries without ids must not stay
+                self._forget()  # units without ids must not stay
                 raise
 
     def _encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        keys, text, offsets, separable = prepare_units(self._rule, text, offsets, self._joints)
-        memo, known = self._memo, self._known
-        own_space = 0x20 if self._rule in {"spaced", "joined"} else None
-        entries, unit_offsets, new, unremembered = look_up(
-            memo, known, LONGEST_UNIT, own_space, separable, keys, offsets
-        )
-        new_ids, new_ends = self._encode_spans(text, new)
-        first, now_known = memo.id_ends[known], known + len(new)
-        memo.id_ends[known : now_known + 1] = first + new_ends
-        no_room = first + len(new_ids) > len(memo.ids)
-        if no_room:
-            # Larger for this batch alone; then the memo is emptied.
-            memo = memo._replace(ids=np.concatenate([memo.ids[:first], new_ids]))
-        else:
-            memo.ids[first : first + len(new_ids)] = new_ids
-        self._known = now_known
-        other_ids, other_ends = self._encode_spans(text, unremembered)
-        token_ids, token_offsets = emit_ids(
-            memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
-        )
-        is_full = no_room or bool((np.diff(unremembered) <= LONGEST_UNIT).any())
-        if is_full or 4 * now_known > 3 * len(memo.id_ends):
+        text = np.append(text[offsets[0] : offsets[-1]], np.zeros(PADDING, np.uint8))
+        offsets = offsets - offsets[0]
+        cuts = find_cuts(self._rule, text, offsets, self._joints)
+        mark_lines(self._line_rule, text, offsets, cuts)
+        if self._at_signs:
+            mark_signs(text, cuts)
+        found = look_up(self._memo, LONGEST_UNIT, text, cuts, offsets, np.empty(0, dtype))
+        if not len(found.waiting):
+            return found.ids.copy(), found.ends
+        spans, entries = found.waiting[:, :2], found.waiting[:, 2]
+        new = self._encode_spans(text, spans[found.new])
+        memo = self._remember(entries[found.new], *new)
+        others = spans[entries == 0]
+        ids, ends = fill_in(memo, found, *self._encode_spans(text, others))
+        no_room = memo is not self._memo
+        is_full = no_room or bool((np.diff(others) <= LONGEST_UNIT).any())
+        if is_full or _ENTRY_WORDS * memo.used[_ENTRIES] > len(memo.entries) * 3 // 4:
             self._make_room(memo, is_full)
-        return token_ids, token_offsets
+        return ids, ends
+
+    def _remember(self, entries: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> MemoArrays:
+        """Write the ids of new units; return the memo, or one that is larger for a batch alone."""
+        counts, memo = np.diff(ends), self._memo
+        needed = memo.used[_IDS] + (counts[counts > FEW_IDS] + 1).sum()
+        if needed > len(memo.ids):
+            memo = memo._replace(ids=np.resize(memo.ids, needed))
+        put_ids(memo, entries, ids, ends)
+        return memo
 
     def _make_room(self, memo: MemoArrays, is_full: bool) -> None:
         """Let a memo grow, or empty one that is full and may not."""
-        if larger := grow_memo(memo, self._known, self._memory_bytes):
+        if larger := grow_memo(memo, self._memory_bytes):
             self._memo = larger
         elif is_full:
             self._forget()
 
     def _forget(self) -> None:
-        self._memo.table.fill(0)
-        self._memo.ideographs.fill(0)
-        self._known = 0
+        self._memo.slots.fill(0)
+        self._memo.used[:] = 1, 0, 0

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.byte_level_bpe import borrow
+from corpusmill.tokenization.compiled.intrinsics import borrow
 
 
 @njit(inline="always")

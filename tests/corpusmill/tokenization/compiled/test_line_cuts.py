@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from corpusmill.tokenization.compiled.exactness import choose_line_rule, cut_at_lines
+from corpusmill.tokenization.compiled.exactness import choose_line_rule, mark_lines
+from corpusmill.tokenization.compiled.units import PADDING, mark_signs
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
 from tests.tools.lazily import Lazily
@@ -48,6 +49,7 @@ BREAKS = [
 # fmt: on
 words = st.one_of(
     st.sampled_from([*" ".join(TEXT).split(), *SPECIAL_STRINGS, *ODD]),
+    st.sampled_from(["\u682a\uff0c", "\u4e00\uff08", "\u9fbf\uff1a\u6771", "\u3001\u4eac"]),
     st.sampled_from(["return", "//", "}", "#", "12", "…", "。", "\u00a8x", "\ufdfa"]),
 )
 lined = st.lists(
@@ -71,12 +73,27 @@ def test_gpt_with_an_added_token_that_begins_as_words_do_is_not_cut() -> None:
     assert choose_line_rule(described) == "whole"
 
 
-def cut(rule: str, *texts: str) -> list[list[str]]:
+def test_a_tokenizer_with_an_added_token_that_crosses_a_sign_is_not_cut() -> None:
+    described = json.loads(SAMPLES["CL100K, no mask"])
+    described["added_tokens"][0]["content"] = "\uff0c\u682a"
+    assert choose_line_rule(described) == "after-breaks"
+    described["added_tokens"][0]["content"] = "\u682a\uff0c"
+    assert choose_line_rule(described) == "whole"
+
+
+def cut(rule: str, *texts: str, signs: bool = False) -> list[list[str]]:
     """The parts of each text."""
     text, offsets = as_arrays(list(texts))
-    cuts, firsts = cut_at_lines(rule, text, offsets)  # type: ignore[arg-type]
-    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-    return [parts[a:b] for a, b in pairwise(firsts.tolist())]
+    cuts = np.zeros(len(text) + PADDING, np.uint8)
+    padded = np.append(text, np.zeros(PADDING, np.uint8))
+    mark_lines(rule, padded, offsets, cuts)  # type: ignore[arg-type]
+    if signs and rule in {"around-breaks", "after-breaks"}:
+        mark_signs(padded, cuts)
+    parts = []
+    for start, stop in pairwise(offsets.tolist()):
+        bounds = [start, *(start + 1 + np.flatnonzero(cuts[start + 1 : stop])).tolist(), stop]
+        parts.append([text[a:b].tobytes().decode() for a, b in pairwise(bounds)])
+    return parts
 
 
 def test_cuts_are_made_where_they_help() -> None:
@@ -105,7 +122,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
     for name, rule in RULES.items():
         if rule == "whole" or name in PLAIN_PATH:
             continue
-        parts = cut(rule, *sentences)
+        parts = cut(rule, *sentences, signs=True)
         joined = [list(chain(*plain_rows(PLAIN[name], of_text))) for of_text in parts]
         assert joined == plain_rows(PLAIN[name], sentences), name
 
@@ -113,11 +130,16 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
 @settings(max_examples=120, deadline=None)
 @given(sentences=texts)
 @example(sentences=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
+@example(
+    sentences=[
+        "\u682a\uff0c\u4eac\uff08\u6771\u3002\n\u682a\uff1a\uff0c \u682a\u3001's\u9fbf\uff1fs"
+    ]
+)
 def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
     """Also where the sample's vocabulary has no token that would show a difference."""
     for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):
         rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
-        parts = list(chain(*cut(rule, *sentences)))
+        parts = list(chain(*cut(rule, *sentences, signs=True)))
         assert pieces_of(breaking, parts) == pieces_of(breaking, sentences), name
 
 

@@ -25,28 +25,61 @@ texts = st.lists(
 ).map("".join)
 
 
-def rows(text: np.ndarray, offsets: np.ndarray) -> list[bytes]:
-    return [text[start:end].tobytes() for start, end in pairwise(offsets)]
+def padded(*sentences: str) -> tuple[np.ndarray, np.ndarray]:
+    text, offsets = as_arrays([*sentences])
+    return np.append(text, np.full(units.PADDING, 0x20, np.uint8)), offsets
 
 
-def hidden(sentence: str) -> bytes:
+def shown(cuts: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> list[str]:
+    """The sentences, with a bar before each cut within them."""
+    return [
+        "".join(
+            "|" * int(cuts[place] and place > start) + chr(text[place])
+            for place in range(start, end)
+        )
+        .encode("latin-1")
+        .decode()
+        for start, end in pairwise(offsets.tolist())
+    ]
+
+
+def cut_plainly(sentence: str) -> str:
     """The plain way: character by character."""
-    kept = []
-    for before, character in zip(["a", *sentence], sentence, strict=False):
-        inner = character == " " and before.isspace()
-        kept.append(bytes([units.INNER_SPACE]) if inner else character.encode())
-    return b"".join(kept)
+    cut = sentence[:1]
+    for before, character in pairwise(sentence):
+        is_space = before.isspace() or ord(before) < 0x20
+        cut += "|" * (character == " " and not is_space) + character
+    return cut
 
 
 @settings(max_examples=150, deadline=None)
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
 @example(sentences=[f"a{blank} b" for blank in BLANKS])
-def test_spaces_after_white_space_are_hidden(sentences: list[str]) -> None:
-    text, offsets = as_arrays(sentences)
-    text_hidden = units.hide_inner_spaces(text, offsets)
-    assert rows(text_hidden, offsets) == [hidden(sentence) for sentence in sentences]
-    assert len(text_hidden) == len(text) + units.WORD_BYTES
+@example(sentences=["\u00a0 b"])
+@example(sentences=["\u3000 b", "a b"])
+def test_words_own_the_spaces_that_follow_no_white_space(sentences: list[str]) -> None:
+    text, offsets = padded(*sentences)
+    expected = [cut_plainly(sentence) for sentence in sentences]
+    assert shown(units.find_spaces(text), text, offsets) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(places=st.sets(st.integers(0, 120)), place=st.integers(0, 120), size=st.integers(0, 120))
+@example(places=set(range(121)), place=3, size=117)
+def test_cuts_are_listed_in_order(places: set[int], place: int, size: int) -> None:
+    cuts, bounds = np.zeros(240 + units.PADDING, np.uint8), np.zeros(160, np.int64)
+    cuts[[*places]] = 1
+    count = units.list_cuts(cuts, place, place + size, bounds)
+    assert bounds[1 : count + 1].tolist() == sorted(
+        one for one in places if place <= one < place + size
+    )
+
+
+@pytest.mark.parametrize("text", [b"\n" * 8, b"a\n\x0b\x09\n\x8a\xff\n", b"12345678", b"\x00" * 8])
+def test_line_breaks_are_found_in_a_word(text: bytes) -> None:
+    found = int(units.find_newlines(np.frombuffer(text, np.uint8), 0))
+    assert found == sum(0x80 << 8 * place for place in range(8) if text[place] == 0x0A)
 
 
 SEPARATING = normalizers.BertNormalizer(
@@ -78,39 +111,40 @@ def test_no_character_that_extends_another_is_missed() -> None:
         assert not may_extend(ord(character))
 
 
-def test_only_sentences_with_ideographs_are_separable() -> None:
-    sentences = ["\u682a\u5f0f", "a\u5f0f\u0301", "a b", "", "\u00e9", "\U00020000\u0301a"]
-    separable = units.find_separable(*as_arrays(sentences))
-    assert separable.tolist() == [True, True, False, False, False, True]
+def test_ideographs_are_cut_out_unless_a_mark_may_follow() -> None:
+    text, offsets = padded("a\u5f0f\u5f0f b", "\u5f0f\u0301a", "a b", "", "x\U00020000", "\u5f0f")
+    assert shown(units.find_cuts("ideographs", text, offsets), text, offsets) == [
+        "a|\u5f0f|\u5f0f| b", "\u5f0f\u0301a", "a| b", "", "x|\U00020000", "\u5f0f",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", ["words", "ideographs", "spaced"])
-def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
-    text, offsets = as_arrays(["x  y", "a  株", "b"])
-    keys, source, own, separable = units.prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
-    alone = units.prepare_units(rule, *as_arrays(["a  株", "b"]))  # type: ignore[arg-type]
-    assert keys.tobytes() == alone[0].tobytes()
-    assert source.tobytes() == alone[1].tobytes()
-    assert own.tolist() == alone[2].tolist()
-    assert (separable is None) == ("ideographs" not in rule)
-    assert str(separable) == str(alone[3])
+@pytest.mark.parametrize("gap", [0, 1, 60, 61, 62, 63, 64, 65, 130])
+def test_signs_are_cut_off_after_ideographs(gap: int) -> None:
+    expected = (
+        "x" * gap
+        + "\u682a|\uff0c\u5f0f|\u3002a\uff0c\uff08\u9fbf|\uff09\u4dff\uff1a\u4e00|\uff1f\u3001"
+    )
+    text, offsets = padded(expected.replace("|", ""), "\uff0c")
+    cuts = np.zeros(len(text), np.uint8)
+    units.mark_signs(text, cuts)
+    assert shown(cuts, text, offsets) == [expected, "\uff0c"]
 
 
-def test_spaces_are_hidden_between_characters_that_belong_together() -> None:
+def test_words_are_cut_at_each_space() -> None:
+    text, offsets = padded("a  b", " c\t d")
+    assert shown(units.find_cuts("words", text, offsets), text, offsets) == ["a| | b", " c\t| d"]
+
+
+def test_words_are_joined_between_characters_that_belong_together() -> None:
     joints = np.zeros(0x400, np.uint8)
     joints[[0x20, 0x0A]] = units.GAP | units.BEGINS
     joints[[*b"ab"]] = units.ENDS | units.BEGINS | units.STAYS
     joints[ord("c")] = units.ENDS | units.BEGINS
     joints[0x301] = units.ENDS | units.DEPENDS
     sentences = ["a  b", "a\nb", "a \u0301", "a\u0301 b", "c\u0301 b", "a x", "x a", " a ", "\n"]
-    text, offsets = as_arrays(sentences)
-    hidden = units.hide_joined_spaces(joints, text, offsets).tobytes()
-    shown = [
-        hidden[first:last].replace(b"\xff", b"_").decode()
-        for first, last in pairwise(offsets.tolist())
-    ]
-    assert shown == [
-        "a _b", "a b", "a_\u0301", "a\u0301 b", "c\u0301_b", "a_x", "x_a", " a ", " ",
+    text, offsets = padded(*sentences)
+    assert shown(units.find_cuts("joined", text, offsets, joints), text, offsets) == [
+        "a|  b", "a|\nb", "a \u0301", "a\u0301| b", "c\u0301 b", "a x", "x a", " a| ", "\n",
     ]  # fmt: skip
 
 
