@@ -68,10 +68,11 @@ class MemoArrays(NamedTuple):
             are a unit's bytes, filled up with 0xFF, which no text has. Of a unit with more than 15
             bytes they are its first 8 bytes, and a hash of the others, 31 bits, before where these
             are in `tails`. The other two words are four ids of 32 bits; the highest bits of the
-            last one say how many they are, or that the first one is their place in `ids`.
+            last one say how many they are, or that the first one is their place in `ids`, as for
+            more than four ids, and where the fourth has more than 28 bits.
         tails: uint64[...], the bytes of long units after their first 8, filled up with 0xFF, at
             least one of which is the last, so that no unit's bytes begin another's.
-        ids: int32[...], the number of a unit's ids, and these, of units with more than 4.
+        ids: int32[...], the number of a unit's ids, and these, where they are not in the entry.
         used: int64[3]: how many of `entries`, `tails` and `ids` are in use.
     """
 
@@ -407,7 +408,8 @@ def put_ids(memo: MemoArrays, entries: np.ndarray, ids: np.ndarray, ends: np.nda
     for unit in range(len(entries)):
         begin, count = ends[unit], ends[unit + 1] - ends[unit]
         third = fourth = np.uint64(0)
-        if count > FEW_IDS:
+        is_large = count == FEW_IDS and np.uint64(ids[begin + FEW_IDS - 1]) > _LAST_ID
+        if count > FEW_IDS or is_large:
             place = memo.used[_IDS]
             memo.ids[place] = count
             memo.ids[place + 1 : place + 1 + count] = ids[begin : begin + count]
@@ -496,7 +498,7 @@ class WordMemo:
     Args:
         encode_spans: the tokenizer.
         limits: its first size, which leaves the processor's cache to others, and its largest one,
-            each at least 1 KiB; a rule of ideographs takes another 256 KiB.
+            each at least 1 KiB.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
@@ -556,7 +558,7 @@ class WordMemo:
     def _remember(self, entries: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> MemoArrays:
         """Write the ids of new units; return the memo, or one that is larger for a batch alone."""
         counts, memo = np.diff(ends), self._memo
-        needed = memo.used[_IDS] + (counts[counts > FEW_IDS] + 1).sum()
+        needed = memo.used[_IDS] + (counts[counts >= FEW_IDS] + 1).sum()  # if the last are large
         if needed > len(memo.ids):
             memo = memo._replace(ids=np.resize(memo.ids, needed))
         put_ids(memo, entries, ids, ends)

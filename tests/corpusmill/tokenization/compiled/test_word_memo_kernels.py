@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import read_part
 from corpusmill.tokenization.compiled.word_memo import Found, MemoArrays, allocate_memo
@@ -157,3 +158,16 @@ def test_ids_are_put_where_they_belong(dtype: type) -> None:
     rows = [token_ids[first:last].tolist() for first, last in pairwise(token_offsets)]
     whole = [number for row in expected for number in row]
     assert rows == [whole, [], expected[1], [30_000, 8, *expected[1]]]
+
+
+@pytest.mark.parametrize("largest", [2**28 - 1, 2**28, 2**31 - 1])
+def test_ids_may_have_any_size(largest: int) -> None:
+    def encode(_: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ids = np.tile(np.arange(largest - 3, largest + 1, dtype=np.int32), len(spans))
+        return ids, np.arange(0, len(ids) + 1, 4)
+
+    memo = kernels.WordMemo(encode, LIMITS.tokens)
+    text = np.frombuffer(b"a bb a bb", np.uint8)
+    for _ in range(2):
+        ids, _ = memo.encode(text, np.array([0, len(text)]), np.dtype(np.int32))
+        assert ids.tolist() == [*range(largest - 3, largest + 1)] * 4
