@@ -47,18 +47,21 @@ def test_bert_learns_and_resumes(options: BertOptions, build: Builder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "recipes"),
+    ("options", "recipes", "packed"),
     [
-        (GptOptions(), ("Batches", "GPT")),
-        (GptOptions(mode="windows", max_seq_length=48, overlap=8), ("Batches", "GPT 2")),
-        (GptOptions(mode="pack", max_seq_length=64), ("Batches", "GPT 2")),
+        (GptOptions(), ("GPT 1", "GPT 3"), False),
+        (GptOptions(), ("GPT 2", "GPT 3"), True),
+        (GptOptions(mode="windows", max_seq_length=48, overlap=8), ("GPT 3",), False),
+        (GptOptions(mode="pack", max_seq_length=64), ("GPT 3",), True),
     ],
-    ids=["stream", "windows", "pack"],
+    ids=["windows of a stream", "packs of a stream", "windows", "pack"],
 )
-def test_gpt_learns(options: ObjectiveOptions, recipes: tuple[str, ...], build: Builder) -> None:
-    names = run_recipes(build(options), *recipes)
+def test_gpt_learns(
+    options: ObjectiveOptions, recipes: tuple[str, ...], packed: bool, build: Builder
+) -> None:
+    names = run_recipes(build(options), "Batches", *recipes)
     _assert_falling(names["losses"], 0.2)
-    assert ("position_ids" in names["batch"]) == (getattr(options, "mode", "") == "pack")
+    assert ("position_ids" in names["batch"]) == packed
 
 
 def test_a_model_of_masked_diffusion_learns(build: Builder) -> None:
@@ -78,7 +81,7 @@ def test_electra_learns(build: Builder) -> None:
 
 
 def test_packed_documents_do_not_see_each_other(build: Builder) -> None:
-    names = run_recipes(build(GptOptions(mode="pack", max_seq_length=64)), "Batches", "GPT 2")
+    names = run_recipes(build(GptOptions(mode="pack", max_seq_length=64)), "Batches", "GPT 3")
     model, batch = names["model"].eval(), names["batch"]
     starts = (batch["position_ids"][:, 2:-2] == 0).nonzero()
     row, begin = starts[0].tolist()

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from corpusmill.commands.table import load_command
-from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.words import gather_words
 from pipeline.command_line import JOB
-from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
+from tests.tools.jobs import (
+    build,
+    leftovers,
+    list_text_objectives,
+    read_manifest_json,
+    run_here,
+)
 
 # An objective, its flags, and parts of the message.
 CASES = [
@@ -147,7 +152,7 @@ def test_a_missing_command_shows_the_commands() -> None:
 
 @pytest.mark.parametrize(
     ("objective", "flags"),
-    [(name, ()) for name in OBJECTIVES.names]
+    [(name, ()) for name in list_text_objectives()]
     + [("gpt", ("--fim-rate", "0.5")), ("t5", ("--denoisers", "ul2"))],
 )
 def test_a_tokenizer_of_another_objective_is_refused_with_the_command_that_trains_one(

@@ -11,11 +11,10 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
 from corpusmill.verification.check_data_set import verify
-from tests.tools.jobs import TWO_WORKERS, digests, run_here
+from tests.tools.jobs import TWO_WORKERS, digests, list_text_objectives, run_here
 
 SPREAD = ("--num-shards", "5", "--validation-share", "0.2", "--seed", "3")
 FACTORS = {"books": 2.0, "web": 0.5, "wiki": 1.5}
@@ -101,7 +100,7 @@ def test_the_bytes_are_the_same_in_any_number_of_processes(
     assert digests(tmp_path / "out") == digests(data_set)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.names)
+@pytest.mark.parametrize("objective", list_text_objectives())
 def test_every_objective_is_built_from_sources_and_built_again(
     objective: str, corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
