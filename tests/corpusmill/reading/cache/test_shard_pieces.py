@@ -97,6 +97,20 @@ def test_pieces_are_all_rows_in_order_and_not_too_many(
     assert len({piece.rows for piece in pieces[:-1]}) < 2
 
 
+@given(rows=st.lists(st.integers(0, 40_000), max_size=9))
+def test_pieces_of_several_shards_begin_one_after_the_other(rows: list[int], bert: Path) -> None:
+    folder = locate(str(bert))
+    manifest = read_manifest(folder)
+    shards = [describe(manifest, number, number) for number in rows]
+    pieces = cut_shards(folder, manifest, shards, ReadingLimits(9000, 10**9, memory_tokens=100))
+    assert len(pieces) == len([*pieces])
+    assert pieces.starts.tolist() == [0, *np.cumsum([piece.rows for piece in pieces])]
+    assert sum(piece.rows for piece in pieces) == sum(rows)
+    assert {*map(id, shards)} >= {id(piece.shard) for piece in pieces}
+    assert [*pieces[1:]] == [*pieces][1:]
+    assert all(piece.is_tiny == (piece.shard.rows <= 100) for piece in pieces)
+
+
 @pytest.mark.parametrize(("begin", "end"), [(0, 8), (8, 16), (3, 5), (7, 9), (5, 30), (90, 95)])
 @pytest.mark.parametrize("batch", [3, 8, 100])
 def test_some_rows_of_a_shard(begin: int, end: int, batch: int, in_groups: Path) -> None:
