@@ -32,7 +32,7 @@ Encode = Callable[[list[str]], list[Sequence[int]]]
 
 
 def open_gigatoken(path: Path) -> Encode:
-    """Return gigatoken's encoder, which is told to use one thread."""
+    """Return gigatoken's encoder, which uses one thread."""
     tokenizer: Any = import_module("gigatoken").Tokenizer.from_json(path.read_bytes())
     return lambda texts: list(tokenizer.encode_batch_list(texts, parallel=False))
 

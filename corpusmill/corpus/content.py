@@ -186,7 +186,8 @@ def judge_bytes(head: bytes) -> Content | None:
 
 # Text may have a NUL now and then, with so many bytes for each.
 _FEW_NULS, _FEWEST_TEXT_BYTES = 7, 500
-# NUL bytes divide UTF-8 if there are so many bytes for each. In UTF-16, half of English are NULs.
+# UTF-8 with NULs between texts has more bytes than this for each NUL; in UTF-16, half of the bytes
+# of English are NULs.
 _LEAST_DIVIDED = 4
 _ENCODINGS = {
     b"\xff\xfe\0\0": "UTF-32LE",

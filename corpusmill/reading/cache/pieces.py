@@ -149,11 +149,11 @@ class Pieces(Sequence[Piece]):
         self._shards, self._rows = tuple(shards), np.array(rows, np.int64)
         self._tiny_tokens = tiny_tokens
         self._sizes = np.array([shard.rows for shard in shards], np.int64)
-        self._counts = np.maximum(1, -(-self._sizes // self._rows))
-        self._ends = np.cumsum(self._counts)
+        counts = np.maximum(1, -(-self._sizes // self._rows))
+        self._firsts = np.append(0, np.cumsum(counts))
 
     def __len__(self) -> int:
-        return int(self._counts.sum())
+        return int(self._firsts[-1])
 
     @overload
     def __getitem__(self, number: int) -> Piece: ...
@@ -163,17 +163,18 @@ class Pieces(Sequence[Piece]):
         if isinstance(number, slice):
             return tuple(map(self.__getitem__, range(len(self))[number]))
         number = range(len(self))[number]
-        place = int(np.searchsorted(self._ends, number, "right"))
+        place = int(np.searchsorted(self._firsts, number, "right")) - 1
         shard, rows = self._shards[place], int(self._rows[place])
-        begin = rows * (number - int(self._ends[place] - self._counts[place]))
-        is_tiny = self._counts[place] == 1 and shard.tokens <= self._tiny_tokens
-        return Piece(shard, begin, min(begin + rows, shard.rows), bool(is_tiny))
+        begin = rows * (number - int(self._firsts[place]))
+        is_tiny = rows >= shard.rows and shard.tokens <= self._tiny_tokens
+        return Piece(shard, begin, min(begin + rows, shard.rows), is_tiny)
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
         """int64[pieces + 1], the first row of each piece among the rows of all shards."""
-        sizes = np.repeat(self._rows, self._counts)
-        sizes[self._ends - 1] = self._sizes - self._rows * (self._counts - 1)
+        counts = np.diff(self._firsts)
+        sizes = np.repeat(self._rows, counts)
+        sizes[self._firsts[1:] - 1] = self._sizes - self._rows * (counts - 1)
         return np.append(0, np.cumsum(sizes))
 
 

@@ -235,8 +235,8 @@ def find_spaces(text: np.ndarray) -> np.ndarray:
     return found
 
 
-# Chinese commas, full stops, colons, brackets and the like: U+3001, U+3002, and others of the block
-# of wide forms, of which none becomes an apostrophe when it is normalized.
+# Chinese commas, full stops, colons, brackets and the like: U+3001, U+3002 and some wide forms. No
+# normalizer makes an apostrophe of them.
 SIGNS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
 _IDEOGRAPHIC, _WIDE_FORM = 0xE3, 0xEF  # the first bytes of both kinds
 _SIGN_BLOCK = 64  # bytes that are looked at together, whether all are ASCII

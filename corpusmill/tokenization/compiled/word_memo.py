@@ -99,7 +99,7 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
 
 
 def _allocate_entries(number: int) -> np.ndarray:
-    """Return entries of which none is in two lines of the processor's cache."""
+    """Return entries that each lie within one line of the processor's cache."""
     words = np.empty((number + 1) * _ENTRY_WORDS, np.uint64)
     skipped = -words.ctypes.data % (_ENTRY_WORDS * WORD_BYTES) // WORD_BYTES
     entries = words[skipped:][: number * _ENTRY_WORDS]
@@ -108,7 +108,7 @@ def _allocate_entries(number: int) -> np.ndarray:
 
 
 def _count_entries(memory_bytes: int) -> int:
-    """Return the length of the entries of a memo of at most so many bytes."""
+    """Return how many entries a memo of at most `memory_bytes` has."""
     fitting = min(max(_FEWEST_ENTRIES, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENTRIES)
     return 1 << (fitting.bit_length() - 1)
 

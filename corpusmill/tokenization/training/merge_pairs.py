@@ -31,7 +31,7 @@ BOUNDARY = -(2**30)
 LONGEST_WORD = 1024
 # The id of characters without one.
 UNKNOWN = -1
-# A table of so many ids is one of bytes, whose text is not UTF-8.
+# The columns of a table of bytes; text that is read by it need not be UTF-8.
 _BYTES = 256
 
 
