@@ -103,7 +103,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
             from pipeline.assembly import assemble_job  # noqa: PLC0415
             from pipeline.graph import build_dataset  # noqa: PLC0415
 
-            launch.engine.load()
+            launch.engine.load(recipe.work_bytes)
 
         job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
         if appended:

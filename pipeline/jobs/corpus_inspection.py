@@ -108,7 +108,7 @@ def _measure(
             from transforms.commit.contents import add_unread  # noqa: PLC0415
             from transforms.shuffle.trees import has_collected  # noqa: PLC0415
 
-            launch.engine.load()
+            launch.engine.load(recipe.work_bytes)
 
         own = RunFolder(temp_folder, limits=command.run.thresholds)
         job = assemble_job(recipe, launch.engine, own)

@@ -17,7 +17,6 @@ from pipeline.runners.failures import (
     JobCancelledError,
     JobFailedError,
     WorkerDiedError,
-    drop_stage,
     raise_explained,
 )
 
@@ -159,8 +158,8 @@ class Engine(ABC):
     def reason_to_wait(self) -> str:
         """Why the job ends with this process; empty if it continues without it."""
 
-    def load(self) -> None:  # noqa: B027  most are loaded with their class
-        """Import what the engine submits jobs with."""
+    def load(self, text_bytes: int = 0) -> None:  # noqa: B027  most are loaded with their class
+        """Import what the engine submits a job of so much text with."""
 
     def check_options(self) -> None:  # noqa: B027  most need none
         """Refuse options with which the job would fail or hang on this engine.
@@ -242,9 +241,7 @@ class Engine(ABC):
         try:
             with plain_pipelines():
                 return self.submit(run)
-        except UserError as error:
-            raise drop_stage(error) from None
-        except (WorkerDiedError, JobFailedError, JobCancelledError):
+        except (UserError, WorkerDiedError, JobFailedError, JobCancelledError):
             raise
         except Exception as error:
             raise_explained(error)

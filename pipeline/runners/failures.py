@@ -2,6 +2,7 @@
 
 import re
 import sys
+import traceback
 from dataclasses import dataclass
 
 from corpusmill.errors import OutageError, RefusedError, UserError, option
@@ -107,11 +108,6 @@ _FAULTS = (
 )
 
 
-def drop_stage(error: UserError) -> UserError:
-    """Return a mistake without the name of the stage that Beam adds to it."""
-    return error.about(_WHERE.sub("", error.value))
-
-
 def raise_user_error(trace: str) -> None:
     """Raise the user's mistake that a worker found, if its trace shows one.
 
@@ -129,10 +125,7 @@ def raise_explained(error: Exception) -> None:
     Raises:
         UserError: a worker found a mistake of the user's.
         JobFailedError: the fault is a known one.
-        KeyboardInterrupt: Beam turned an interrupt of a stage in this process into an error.
     """
-    if re.match(r"(.*\n)*KeyboardInterrupt( \[while running|\n|$)", str(error)):
-        raise KeyboardInterrupt from None
     # It is imported where an engine has been used.
     if "grpc" in sys.modules and isinstance(error, sys.modules["grpc"].RpcError):
         code = getattr(error, "code", lambda: "no answer")()
@@ -140,8 +133,8 @@ def raise_explained(error: Exception) -> None:
             f"the connection to the engine was lost ({code}). "
             "Check on the engine whether the job is still running"
         ) from error
-    # Some faults are known by the name of the error, such as MemoryError.
-    explained = explain_failure(f"{type(error).__qualname__}: {error}")
+    # Some faults are known by the name of the error, such as MemoryError, or by what caused it.
+    explained = explain_failure("".join(traceback.format_exception(error)))
     if explained:
         raise explained from error
 

@@ -1,7 +1,7 @@
 """The local engine, which needs nothing but Python, and its worker processes.
 
-The engine is Beam's FnApiRunner, in this process or with worker processes. It cures four faults
-that were measured (Beam 2.77):
+A small corpus is built in this process, by a runner of our own (`in_process`). Worker processes
+belong to Beam's FnApiRunner, with cures for four faults that were measured (Beam 2.77):
 
 - the timed flush of its data plane silently loses elements: it is switched off;
 - a worker process that dies makes the job hang for ever: a watch on each worker ends the job
@@ -108,8 +108,8 @@ def most_workers() -> int:
 
 def start_workers(number: int) -> list[Worker]:
     """Start this many workers."""
-    # A fork finds Beam's worker imported.
-    from pipeline.runners.local import worker  # noqa: PLC0415
+    # A fork finds Beam's runner and its worker imported.
+    from pipeline.runners.local import submission, worker  # noqa: F401, PLC0415
 
     context = _choose_context()
     workers = []
@@ -161,7 +161,7 @@ _CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3")
 
 
 class LocalEngine(Engine):
-    """Beam's local runner, in this process or with worker processes of it."""
+    """This process, or worker processes of Beam's local runner."""
 
     name = "local"
     # No shard is ever retried here.
@@ -205,12 +205,15 @@ class LocalEngine(Engine):
 
     def start_workers(self, text_bytes: int) -> list[Worker]:
         """Start the worker processes that the input is worth, as far as this machine holds them."""
-        return start_workers(min(self.parallelism, self.count_workers(text_bytes)))
+        number = min(self.parallelism, self.count_workers(text_bytes))
+        return start_workers(number) if number else []
 
-    def load(self) -> None:
-        """Import Beam's runner and its worker."""
-        import pipeline.runners.local.submission  # noqa: PLC0415
-        import pipeline.runners.local.worker  # noqa: F401, PLC0415
+    def load(self, text_bytes: int = 0) -> None:
+        """Import the runner, and Beam's worker if the input is worth worker processes."""
+        import pipeline.runners.local.in_process  # noqa: PLC0415
+
+        if self.count_workers(text_bytes):
+            import pipeline.runners.local.submission  # noqa: F401, PLC0415
 
     def submit(self, run: Run) -> Submitted:
         """Run a job to its end.
@@ -218,7 +221,13 @@ class LocalEngine(Engine):
         Raises:
             WorkerDiedError: a worker process died.
         """
-        from pipeline.runners.local.submission import run_locally  # noqa: PLC0415  imports Beam
+        # They import Beam.
+        if run.workers:
+            from pipeline.runners.local.submission import run_on_workers  # noqa: PLC0415
 
-        run_locally(run, self.arguments)
+            run_on_workers(run, self.arguments)
+        else:
+            from pipeline.runners.local.in_process import run_in_process  # noqa: PLC0415
+
+            run_in_process(run, self.arguments)
         return Submitted()

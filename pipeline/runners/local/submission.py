@@ -1,4 +1,4 @@
-"""A job runs in Beam's FnApiRunner, with the cures of `pipeline.runners.local.engine`.
+"""A job runs on worker processes in Beam's FnApiRunner, with the cures of the engine.
 
 Bundles are dealt to worker processes as these become idle.
 
@@ -9,31 +9,25 @@ worker that has finished one gets the next.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Any
 
-import apache_beam as beam
 from apache_beam.metrics import monitoring_infos
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
-from apache_beam.transforms import userstate
 from apache_beam.utils import thread_pool_executor
 
-from corpusmill.console.compilation import say_that_kernels_are_compiled
-from pipeline.console.progress import Counters, repeat
+from pipeline.console.progress import Counters
 from pipeline.console.run_log import log_event
 from pipeline.runners.engine import Run
 from pipeline.runners.live_counters import read_counters
-from pipeline.runners.local.worker import end_bundles_at_once
+from pipeline.runners.local.in_process import PROGRESS_SECONDS, run_pipeline
 from pipeline.runners.local.worker_watch import WorkerWatch
-from pipeline.runners.proto_checks import without_folder
-from transforms.tally import shown_here
 
 # A part is the least that a worker gets. Parts that take less time than a bundle itself are joined.
 _PARTS_PER_WORKER = 8
@@ -167,73 +161,34 @@ def _merge(processed: list[_Processed]) -> _Processed:
     return beam_fn_api_pb2.InstructionResponse(process_bundle=merged), splits
 
 
-_PROGRESS_SECONDS = 0.5
-
-
-def run_locally(run: Run, arguments: Sequence[str]) -> None:
-    """Run a job to its end.
+def run_on_workers(run: Run, arguments: Sequence[str]) -> None:
+    """Run a job on worker processes to its end.
 
     Args:
-        run: the run; without workers this process does their work.
+        run: the run.
         arguments: options for Beam.
 
     Raises:
         WorkerDiedError: a worker process died.
     """
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-    end_bundles_at_once()
     # FnApiRunner has no hooks for these, but looks the names up in its module while a job runs.
     fn_runner.ProgressRequester = _observe(run.counters)
     counters = {"counters": run.counters}
     fn_runner.ParallelBundleManager = type("DealtBundles", (DealtBundles,), counters)
     options = PipelineOptions(
         list(arguments),
-        direct_num_workers=max(1, len(run.workers)),
-        direct_running_mode="multi_processing" if run.workers else "in_memory",
+        direct_num_workers=len(run.workers),
+        direct_running_mode="multi_processing",
     )
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
     runner = fn_runner.FnApiRunner(
-        progress_request_frequency=_PROGRESS_SECONDS if run.workers else None,
+        progress_request_frequency=PROGRESS_SECONDS,
         provision_info=fn_runner.ExtendedProvisionInfo(provision),
     )
-    # Each stage asks for views of the options, and Beam parses them anew for each view.
-    object.__setattr__(options, "view_as", cache(options.view_as))
-    before, say = shown_here(), [say_that_kernels_are_compiled]
-
-    def look() -> None:
-        run.counters.update("here", shown_here() - before)
-        if say and any(worker.compiling[0].poll() for worker in run.workers):
-            say.pop()()
-
-    with _quick_graphs():
-        pipeline = beam.Pipeline(runner=runner, options=options)
-        with without_folder(pipeline):
-            run.build(pipeline)
-            with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, look):
-                pipeline.run().wait_until_finish()
-
-
-@contextmanager
-def _quick_graphs() -> Iterator[None]:
-    """Let Beam look for states and timers once in each class of stages, and not 20 times in each.
-
-    None of our stages has any. The signatures of all methods are read for that, which takes longer
-    than the rest of the graph.
-    """
-    look, specs = userstate.get_dofn_specs, dict[type, Any]()
-
-    def look_once(dofn: beam.DoFn) -> Any:
-        kind = type(dofn)
-        if kind not in specs:
-            specs[kind] = look(dofn)
-        return specs[kind]
-
-    userstate.get_dofn_specs = look_once
-    try:
-        yield
-    finally:
-        userstate.get_dofn_specs = look
+    with WorkerWatch(run.workers):
+        run_pipeline(run, runner, options)
 
 
 _ProgressRequester = fn_runner.ProgressRequester
