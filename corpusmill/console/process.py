@@ -44,13 +44,17 @@ def end_process(status: int, text: str) -> NoReturn:
 
 
 class _NotInstalled:
-    """Lets imports fail as if packages were not installed, while it is in `sys.meta_path`."""
+    """Lets imports fail as if packages were not installed, while it is in `sys.meta_path`.
+
+    A namespace package such as google.cloud may be there before anything imports it, so that its
+    parts are asked for alone.
+    """
 
     def __init__(self, packages: Sequence[str]) -> None:
-        self._packages = packages
+        self._prefixes = tuple(f"{package}." for package in packages)
 
     def find_spec(self, name: str, *_: object) -> None:
-        if name in self._packages:
+        if f"{name}.".startswith(self._prefixes):
             raise ModuleNotFoundError(name, name=name)
 
 
