@@ -95,3 +95,29 @@ def test_data_sets_on_this_machine_are_read_without_beam(command: str) -> None:
     data_set = CHECKOUT / "tests" / "data" / "small_data_set"
     [(status, loaded)] = run_all([[command, str(data_set)]])
     assert (status, {*loaded} - {"numba"}) == (0, set())
+
+
+def test_a_small_build_imports_no_client_of_a_cloud_and_no_worker(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    program = """
+import sys
+from corpusmill.commands import command_line
+from corpusmill.console.process import quick_imports
+from pipeline.command_line import JOB
+
+assert command_line.main(sys.argv[1:], JOB, quick_imports) == 0
+print(*sys.modules)
+"""
+    arguments = ["bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    # A file of google.cloud puts its empty package into `sys.modules` when Python starts.
+    imported = {*ended.stdout.splitlines()[-1].split()} - {"google.cloud"}
+    assert "apache_beam" in imported
+    slow = ("google.cloud.", "apitools", "boto3", "pandas", "apache_beam.runners.worker.sdk_worker.")
+    assert not [name for name in imported if f"{name}.".startswith(slow)]
+    assert "not found" not in ended.stderr
