@@ -263,7 +263,7 @@ class RunOptions:
     """Where and how the job runs. Of these options only `limits` may change the output's bytes."""
 
     runner: str = "local"
-    """local (Beam's embedded runner; DirectRunner means the same), PrismRunner, FlinkRunner,
+    """local (processes of this machine; DirectRunner means the same), PrismRunner, FlinkRunner,
     DataflowRunner, or any other runner of Beam's; its own options follow after --."""
     workers: int = os.cpu_count() or 1
     """Largest number of worker processes of the local runner."""

@@ -157,7 +157,7 @@ def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
 
 
 # Beam does without them, as it is installed without its extras.
-_CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3")
+_CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3", "apache_beam.io.gcp.bigquery")
 
 
 class LocalEngine(Engine):
