@@ -85,16 +85,16 @@ class _ReshuffleStep(_Step):
 class _GroupStep(_Step):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._groups: dict[Any, list[Any]] = defaultdict(list)
+        self._groups: Mapping[Any, list[Any]] = defaultdict(list)
 
     def receive(self, element: Any) -> None:
         key, value = element
         self._groups[key].append(value)
 
     def finish(self) -> None:
-        while self._groups:
-            key = next(iter(self._groups))
-            self.emit((key, self._groups.pop(key)))
+        groups, self._groups = self._groups, {}
+        for group in groups.items():
+            self.emit(group)
 
 
 class _ParDoStep(_Step):
