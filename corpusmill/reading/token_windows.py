@@ -229,9 +229,11 @@ def check_stream(data_set: DataSet) -> None:
     """
     if data_set.columns[0].width != ANY_LENGTH:
         objective = data_set.manifest.objective
-        kind = filter(None, [objective.name, objective.options.get("mode")])
-        cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
-        raise UserError(str(data_set.folder), cause, f"Build it with {option('mode', 'stream')}")
+        mode = objective.options.get("mode")
+        kind = " ".join(filter(None, [objective.name, mode]))
+        cause = f"its examples are of {kind}, and not of a token stream"
+        cure = f"Build it with {option('mode', 'stream')}" if mode else "Give one that is a stream"
+        raise UserError(str(data_set.folder), cause, cure)
 
 
 def stream_of(data_set: DataSet, shard: int) -> Lists:

@@ -219,10 +219,13 @@ def test_windows_that_cannot_be_cut_are_refused(
     assert refusal.value.value == named
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt_windows"])
-def test_data_that_is_not_a_stream_is_refused(request: pytest.FixtureRequest, name: str) -> None:
-    with pytest.raises(UserError, match="not of a token stream"):
+@pytest.mark.parametrize(("name", "cure"), [("bert", "Give one"), ("gpt_windows", "--mode stream")])
+def test_data_that_is_not_a_stream_is_refused(
+    request: pytest.FixtureRequest, name: str, cure: str
+) -> None:
+    with pytest.raises(UserError, match="not of a token stream") as refusal:
         TokenWindows(DataSet(request.getfixturevalue(name)), 8)
+    assert cure in refusal.value.cure
 
 
 def test_a_shard_with_other_tokens_than_the_manifest_says_is_refused() -> None:
