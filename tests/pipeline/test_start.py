@@ -118,6 +118,7 @@ print(*sys.modules)
     # A file of google.cloud puts its empty package into `sys.modules` when Python starts.
     imported = {*ended.stdout.splitlines()[-1].split()} - {"google.cloud"}
     assert "apache_beam" in imported
-    slow = ("google.cloud.", "apitools", "boto3", "pandas", "apache_beam.runners.worker.sdk_worker.")
+    workers = "apache_beam.runners.worker.sdk_worker."
+    slow = ("google.cloud.", "apitools", "boto3", "pandas", workers)
     assert not [name for name in imported if f"{name}.".startswith(slow)]
     assert "not found" not in ended.stderr
