@@ -39,6 +39,7 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     GPT2,
     LONGEST_TOKEN,
     MOST_PAIRS,
+    O200K,
     QWEN2,
     RANK_BITS,
     PieceRules,
@@ -249,7 +250,9 @@ def encode_spans(
         ends: int64[n + 1] into the ids.
         left: bool[n], stretches that are left to the tokenizer and have no ids here.
     """
-    text, rules = borrow(text), PieceRules(borrow(rules.classes), rules.any_case, rules.most_digits)
+    text, rules = borrow(text), PieceRules(
+        borrow(rules.classes), rules.any_case, rules.most_digits, rules.cased
+    )  # fmt: skip
     merges = Merges(
         borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.prefixes),
         borrow(merges.pairs), borrow(merges.joined),
@@ -387,8 +390,11 @@ def join_tokens(
     return np.frombuffer(b"".join(tokens), np.uint8), np.cumsum([0, *map(len, tokens)])
 
 
-# any_case and most_digits of `PieceRules`.
-_RULES = {GPT2: (False, 2**62), CL100K: (True, 3), QWEN2: (True, 1)}
+# any_case, most_digits and cased of `PieceRules`.
+RULES = {
+    GPT2: (False, 2**62, False), CL100K: (True, 3, False), QWEN2: (True, 1, False),
+    O200K: (True, 3, True),
+}  # fmt: skip
 
 
 def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) -> EncodeSpans:
@@ -398,10 +404,12 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    classes, learns = pieces.character_classes(), not tokenizer_json.get("normalizer")
+    described = RULES[find_pattern(tokenizer_json) or GPT2]
+    cased, learns = described[-1], not tokenizer_json.get("normalizer")
+    classes = pieces.character_classes(cased)
     if not learns:  # a normalizer changes no ASCII
         classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
-    rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
+    rules = pieces.PieceRules(classes, *described)
     model = tokenizer_json["model"]
     merges = read_merges(model)
     tokens = find_whole_tokens(merges, model)
@@ -412,7 +420,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         text: np.ndarray, spans: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ids, ends, left = known(text, spans)
-        if learns and left.any() and pieces.learn_classes(classes, text, spans[left]):
+        if learns and left.any() and pieces.learn_classes(classes, text, spans[left], cased):
             ids, ends, left = known(text, spans)
         return ids, ends, left
 
@@ -425,7 +433,7 @@ def is_known(tokenizer_json: Part) -> bool:
     normalizer = tokenizer_json.get("normalizer")
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     return (
-        find_pattern(tokenizer_json) in _RULES
+        find_pattern(tokenizer_json) in RULES
         and (normalizer is None or normalizer["type"] in {"NFC", "NFKC"})
         and not any(step.get("add_prefix_space") for step in steps)
         and not model.get("continuing_subword_prefix")
