@@ -414,11 +414,14 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     merges = read_merges(model)
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
+    after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
     known = partial(encode_spans, rules, merges, tokens, first_bytes(added_tokens(tokenizer_json)))
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        # No token is found where the text ends soon.
+        text = np.append(text, after) if len(after) else text
         ids, ends, left = known(text, spans)
         if learns and left.any() and pieces.learn_classes(classes, text, spans[left], cased):
             ids, ends, left = known(text, spans)
@@ -440,7 +443,7 @@ def is_known(tokenizer_json: Part) -> bool:
         and not model.get("end_of_word_suffix")
         and model["vocab"].keys() >= alphabet.keys()
         and len(model["merges"]) + len(alphabet) < MOST_PAIRS
-        and (not model.get("ignore_merges") or _merges_make_every_token(tokenizer_json))
+        and (not model.get("ignore_merges") or _merges_make_long_tokens(tokenizer_json))
     )
 
 
@@ -456,28 +459,34 @@ def read_merges(model: Part) -> Merges:
 def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
     """Find the tokens that are found by their bytes.
 
+    Llama 3 has some that no merges make; pieces that are tokens are not merged there.
+
     Args:
         merges: the tables of a model, to begin with bytes.
         model: the BPE model of a tokenizer.json.
     """
-    text, ends = join_tokens(byte_tokens(model, LONGEST_TOKEN).values())
-    merged, _ = merge_tokens(merges, text, ends)
+    names = byte_tokens(model, LONGEST_TOKEN)
+    text, ends = join_tokens(names.values())
+    if model.get("ignore_merges"):
+        merged = np.array([model["vocab"][name] for name in names], np.int32)
+    else:
+        merged, _ = merge_tokens(merges, text, ends)
     padded = np.append(text, np.zeros(LONGEST_TOKEN, np.uint8))
     tokens: WholeTokens = collect_tokens(padded, ends, merged)
     return tokens
 
 
-def _merges_make_every_token(tokenizer_json: Part) -> bool:
-    """Whether the bytes of each token of the vocabulary are merged to that token.
+def _merges_make_long_tokens(tokenizer_json: Part) -> bool:
+    """Whether the bytes of each token that is not found by them are merged to that token.
 
-    Then it makes no difference whether a piece that is a token is looked up as a whole.
+    Then it makes no difference whether a piece that is such a token is looked up as a whole.
     """
     model = tokenizer_json["model"]
     added = {token["content"] for token in added_tokens(tokenizer_json)}
     tokens = {
         name: token
         for name, token in byte_tokens(model, LONGEST_PIECE).items()
-        if name not in added
+        if len(token) > LONGEST_TOKEN and name not in added
     }
     merged, _ = merge_tokens(read_merges(model), *join_tokens(tokens.values()))
     return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))

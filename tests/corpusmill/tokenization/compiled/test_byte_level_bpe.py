@@ -212,12 +212,25 @@ def changed(name: str, **model: Any) -> Any:
         changed("GPT-2", end_of_word_suffix="</w>"),
         changed("GPT-2", continuing_subword_prefix="##"),
         changed("GPT-2", vocab={"a": 0}, merges=[]),
-        # A token without merges, which the library looks up as a whole.
-        changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx": 5000}),
+        # A long token without merges, which the library looks up as a whole.
+        changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx" * 11: 5000}),
     ],
 )  # fmt: skip
 def test_others_are_not_compiled(parsed: Any) -> None:
     assert not is_known(parsed)
+
+
+@pytest.mark.parametrize("token", ["qzx", "qz" * 16])
+def test_tokens_without_merges_are_looked_up_as_a_whole(token: str) -> None:
+    parsed = changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], token: 5000})
+    assert is_known(parsed)
+    plain = Tokenizer.from_str(json.dumps(parsed))
+    encode_spans = compile_byte_level_bpe(parsed, refuse)
+    sentences = [token, f"a {token}", f"{token}x {token}", token[:-1], f"!{token}!{token}"]
+    for batch in (sentences, sentences[:1]):
+        encoded = rows(*encode_spans(*as_spans(batch)))
+        assert encoded == plain_rows(plain, batch)
+        assert encoded[0] == [5000]
 
 
 def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:
