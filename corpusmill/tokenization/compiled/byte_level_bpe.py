@@ -56,9 +56,9 @@ from corpusmill.tokenization.compiled.intrinsics import borrow
 from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
-    first_bytes,
-    has_byte,
+    may_have_token,
     read_character,
+    token_starts,
 )
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
@@ -231,7 +231,7 @@ def encode_spans(
     rules: PieceRules,
     merges: Merges,
     tokens: WholeTokens,
-    is_token_start: np.ndarray,
+    starts: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -241,7 +241,7 @@ def encode_spans(
         rules: the pattern's rules.
         merges: the vocabulary.
         tokens: pieces that need no merging.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        starts: the table of `token_starts`.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
 
@@ -264,7 +264,7 @@ def encode_spans(
     written = 0
     for span in range(len(spans)):
         place, stop = spans[span]
-        left[span] = has_byte(is_token_start, text, place, stop)
+        left[span] = may_have_token(starts, text, place, stop)
         while place < stop and not left[span]:
             end = end_of_piece(rules, text, place, stop)
             if end < 0 or end - place > LONGEST_PIECE:
@@ -415,7 +415,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
     after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
-    known = partial(encode_spans, rules, merges, tokens, first_bytes(added_tokens(tokenizer_json)))
+    known = partial(encode_spans, rules, merges, tokens, token_starts(added_tokens(tokenizer_json)))
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray

@@ -54,12 +54,12 @@ def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
 
 
 @njit
-def has_byte(is_sought: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
-    """Whether a stretch of text contains one of the bytes in is_sought, bool[256]."""
-    has = False
-    for place in range(start, stop):
-        has |= is_sought[text[place]]
-    return has
+def may_have_token(starts: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
+    """Whether a stretch of text may contain an added token, by the table of `token_starts`."""
+    may = starts[text[stop - 1]] if stop > start else False
+    for place in range(start, stop - 1):
+        may |= starts[text[place] | np.int64(text[place + 1]) << 8]
+    return bool(may)
 
 
 @njit(inline="always")
@@ -169,11 +169,15 @@ def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> En
     return encode_spans
 
 
-def first_bytes(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
-    """bool[256], True for the first bytes of added tokens."""
-    is_first = np.zeros(256, np.bool_)
-    is_first[[token["content"].encode()[0] for token in tokens]] = True
-    return is_first
+def token_starts(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
+    """bool[65536], True for the first two bytes of added tokens, the second one higher.
+
+    A token of a single byte has all second ones; after a text there is none, which counts as 0.
+    """
+    starts = np.zeros((256, 256), np.bool_)
+    for first, *others in (token["content"].encode() for token in tokens):
+        starts[others[0] if others else slice(None), first] = True
+    return starts.reshape(-1)
 
 
 UnitRule = Literal["words", "ideographs", "spaced", "joined"]

@@ -93,6 +93,20 @@ def test_ideographs_are_those_that_the_normalizer_separates() -> None:
         assert is_ideograph(code) == is_listed, hex(code)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a<sb", True), ("<s", True), ("< s<", False), ("<", False), ("<\u017f", False),
+        ("", False), ("!", True), ("a!", True), ("!b", True), ("株", True), ("東", False),
+    ],
+)  # fmt: skip
+def test_added_tokens_are_suspected_by_their_first_two_bytes(text: str, expected: bool) -> None:
+    starts = units.token_starts([{"content": content} for content in ("<s>", "!", "株")])
+    content = np.frombuffer(b"<s!" + text.encode() + b"!s>", np.uint8)
+    found = units.may_have_token(starts, content, 3, len(content) - 3)
+    assert found == expected
+
+
 EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
 
 
