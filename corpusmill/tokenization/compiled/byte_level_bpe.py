@@ -39,6 +39,7 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     GPT2,
     LONGEST_TOKEN,
     MOST_PAIRS,
+    O200K,
     QWEN2,
     RANK_BITS,
     PieceRules,
@@ -55,9 +56,9 @@ from corpusmill.tokenization.compiled.intrinsics import borrow
 from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
-    first_bytes,
-    has_byte,
+    may_have_token,
     read_character,
+    token_starts,
 )
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
@@ -230,7 +231,7 @@ def encode_spans(
     rules: PieceRules,
     merges: Merges,
     tokens: WholeTokens,
-    is_token_start: np.ndarray,
+    starts: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -240,7 +241,7 @@ def encode_spans(
         rules: the pattern's rules.
         merges: the vocabulary.
         tokens: pieces that need no merging.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        starts: the table of `token_starts`.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
 
@@ -249,7 +250,9 @@ def encode_spans(
         ends: int64[n + 1] into the ids.
         left: bool[n], stretches that are left to the tokenizer and have no ids here.
     """
-    text, rules = borrow(text), PieceRules(borrow(rules.classes), rules.any_case, rules.most_digits)
+    text, rules = borrow(text), PieceRules(
+        borrow(rules.classes), rules.any_case, rules.most_digits, rules.cased
+    )  # fmt: skip
     merges = Merges(
         borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.prefixes),
         borrow(merges.pairs), borrow(merges.joined),
@@ -261,7 +264,7 @@ def encode_spans(
     written = 0
     for span in range(len(spans)):
         place, stop = spans[span]
-        left[span] = has_byte(is_token_start, text, place, stop)
+        left[span] = may_have_token(starts, text, place, stop)
         while place < stop and not left[span]:
             end = end_of_piece(rules, text, place, stop)
             if end < 0 or end - place > LONGEST_PIECE:
@@ -387,8 +390,11 @@ def join_tokens(
     return np.frombuffer(b"".join(tokens), np.uint8), np.cumsum([0, *map(len, tokens)])
 
 
-# any_case and most_digits of `PieceRules`.
-_RULES = {GPT2: (False, 2**62), CL100K: (True, 3), QWEN2: (True, 1)}
+# any_case, most_digits and cased of `PieceRules`.
+RULES = {
+    GPT2: (False, 2**62, False), CL100K: (True, 3, False), QWEN2: (True, 1, False),
+    O200K: (True, 3, True),
+}  # fmt: skip
 
 
 def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) -> EncodeSpans:
@@ -398,21 +404,26 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    classes, learns = pieces.character_classes(), not tokenizer_json.get("normalizer")
+    described = RULES[find_pattern(tokenizer_json) or GPT2]
+    cased, learns = described[-1], not tokenizer_json.get("normalizer")
+    classes = pieces.character_classes(cased)
     if not learns:  # a normalizer changes no ASCII
         classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
-    rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
+    rules = pieces.PieceRules(classes, *described)
     model = tokenizer_json["model"]
     merges = read_merges(model)
     tokens = find_whole_tokens(merges, model)
     merges = begin_with_characters(merges, model)
-    known = partial(encode_spans, rules, merges, tokens, first_bytes(added_tokens(tokenizer_json)))
+    after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
+    known = partial(encode_spans, rules, merges, tokens, token_starts(added_tokens(tokenizer_json)))
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        # No token is found where the text ends soon.
+        text = np.append(text, after) if len(after) else text
         ids, ends, left = known(text, spans)
-        if learns and left.any() and pieces.learn_classes(classes, text, spans[left]):
+        if learns and left.any() and pieces.learn_classes(classes, text, spans[left], cased):
             ids, ends, left = known(text, spans)
         return ids, ends, left
 
@@ -425,14 +436,14 @@ def is_known(tokenizer_json: Part) -> bool:
     normalizer = tokenizer_json.get("normalizer")
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     return (
-        find_pattern(tokenizer_json) in _RULES
+        find_pattern(tokenizer_json) in RULES
         and (normalizer is None or normalizer["type"] in {"NFC", "NFKC"})
         and not any(step.get("add_prefix_space") for step in steps)
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
         and model["vocab"].keys() >= alphabet.keys()
         and len(model["merges"]) + len(alphabet) < MOST_PAIRS
-        and (not model.get("ignore_merges") or _merges_make_every_token(tokenizer_json))
+        and (not model.get("ignore_merges") or _merges_make_long_tokens(tokenizer_json))
     )
 
 
@@ -448,28 +459,34 @@ def read_merges(model: Part) -> Merges:
 def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
     """Find the tokens that are found by their bytes.
 
+    Llama 3 has some that no merges make; pieces that are tokens are not merged there.
+
     Args:
         merges: the tables of a model, to begin with bytes.
         model: the BPE model of a tokenizer.json.
     """
-    text, ends = join_tokens(byte_tokens(model, LONGEST_TOKEN).values())
-    merged, _ = merge_tokens(merges, text, ends)
+    names = byte_tokens(model, LONGEST_TOKEN)
+    text, ends = join_tokens(names.values())
+    if model.get("ignore_merges"):
+        merged = np.array([model["vocab"][name] for name in names], np.int32)
+    else:
+        merged, _ = merge_tokens(merges, text, ends)
     padded = np.append(text, np.zeros(LONGEST_TOKEN, np.uint8))
     tokens: WholeTokens = collect_tokens(padded, ends, merged)
     return tokens
 
 
-def _merges_make_every_token(tokenizer_json: Part) -> bool:
-    """Whether the bytes of each token of the vocabulary are merged to that token.
+def _merges_make_long_tokens(tokenizer_json: Part) -> bool:
+    """Whether the bytes of each token that is not found by them are merged to that token.
 
-    Then it makes no difference whether a piece that is a token is looked up as a whole.
+    Then it makes no difference whether a piece that is such a token is looked up as a whole.
     """
     model = tokenizer_json["model"]
     added = {token["content"] for token in added_tokens(tokenizer_json)}
     tokens = {
         name: token
         for name, token in byte_tokens(model, LONGEST_PIECE).items()
-        if name not in added
+        if len(token) > LONGEST_TOKEN and name not in added
     }
     merged, _ = merge_tokens(read_merges(model), *join_tokens(tokens.values()))
     return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))

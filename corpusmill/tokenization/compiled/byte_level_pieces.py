@@ -133,11 +133,18 @@ def hash_pairs(joined: np.ndarray) -> np.ndarray:
     return pairs
 
 
-# Classes of characters.
+# Classes of characters, and what GPT-4o's pattern tells apart: letters with and without case, and
+# marks, which count as letters and, by the lowest bits, as other characters.
 OTHER, LETTER, NUMBER, SPACE, UNKNOWN = 0, 1, 2, 3, 4
+UPPER, LOWER, MARK, _WITHOUT_MARKS = 5, 6, 8, 7
+_PROPERTIES = {LETTER: r"\p{L}", NUMBER: r"\p{N}"}
+_CASED_PROPERTIES = {
+    UPPER: r"\p{Lu}\p{Lt}", LOWER: r"\p{Ll}", LETTER: r"\p{Lm}\p{Lo}", MARK: r"\p{M}",
+    NUMBER: r"\p{N}",
+}  # fmt: skip
 
 _LONG_S = 0x17F  # equals "s" if case does not matter
-_APOSTROPHE, _BLANK = 0x27, 0x20
+_APOSTROPHE, _BLANK, _SLASH = 0x27, 0x20, 0x2F
 # The characters with Unicode's property White_Space, which \s matches.
 _WHITE_SPACE = (
     *range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F,
@@ -156,18 +163,23 @@ class PieceRules(NamedTuple):
             number joins the letters after it, and line ends join the signs before them (GPT-4 and
             later).
         most_digits: most numbers in a piece.
+        cased: whether words end before capitals and after 's (GPT-4o).
     """
 
     classes: np.ndarray
     any_case: bool
     most_digits: int
+    cased: bool
 
 
 @cache
-def character_classes() -> npt.NDArray[np.uint8]:
+def character_classes(cased: bool = False) -> npt.NDArray[np.uint8]:
     """The class of every code point, uint8[0x110000]; UNKNOWN if Unicode has not assigned it yet.
 
     The tokenizer may know a later Unicode: `learn_classes` asks it when such a character comes.
+
+    Args:
+        cased: whether GPT-4o's classes are told apart.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
     # Each process does this when it starts: all categories as one text, of two letters each.
@@ -177,11 +189,17 @@ def character_classes() -> npt.NDArray[np.uint8]:
     known[(major != ord("C")) | (minor != ord("n"))] = OTHER
     known[major == ord("L")] = LETTER
     known[major == ord("N")] = NUMBER
+    if cased:
+        known[(major == ord("L")) & ((minor == ord("u")) | (minor == ord("t")))] = UPPER
+        known[(major == ord("L")) & (minor == ord("l"))] = LOWER
+        known[major == ord("M")] = MARK
     classes[list(_WHITE_SPACE)] = SPACE
     return classes
 
 
-def learn_classes(classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.ndarray) -> bool:
+def learn_classes(
+    classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.ndarray, cased: bool = False
+) -> bool:
     """Ask the tokenizers library for the classes of characters that are unknown.
 
     Args:
@@ -189,6 +207,7 @@ def learn_classes(classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.nd
             all write the same.)
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of the stretches whose characters are learnt.
+        cased: that of `character_classes`.
 
     Returns:
         Whether there were any.
@@ -201,8 +220,9 @@ def learn_classes(classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.nd
         return False
     asked = "".join(map(chr, unknown))
     learnt = np.full(len(unknown), OTHER, np.uint8)
-    for pattern, kind in ((r"[^\p{L}]", LETTER), (r"[^\p{N}]", NUMBER)):
-        for _, (begin, end) in Split(Regex(pattern), "removed").pre_tokenize_str(asked):
+    for kind, properties in (_CASED_PROPERTIES if cased else _PROPERTIES).items():
+        split = Split(Regex(f"[^{properties}]"), "removed")
+        for _, (begin, end) in split.pre_tokenize_str(asked):
             learnt[begin:end] = kind
     classes[unknown] = learnt
     return True
@@ -226,7 +246,7 @@ def end_of_run(
         code, size = read_character(text, place)
         if classes[code] == UNKNOWN:
             return -1
-        if classes[code] != wanted:
+        if classes[code] & _WITHOUT_MARKS != wanted:
             break
         place, most = place + size, most - 1
     return place
@@ -268,6 +288,46 @@ def end_of_blank(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
     return end if end == stop or last == place else last
 
 
+@njit
+def end_of_word(classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
+    """Return where a piece of letters ends by GPT-4o's pattern.
+
+    Capitals come first, then other letters. What has no case, and marks, may be either: without
+    small letters, the last of them is the end.
+
+    Args:
+        classes: uint8[code points], with cases.
+        text: uint8[bytes], valid UTF-8.
+        place: where it begins.
+        stop: where the text ends.
+
+    Returns:
+        The place itself if no letters begin there; -1 if it depends on unknown characters.
+    """
+    code, size = read_character(text, place)
+    first = classes[code]
+    leads = first in (OTHER, MARK, SPACE) and code not in (0x0A, 0x0D)
+    begin = end = last = place + size if leads else place
+    has_small = False
+    while end < stop:
+        code, size = read_character(text, end)
+        kind = classes[code]
+        if kind == UNKNOWN:
+            return -1
+        has_small |= kind == LOWER
+        if kind not in (LOWER, LETTER, MARK) and (kind != UPPER or has_small):
+            break
+        end += size
+        if kind != UPPER:
+            last = end
+    if last > begin or first == MARK:
+        end = last
+    elif end == begin:
+        return place
+    size = contraction_bytes(text, end, stop, True) if end < stop else 0
+    return end + size if size >= 0 else -1
+
+
 @njit(inline="always")
 def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> int:
     """Return where the piece that begins at a place ends; -1 if it depends on unknown characters.
@@ -278,6 +338,10 @@ def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
         place: first byte.
         stop: where the text ends.
     """
+    if rules.cased:
+        word_end: int = end_of_word(rules.classes, text, place, stop)
+        if word_end != place:
+            return word_end
     size = contraction_bytes(text, place, stop, rules.any_case)
     if size:
         return place + size if size > 0 else -1
@@ -301,7 +365,7 @@ def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
     most = rules.most_digits if kind == NUMBER else stop
     end: int = end_of_run(rules.classes, text, begin, stop, kind, most)
     if rules.any_case and kind == OTHER and end > 0:
-        while end < stop and text[end] in (0x0A, 0x0D):
+        while end < stop and (text[end] in (0x0A, 0x0D) or (rules.cased and text[end] == _SLASH)):
             end += 1
     return end
 

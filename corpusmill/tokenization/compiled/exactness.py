@@ -19,7 +19,14 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_at, space_before
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, O200K, PATTERNS
 from corpusmill.tokenization.compiled.intrinsics import borrow, trailing_zeros
-from corpusmill.tokenization.compiled.units import ONE, SIGNS, WORD_BYTES, UnitRule, find_newlines
+from corpusmill.tokenization.compiled.units import (
+    CUT,
+    ONE,
+    SIGNS,
+    WORD_BYTES,
+    UnitRule,
+    find_newlines,
+)
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens, list_steps
 
 LineRule = Literal["at-breaks", "around-breaks", "after-breaks", "whole"]
@@ -64,9 +71,9 @@ def _mark_lines(
                 else:
                     before, after = False, _is_cut_after(text, stop, place, anywhere)
                 if before:
-                    cuts[place] = 1
+                    cuts[place] |= CUT
                 if after:
-                    cuts[place + 1] = 1
+                    cuts[place + 1] |= CUT
 
 
 @njit

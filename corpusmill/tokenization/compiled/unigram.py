@@ -42,7 +42,12 @@ from corpusmill.tokenization.compiled.unigram_text import (
     strip_symbols,
     trim_text,
 )
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, has_byte
+from corpusmill.tokenization.compiled.units import (
+    EncodeSpans,
+    completed,
+    may_have_token,
+    token_starts,
+)
 from corpusmill.tokenization.tokenizer_file import Part
 
 NO_TOKEN, NO_NODE = -1, -1
@@ -304,7 +309,7 @@ def write_word(
 @njit
 def write_spans(
     tables: tuple[Characters, Spacing, Pieces],
-    is_token_start: np.ndarray,
+    starts: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
     left: np.ndarray,
@@ -316,7 +321,7 @@ def write_spans(
 
     Args:
         tables: what each character is turned into, what is done to spaces, and the vocabulary.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        starts: the table of `token_starts`.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
         left: bool[n], stretches that are left out; written where one is not known.
@@ -333,7 +338,7 @@ def write_spans(
     written = 0
     for span in range(len(spans)):
         start, stop = spans[span]
-        left[span] |= has_byte(is_token_start, text, start, stop)
+        left[span] |= may_have_token(starts, text, start, stop)
         if not left[span]:
             first, last = trim_text(spacing, text, start, stop)
             end = map_text(characters, spacing, text, first, last, symbols)
@@ -353,7 +358,7 @@ def write_spans(
 
 def encode_spans(
     tables: tuple[Characters, Spacing, Pieces],
-    is_token_start: npt.NDArray[np.bool_],
+    starts: npt.NDArray[np.bool_],
     most_bytes: int,
     text: np.ndarray,
     spans: np.ndarray,
@@ -362,7 +367,7 @@ def encode_spans(
 
     Args:
         tables: what each character is turned into, what is done to spaces, and the vocabulary.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        starts: the table of `token_starts`.
         most_bytes: of a stretch that is known.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
@@ -381,7 +386,7 @@ def encode_spans(
     )
     ids = np.empty(GROWTH * int(known.sum() + len(known)), np.int32)
     ends = np.zeros(len(spans) + 1, np.int64)
-    written = write_spans(tables, is_token_start, text, spans, left, work, ids, ends)
+    written = write_spans(tables, starts, text, spans, left, work, ids, ends)
     return ids[:written], ends, left
 
 
@@ -422,10 +427,8 @@ def compile_unigram(
     characters = read_characters(tokenizer_json, tokenizer, spacing, in_pieces)
     if characters is None:
         return None
-    is_token_start = np.zeros(256, np.bool_)
-    is_token_start[[token["content"].encode()[0] for token in taken]] = True
     tables = characters, spacing, read_pieces(model, characters.codes)
-    known = partial(encode_spans, tables, is_token_start, most_bytes)
+    known = partial(encode_spans, tables, token_starts(taken), most_bytes)
     looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)

@@ -54,22 +54,12 @@ def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
 
 
 @njit
-def has_byte(is_sought: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
-    """Whether a stretch of text contains one of the bytes in is_sought, bool[256]."""
-    has = False
-    for place in range(start, stop):
-        has |= is_sought[text[place]]
-    return has
-
-
-@njit(inline="always")  # calls in loops count references to the text
-def ideograph_bytes(text: np.ndarray, place: int) -> int:
-    """Return the size of the character at a place if it is a CJK ideograph to BERT, else 0."""
-    lead = text[place]
-    if lead < FIRST_LEAD or 0xEA <= lead <= 0xEE:
-        return 0
-    code, size = read_character(text, place)
-    return size if is_ideograph(code) else 0
+def may_have_token(starts: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
+    """Whether a stretch of text may contain an added token, by the table of `token_starts`."""
+    may = starts[text[stop - 1]] if stop > start else False
+    for place in range(start, stop - 1):
+        may |= starts[text[place] | np.int64(text[place + 1]) << 8]
+    return bool(may)
 
 
 @njit(inline="always")
@@ -88,7 +78,7 @@ def is_ideograph(code: int) -> bool:
     )
 
 
-@njit
+@njit(inline="always")
 def may_extend(code: int) -> bool:
     """Whether a character may belong to the one before it, like an accent.
 
@@ -179,11 +169,15 @@ def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> En
     return encode_spans
 
 
-def first_bytes(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
-    """bool[256], True for the first bytes of added tokens."""
-    is_first = np.zeros(256, np.bool_)
-    is_first[[token["content"].encode()[0] for token in tokens]] = True
-    return is_first
+def token_starts(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
+    """bool[65536], True for the first two bytes of added tokens, the second one higher.
+
+    A token of a single byte has all second ones; after a text there is none, which counts as 0.
+    """
+    starts = np.zeros((256, 256), np.bool_)
+    for first, *others in (token["content"].encode() for token in tokens):
+        starts[others[0] if others else slice(None), first] = True
+    return starts.reshape(-1)
 
 
 UnitRule = Literal["words", "ideographs", "spaced", "joined"]
@@ -333,24 +327,61 @@ def find_joints(joints: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> np
     return found
 
 
+# A cut, and one where a run begins: characters of three bytes, each of which is a unit with one id.
+CUT, RUN = 1, 2
+SINGLE, NO_SINGLE = 3, -(2**31)
+
+
 @njit(inline="always")
-def is_extended(text: np.ndarray, end: int, stop: int) -> bool:
-    """Whether a character may belong to the one that ends where it begins."""
-    return end < stop and may_extend(read_character(text, end)[0])
+def single_at(singles: np.ndarray, text: np.ndarray, place: int) -> int:
+    """Return what the table of `find_ideographs` has for the character at a place."""
+    lead, second, third = text[place], text[place + 1], text[place + 2]
+    is_one = 0xE0 <= lead < 0xF0
+    code = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
+    value: int = singles[code] if is_one else NO_SINGLE
+    return value
+
+
+@njit(inline="always")
+def end_of_run(singles: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
+    """Return where the run that begins at a place ends; a run without characters is none.
+
+    It begins with an ideograph. A sign is part of it between two ideographs or at the text's end.
+    """
+    end = place
+    while end < stop:
+        value = single_at(singles, text, end)
+        if value < 0 and (
+            value == NO_SINGLE
+            or end == place
+            or (end + SINGLE < stop and single_at(singles, text, end + SINGLE) < 0)
+        ):
+            break
+        end += SINGLE
+    if place < end < stop and may_extend(read_character(text, end)[0]):
+        end -= SINGLE
+        if end > place and single_at(singles, text, end - SINGLE) < 0:
+            end -= SINGLE
+    return end
 
 
 @njit
-def find_ideographs(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def find_ideographs(singles: np.ndarray, text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Find the spaces, and where the ideographs without a mark after them begin and end.
 
+    Runs of those whose ids are known are left together.
+
     Args:
+        singles: int32[0x10000]: of ideographs that have one id this id, of other characters that
+            have one and extend no ideograph ~id, and NO_SINGLE of those whose ids are not known.
         text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
 
     Returns:
-        uint8[bytes + PADDING], 1 there.
+        uint8[bytes + PADDING], CUT there, CUT | RUN where a run begins.
     """
     found: np.ndarray = (text == _SPACE).view(np.uint8)
+    singles, text, cuts = borrow(singles), borrow(text), borrow(found)
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
         suspects = 0  # in most scripts few sentences have any
@@ -358,15 +389,60 @@ def find_ideographs(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
             suspects += text[place] >= FIRST_LEAD
         place = start if suspects else stop
         while place < stop:
-            size = ideograph_bytes(text, place)
-            if size and not is_extended(text, place + size, stop):
-                found[place] = found[place + size] = 1
-            place += max(size, 1)
+            end, kind = end_of_run(singles, text, place, stop), CUT | RUN
+            if end == place:
+                code, size = read_character(text, place)
+                end, kind = place + size, CUT
+                if not is_ideograph(code) or (
+                    end < stop and may_extend(read_character(text, end)[0])
+                ):
+                    place = end
+                    continue
+            cuts[place], cuts[end] = kind, CUT
+            place = end
     return found
 
 
+@njit
+def note_singles(
+    singles: np.ndarray, text: np.ndarray, spans: np.ndarray, ids: np.ndarray, ends: np.ndarray
+) -> None:
+    """Write the ids of new units that are a single character into the table of these.
+
+    Args:
+        singles: the table of `find_ideographs`, written.
+        text: uint8[bytes + PADDING].
+        spans: int64[new units, 2], where each begins and ends.
+        ids: integers[...], one unit's after another's.
+        ends: int64[new units + 1] into ids.
+    """
+    for unit in range(len(spans)):
+        code, size = read_character(text, spans[unit, 0])
+        has_one_id = ends[unit + 1] - ends[unit] == 1
+        if size == SINGLE == spans[unit, 1] - spans[unit, 0] and has_one_id:
+            if is_ideograph(code):
+                singles[code] = ids[ends[unit]]
+            elif not may_extend(code):
+                singles[code] = ~ids[ends[unit]]
+
+
+@njit(inline="always")
+def write_run(
+    singles: np.ndarray, text: np.ndarray, start: int, end: int, ids: np.ndarray, written: np.uint64
+) -> np.uint64:
+    """Write the ids of a run of single characters, and return the number of ids written."""
+    for place in range(start, end, SINGLE):
+        value = single_at(singles, text, place)
+        ids[written] = value ^ value >> 31  # ~id is below 0
+        written += ONE
+    return written
+
+
+NO_TABLE = np.empty(0, np.int32)
+
+
 def find_cuts(
-    rule: UnitRule, text: np.ndarray, offsets: np.ndarray, joints: np.ndarray | None = None
+    rule: UnitRule, text: np.ndarray, offsets: np.ndarray, table: np.ndarray = NO_TABLE
 ) -> np.ndarray:
     """Find where units begin within sentences.
 
@@ -374,17 +450,19 @@ def find_cuts(
         rule: what a unit is.
         text: uint8[bytes + PADDING], valid UTF-8.
         offsets: int64[sentences + 1] into text.
-        joints: the table of the rule "joined" (`find_joints`).
+        table: that of the rule "joined" (`find_joints`) or "ideographs" (`find_ideographs`).
 
     Returns:
-        uint8[bytes + PADDING], 1 there; at the beginnings of sentences it has no meaning.
+        uint8[bytes + PADDING], 1 there; at the beginnings of sentences it only has a meaning where
+        a run begins (`find_ideographs`).
     """
-    if joints is not None:
-        cuts: np.ndarray = find_joints(joints, text, offsets)
-    elif rule == "words":
-        cuts = (text == _SPACE).view(np.uint8)
+    if rule == "words":
+        cuts: np.ndarray = (text == _SPACE).view(np.uint8)
+    elif rule == "spaced":
+        cuts = find_spaces(text)
     else:
-        cuts = find_spaces(text) if rule == "spaced" else find_ideographs(text, offsets)
+        find = find_joints if rule == "joined" else find_ideographs
+        cuts = find(table, text, offsets)
     return cuts
 
 
@@ -452,7 +530,7 @@ def list_cuts(cuts: np.ndarray, place: int, stop: int, bounds: np.ndarray) -> in
     """List where units begin in a stretch of text, and return their number.
 
     Args:
-        cuts: uint8[bytes + PADDING], 1 where units begin, else 0.
+        cuts: uint8[bytes + PADDING], odd where units begin.
         place: first byte.
         stop: where the stretch ends.
         bounds: int64[at least bytes + PADDING], written from 1 on.
@@ -460,7 +538,7 @@ def list_cuts(cuts: np.ndarray, place: int, stop: int, bounds: np.ndarray) -> in
     count = 0
     for first in range(place, stop, WORD_BYTES):
         shift = np.uint64(4 * max(0, WORD_BYTES - (stop - first)))
-        word = load_word(cuts, first) << shift << shift >> shift >> shift
+        word = (load_word(cuts, first) & _LOWEST_BITS) << shift << shift >> shift >> shift
         more = int((word * _LOWEST_BITS) >> _LAST_BYTE)
         # Nearly all words have at most two. What is written beyond the count is overwritten.
         bounds[count + 1] = first + (trailing_zeros(word) >> 3)

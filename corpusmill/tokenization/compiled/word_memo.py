@@ -24,15 +24,20 @@ from corpusmill.tokenization.compiled.intrinsics import borrow, load_word
 from corpusmill.tokenization.compiled.units import (
     HALF,
     MULTIPLIER,
+    NO_SINGLE,
+    NO_TABLE,
     ONE,
     PADDING,
+    RUN,
     WORD_BYTES,
     EncodeSpans,
     UnitRule,
     find_cuts,
     list_cuts,
     mark_signs,
+    note_singles,
     read_part,
+    write_run,
 )
 
 # For each entry: its 32 bytes, two slots of the index of 4 bytes each, 1 word of the bytes of long
@@ -333,6 +338,7 @@ def look_up(
     text: np.ndarray,
     cuts: np.ndarray,
     offsets: np.ndarray,
+    singles: np.ndarray,
     like: np.ndarray,
 ) -> Found:
     """Look up the units of sentences, and add new ones, whose ids the caller must fill in.
@@ -341,19 +347,20 @@ def look_up(
         memo: written.
         longest: bytes of the longest unit that is remembered.
         text: uint8[bytes + PADDING], valid UTF-8; the last bytes have no meaning.
-        cuts: uint8[bytes + PADDING], 1 where units begin within sentences, else 0.
+        cuts: those of `find_cuts`.
         offsets: int64[sentences + 1] into text.
+        singles: the table of `find_ideographs`; empty for other rules.
         like: an empty array of the ids' type.
     """
-    most = len(offsets)
-    for place in range(offsets[-1]):
-        most += cuts[place]
-    all_ids, all_waiting = np.empty(FEW_IDS * most, like.dtype), np.empty((most, 4), np.int64)
+    most = len(offsets) + int(cuts[: offsets[-1]].sum())
+    all_ids = np.empty(FEW_IDS * most + (offsets[-1] if len(singles) else 0), like.dtype)
+    all_waiting = np.empty((most, 4), np.int64)
     new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
     memo = lend(memo)
     slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
     bits = entry_bits(slots)
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
+    singles = borrow(singles)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
     written = np.uint64(0)
     waits = added = 0
@@ -376,6 +383,9 @@ def look_up(
                 is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
                 if (differing == 0) & is_direct & (end - start <= SHORT_UNIT):
                     written += write_few(entries, begin, ids, written)
+                    continue
+                if cuts[start] & RUN:
+                    written = write_run(singles, text, start, end, ids, written)
                     continue
                 known = np.int64(0)
                 if end - start <= longest:
@@ -498,7 +508,7 @@ class WordMemo:
     Args:
         encode_spans: the tokenizer.
         limits: its first size, which leaves the processor's cache to others, and its largest one,
-            each at least 1 KiB.
+            each at least 1 KiB; single ideographs take a quarter of a MiB more.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
@@ -515,8 +525,11 @@ class WordMemo:
         at_signs: bool = False,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._joints, self._at_signs = joints, at_signs
+        self._at_signs = at_signs
+        self._table = NO_TABLE if joints is None else joints
         self.has_ideographs = rule == "ideographs"
+        if self.has_ideographs:
+            self._table = np.full(0x10000, NO_SINGLE, np.int32)
         self._memo = allocate_memo(min(limits.first_memo_bytes, limits.memo_bytes))
         self._memory_bytes = limits.memo_bytes
         self._turn = threading.Lock()
@@ -537,15 +550,19 @@ class WordMemo:
     ) -> tuple[np.ndarray, np.ndarray]:
         text = np.append(text[offsets[0] : offsets[-1]], np.zeros(PADDING, np.uint8))
         offsets = offsets - offsets[0]
-        cuts = find_cuts(self._rule, text, offsets, self._joints)
+        cuts = find_cuts(self._rule, text, offsets, self._table)
         mark_lines(self._line_rule, text, offsets, cuts)
         if self._at_signs:
             mark_signs(text, cuts)
-        found = look_up(self._memo, LONGEST_UNIT, text, cuts, offsets, np.empty(0, dtype))
+        singles = self._table if self.has_ideographs else NO_TABLE
+        like = np.empty(0, dtype)
+        found = look_up(self._memo, LONGEST_UNIT, text, cuts, offsets, singles, like)
         if not len(found.waiting):
             return found.ids.copy(), found.ends
         spans, entries = found.waiting[:, :2], found.waiting[:, 2]
         new = self._encode_spans(text, spans[found.new])
+        if self.has_ideographs:
+            note_singles(singles, text, spans[found.new], *new)
         memo = self._remember(entries[found.new], *new)
         others = spans[entries == 0]
         ids, ends = fill_in(memo, found, *self._encode_spans(text, others))

@@ -23,9 +23,9 @@ from corpusmill.tokenization.compiled.units import (
     allocate_table,
     completed,
     find_slot,
-    first_bytes,
-    has_byte,
+    may_have_token,
     read_character,
+    token_starts,
 )
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 
@@ -184,7 +184,7 @@ def encode_text(
 def encode_spans(
     characters: Characters,
     pieces: Pieces,
-    is_token_start: np.ndarray,
+    starts: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,7 +193,7 @@ def encode_spans(
     Args:
         characters: what each character is turned into.
         pieces: the vocabulary.
-        is_token_start: bool[256], bytes with which added tokens begin.
+        starts: the table of `token_starts`.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
 
@@ -212,7 +212,7 @@ def encode_spans(
     for span in range(len(spans)):
         start, stop = spans[span]
         count = -1
-        if not has_byte(is_token_start, text, start, stop):
+        if not may_have_token(starts, text, start, stop):
             count = encode_text(characters, pieces, text[start:stop], word, own)
         left[span] = count < 0
         ends[span + 1] = ends[span] + max(count, 0)
@@ -235,7 +235,7 @@ def compile_wordpiece(
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
     characters, pieces = read_characters(tokenizer), read_pieces(tokenizer_json["model"])
-    firsts = first_bytes(list_taken(tokenizer_json, tokenizer))
+    firsts = token_starts(list_taken(tokenizer_json, tokenizer))
     known = partial(encode_spans, characters, pieces, firsts)
     return completed(known, encode_plainly)
 

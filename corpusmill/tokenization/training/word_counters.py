@@ -232,7 +232,7 @@ class ByteLevelCounter(WordCounter):
     ) -> None:
         super().__init__(limits, names)
         self._adds_space = add_prefix_space
-        self._rules = PieceRules(character_classes(), False, 2**62)
+        self._rules = PieceRules(character_classes(), False, 2**62, False)
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         if self._adds_space:

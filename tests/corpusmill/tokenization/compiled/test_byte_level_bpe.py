@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_bpe import (
     LONGEST_PIECE,
+    RULES,
     compile_byte_level_bpe,
     is_known,
 )
@@ -31,7 +34,7 @@ from tests.tools.token_rows import (
 )
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 
-COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2"]
+COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2", "O200K"]
 PARSED: Lazily[str, Any] = Lazily(BYTE_LEVEL, lambda name: json.loads(BYTE_LEVEL[name]))
 PLAIN = Lazily(BYTE_LEVEL, lambda name: Tokenizer.from_str(BYTE_LEVEL[name]))
 
@@ -40,7 +43,7 @@ signs = [
     "'", "'s", "'LL", "'re", "'ve", "'t", "'\u017f", "!", "..", "1", "22", "333", "٣", "½", "a",
     "Z", "株", "東京", "é", "e\u0301", "ไทยเขียน", "हिन्दी", "العربية", "👩\u200d🚀", "\u0378",
     "\x00", "\x1c", " ", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\x85", "<",
-    "<mask>",
+    "<mask>", "A", "Ab", "ǅ", "ʰ", "/", "\u0301",
 ]
 # fmt: on
 texts = st.lists(
@@ -61,6 +64,12 @@ ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], pl
     sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
 )
 @example(sentences=["it's IT'S it'll we've 'tis ''s", "1234567 12 3", "a1b2", "'", "''", "x'"])
+@example(
+    sentences=["ABCd AbC aB ǅa 株A株b Aʰb \u0301 !\u0301 !!\u0301a \u0301AB \u0301Ab", "A株B's 'Re"]
+)
+@example(
+    sentences=["!\n/", "!/\r\n//a", " \u0301\u0301", "\n\u0301", "\r\u0301A", "\u00a0A", "Σ's'S"]
+)
 @example(sentences=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
 def test_ids_are_those_of_the_library(sentences: list[str]) -> None:
     for name, encode_spans in ENCODERS.items():
@@ -68,7 +77,42 @@ def test_ids_are_those_of_the_library(sentences: list[str]) -> None:
         assert encoded == plain_rows(PLAIN[name], sentences), name
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2"])
+@njit
+def ends_of_pieces(rules: pieces.PieceRules, text: np.ndarray) -> np.ndarray:
+    """Where the pieces of a text end; -1 ends them if one depends on unknown characters."""
+    ends, count, place = np.zeros(len(text) + 1, np.int64), 0, 0
+    while 0 <= place < len(text):
+        place = pieces.end_of_piece(rules, text, place, len(text))
+        ends[count], count = place, count + 1
+    return ends[:count]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    text=st.one_of(
+        texts,
+        st.text(st.sampled_from([*"aAZé株ʰǅ!/'sS1 \n\r\t\u0301\u0e33\u3000\u2167"]), max_size=30),
+    )
+)
+@example(text="ABCd AbC aB ǅa 株A株b Aʰb \u0301 !\u0301 !!\u0301a \u0301AB \u0301Ab株A 's'Re")
+@example(text="!\n/!/\r\n//a \u0301\u0301\n\u0301\r\u0301A\u00a0AΣ's'SA株B's 'Re''ll")
+def test_pieces_are_those_of_the_pattern(text: str) -> None:
+    """Also where the sample's vocabulary has no token that would show a difference."""
+    content = np.frombuffer(text.encode() + b"\0" * 8, np.uint8)[: len(text.encode())]
+    for pattern, described in RULES.items():
+        classes = pieces.character_classes(described[-1])
+        ends = ends_of_pieces(pieces.PieceRules(classes, *described), content).tolist()
+        split = pre_tokenizers.Split(Regex(pattern), "isolated").pre_tokenize_str(text)
+        expected = [*accumulate(len(piece.encode()) for piece, _ in split)]
+        assert ends in (expected, [*expected[: len(ends) - 1], -1]), pattern
+        assert (
+            -1 not in ends
+            or "\u017f" in text
+            or (classes[[*map(ord, text)]] == pieces.UNKNOWN).any()
+        )
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2", "O200K"])
 def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> None:
     sentences = [
         "It's 12,345 o'clock!",
@@ -76,6 +120,8 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
         "ไทยเขียน อย่างนี้",
         "हिन्दी में",
         "😀👍🏽",
+        "1 < 2 <b>|m",
+        "<",
     ]
     encode_spans = compile_byte_level_bpe(PARSED[name], refuse)
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
@@ -84,7 +130,9 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("GPT-2", "a<mask>b"), ("GPT-2", "1 < 2"), ("CL100K", "x'\u017f"), ("GPT-2, NFC", "é"),
+        ("GPT-2", "a<mask>b"), ("GPT-2", "1 <m 2"), ("GPT-2", "<|"),
+        ("CL100K", "x'\u017f"), ("GPT-2, NFC", "é"),
+        ("O200K", "x'\u017f"),
         ("GPT-2", "y" * (LONGEST_PIECE + 1)),
     ],
 )  # fmt: skip
@@ -107,7 +155,7 @@ def test_a_piece_of_up_to_512_bytes_never_goes_to_the_library(length: int) -> No
 RARE = ["\u0378", "\u1c89", "\U00010d40", "\ue000", "\U000f0000", "\ufdd0", "\U0010ffff"]
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "CL100K"])
+@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "O200K"])
 def test_a_long_line_with_rare_characters_never_goes_to_the_library(name: str) -> None:
     line = "，".join(["東京" * 9, *RARE, "株\u0378式", "\u0378\u1c89\u0378x"] * 50)
     sentences = [line, "a" + line, "1".join(RARE), "a".join(RARE), "".join(RARE)]
@@ -116,16 +164,22 @@ def test_a_long_line_with_rare_characters_never_goes_to_the_library(name: str) -
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
 
 
-def test_the_classes_of_all_characters_are_those_of_the_library() -> None:
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_classes_of_all_characters_are_those_of_the_library(cased: bool) -> None:
     pieces.character_classes.cache_clear()
-    classes = pieces.character_classes()
+    classes = pieces.character_classes(cased)
     codes = [*range(0xD800), *range(0xE000, 0x110000)]
     assert (classes[codes] != pieces.UNKNOWN).sum() > 140_000
     text = "".join(map(chr, codes))
     content, spans = as_spans([text])
-    assert pieces.learn_classes(classes, content, spans)
+    assert pieces.learn_classes(classes, content, spans, cased)
     assert not (classes == pieces.UNKNOWN).any()
-    patterns = {pieces.LETTER: r"\p{L}+", pieces.NUMBER: r"\p{N}+", pieces.SPACE: r"\s+"}
+    patterns = {pieces.NUMBER: r"\p{N}+", pieces.SPACE: r"\s+"}
+    if cased:
+        patterns |= {pieces.UPPER: r"[\p{Lu}\p{Lt}]+", pieces.LOWER: r"\p{Ll}+"}
+        patterns |= {pieces.LETTER: r"[\p{Lm}\p{Lo}]+", pieces.MARK: r"\p{M}+"}
+    else:
+        patterns |= {pieces.LETTER: r"\p{L}+"}
     for kind, pattern in patterns.items():
         split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         matched = np.zeros(len(codes), np.bool_)
@@ -156,17 +210,30 @@ def changed(name: str, **model: Any) -> Any:
 @pytest.mark.parametrize(
     "parsed",
     [
-        PARSED["RoBERTa"], PARSED["O200K"], PARSED["GPT-2, NFKC"],
+        PARSED["RoBERTa"], PARSED["GPT-2, NFKC"],
         json.loads(PLAIN_PATH["ByteLevel, no regex"]),
         changed("GPT-2", end_of_word_suffix="</w>"),
         changed("GPT-2", continuing_subword_prefix="##"),
         changed("GPT-2", vocab={"a": 0}, merges=[]),
-        # A token without merges, which the library looks up as a whole.
-        changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx": 5000}),
+        # A long token without merges, which the library looks up as a whole.
+        changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx" * 11: 5000}),
     ],
 )  # fmt: skip
 def test_others_are_not_compiled(parsed: Any) -> None:
     assert not is_known(parsed)
+
+
+@pytest.mark.parametrize("token", ["qzx", "qz" * 16])
+def test_tokens_without_merges_are_looked_up_as_a_whole(token: str) -> None:
+    parsed = changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], token: 5000})
+    assert is_known(parsed)
+    plain = Tokenizer.from_str(json.dumps(parsed))
+    encode_spans = compile_byte_level_bpe(parsed, refuse)
+    sentences = [token, f"a {token}", f"{token}x {token}", token[:-1], f"!{token}!{token}"]
+    for batch in (sentences, sentences[:1]):
+        encoded = rows(*encode_spans(*as_spans(batch)))
+        assert encoded == plain_rows(plain, batch)
+        assert encoded[0] == [5000]
 
 
 def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:

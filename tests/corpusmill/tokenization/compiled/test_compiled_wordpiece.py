@@ -77,11 +77,19 @@ def test_combining_marks_that_are_not_accents_are_never_reordered() -> None:
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_words_of_scripts_with_spaces_never_go_to_the_library(name: str) -> None:
-    texts = ["Robert's 12,345 films!", "naïve Straße", "Журнал", "Ελλάδα", "مرحبا", "filmfilmfilm"]
+    texts = [
+        "Robert's 12,345 films!",
+        "a[1] [b",
+        "naïve Straße",
+        "Журнал",
+        "Ελλάδα",
+        "مرحبا",
+        "filmfilmfilm",
+    ]
     assert_equal(name, make(name, refuse), texts)
 
 
-@pytest.mark.parametrize("text", ["[MASK]", "a[b", "株式", "a\U0001f600", "\U00020000"])
+@pytest.mark.parametrize("text", ["[MASK]", "a[Mb", "株式", "a\U0001f600", "\U00020000"])
 def test_uncertain_text_goes_to_the_library(text: str) -> None:
     recorder = Recorder(PLAIN["uncased"])
     assert_equal("uncased", make("uncased", recorder), ["sure", text, "sure"])

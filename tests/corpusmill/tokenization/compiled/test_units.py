@@ -11,7 +11,7 @@ from tokenizers import normalizers
 
 from corpusmill.limits import RefusalLimits
 from corpusmill.tokenization.compiled import units
-from corpusmill.tokenization.compiled.units import ideograph_bytes, may_extend
+from corpusmill.tokenization.compiled.units import is_ideograph, may_extend
 from tests.tools.token_rows import as_arrays, as_spans
 
 BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
@@ -69,7 +69,7 @@ def test_words_own_the_spaces_that_follow_no_white_space(sentences: list[str]) -
 @example(places=set(range(121)), place=3, size=117)
 def test_cuts_are_listed_in_order(places: set[int], place: int, size: int) -> None:
     cuts, bounds = np.zeros(240 + units.PADDING, np.uint8), np.zeros(160, np.int64)
-    cuts[[*places]] = 1
+    cuts[[*places]] = [units.CUT | units.RUN * (one % 2) for one in places]
     count = units.list_cuts(cuts, place, place + size, bounds)
     assert bounds[1 : count + 1].tolist() == sorted(
         one for one in places if place <= one < place + size
@@ -89,10 +89,22 @@ SEPARATING = normalizers.BertNormalizer(
 
 def test_ideographs_are_those_that_the_normalizer_separates() -> None:
     for code in [*range(0xD800), *range(0xE000, 0x110000)]:
-        encoded = chr(code).encode()
-        listed = SEPARATING.normalize_str(chr(code)) != chr(code)
-        size = ideograph_bytes(np.frombuffer(encoded + b"\0" * 8, np.uint8), 0)
-        assert size == (len(encoded) if listed else 0), hex(code)
+        is_listed = SEPARATING.normalize_str(chr(code)) != chr(code)
+        assert is_ideograph(code) == is_listed, hex(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a<sb", True), ("<s", True), ("< s<", False), ("<", False), ("<\u017f", False),
+        ("", False), ("!", True), ("a!", True), ("!b", True), ("株", True), ("東", False),
+    ],
+)  # fmt: skip
+def test_added_tokens_are_suspected_by_their_first_two_bytes(text: str, expected: bool) -> None:
+    starts = units.token_starts([{"content": content} for content in ("<s>", "!", "株")])
+    content = np.frombuffer(b"<s!" + text.encode() + b"!s>", np.uint8)
+    found = units.may_have_token(starts, content, 3, len(content) - 3)
+    assert found == expected
 
 
 EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
@@ -113,9 +125,34 @@ def test_no_character_that_extends_another_is_missed() -> None:
 
 def test_ideographs_are_cut_out_unless_a_mark_may_follow() -> None:
     text, offsets = padded("a\u5f0f\u5f0f b", "\u5f0f\u0301a", "a b", "", "x\U00020000", "\u5f0f")
-    assert shown(units.find_cuts("ideographs", text, offsets), text, offsets) == [
+    singles = np.full(0x10000, units.NO_SINGLE, np.int32)
+    assert shown(units.find_cuts("ideographs", text, offsets, singles), text, offsets) == [
         "a|\u5f0f|\u5f0f| b", "\u5f0f\u0301a", "a| b", "", "x|\U00020000", "\u5f0f",
     ]  # fmt: skip
+
+
+# A bar begins a unit, and an equals sign a run of them.
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "=株株|a=株", "|株\u0301", "=株株|株\u0301", "=株|，株\u0301", "=株，株|，株\u0301",
+        "=株|式=株", "=株|，|式", "=株，", "=株|，a", "=株|，，=株", "|，=株，株", "=株|、=株",
+        "=株|𠀀=株", "=株| ，=株", "=株|aé=株", "=株|，\n=株", "=株|，\u0301=株", "|株🚀=株",
+        "=株", "|式", "|式=株，株", "",
+    ],
+)  # fmt: skip
+def test_ideographs_of_known_ids_and_single_signs_between_them_are_a_run(expected: str) -> None:
+    singles = np.full(0x10000, units.NO_SINGLE, np.int32)
+    singles[ord("株")], singles[ord("，")] = 7, ~8
+    sentence = expected.replace("=", "").replace("|", "")
+    text, offsets = padded("a株", sentence, "\u0301株")
+    cuts = units.find_cuts("ideographs", text, offsets, singles)
+    (start, end), found = offsets[1:3], bytearray()
+    for place in range(start, end):
+        is_run = cuts[place] & units.RUN
+        found += b"=" if is_run else b"|" * int(cuts[place] or place == start)
+        found += text[place : place + 1].tobytes()
+    assert found.decode() == expected
 
 
 @pytest.mark.parametrize("gap", [0, 1, 60, 61, 62, 63, 64, 65, 130])

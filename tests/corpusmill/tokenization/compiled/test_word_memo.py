@@ -74,6 +74,14 @@ PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 @example(sentences=[" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD])
 @example(sentences=["x" * 128 + " " + "x" * 127 + " " + "x" * 128 + " " + "y" * 300] * 3)
 @example(sentences=["株，式。 ：株（a）\u9fbf？\u9fff！\u4dff，\u4e00、"] * 2)
+@example(
+    sentences=[
+        "株，式。株\u0301式，\u0301 株。\n式株、a。株（式）東株\u3099，東，式",
+        "，株",
+        "株。",
+    ]
+    * 2
+)
 @example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
 def test_the_memo_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
     # Generating a text takes longer than encoding it, so all tokenizers share it.

@@ -1,6 +1,6 @@
 """The memo of words in compiled loops."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled import word_memo as kernels
-from corpusmill.tokenization.compiled.units import read_part
+from corpusmill.tokenization.compiled.units import NO_SINGLE, NO_TABLE, read_part
 from corpusmill.tokenization.compiled.word_memo import Found, MemoArrays, allocate_memo
 
 # Bytes near others in value, and with the highest bit set, where bit tricks go wrong
@@ -87,7 +87,7 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
 def look(memo: MemoArrays, *sentences: bytes, longest: int = 64) -> Found:
     text, offsets = padded(b"".join(sentences)), np.cumsum([0, *map(len, sentences)])
     cuts = (text == 0x20).view(np.uint8)
-    return kernels.look_up(memo, longest, text, cuts, offsets, np.empty(0, np.int32))  # type: ignore[no-any-return]
+    return kernels.look_up(memo, longest, text, cuts, offsets, NO_TABLE, np.empty(0, np.int32))  # type: ignore[no-any-return]
 
 
 def test_units_wait_until_their_ids_are_known() -> None:
@@ -146,8 +146,8 @@ def test_ids_are_put_where_they_belong(dtype: type) -> None:
     kernels.put_ids(memo, np.arange(1, 8), ids, ends)
     text, offsets = padded(sentence + b" b h b"), np.array([0, 13, 13, 15, 19])
     cuts = (text == 0x20).view(np.uint8)
-    found = kernels.look_up(memo, 1, text, cuts, offsets, np.empty(0, dtype))
-    found = kernels.look_up(memo, 64, text, cuts, offsets, np.empty(0, dtype))
+    found = kernels.look_up(memo, 1, text, cuts, offsets, NO_TABLE, np.empty(0, dtype))
+    found = kernels.look_up(memo, 64, text, cuts, offsets, NO_TABLE, np.empty(0, dtype))
     assert found.ids.dtype == dtype
     others = found.waiting[:, 2].copy()
     others[others > 7] = 0  # as if there had been no room
@@ -158,6 +158,35 @@ def test_ids_are_put_where_they_belong(dtype: type) -> None:
     rows = [token_ids[first:last].tolist() for first, last in pairwise(token_offsets)]
     whole = [number for row in expected for number in row]
     assert rows == [whole, [], expected[1], [30_000, 8, *expected[1]]]
+
+
+def test_single_characters_of_three_bytes_are_found_in_a_table() -> None:
+    asked: list[str] = []
+
+    def encode(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        units = [text[start:end].tobytes().decode() for start, end in spans]
+        asked.extend(units)
+        rows = [[ord(character) for character in unit.replace("式", "ab")] for unit in units]
+        return np.array([*chain(*rows)], np.int32), np.cumsum([0, *map(len, rows)])
+
+    memo = kernels.WordMemo(encode, LIMITS.tokens, "ideographs")
+    # fmt: off
+    sentences = [
+        "株東式株，東。", "，", "\u3099", "\u3099株", "é", "aéb", "東\u0301", "株東\u3099", "𠀀",
+    ]
+    # fmt: on
+    text = np.frombuffer("".join(sentences).encode(), np.uint8)
+    offsets = np.cumsum([0, *(len(sentence.encode()) for sentence in sentences)])
+    for _ in range(3):
+        ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
+        rows = ["".join(map(chr, ids[first:last])) for first, last in pairwise(ends)]
+        assert rows == [sentence.replace("式", "ab") for sentence in sentences]
+    assert len(asked) == len(set(asked))
+    known = np.flatnonzero(memo._table != NO_SINGLE)
+    # Those that extend others are not in it, nor those with several ids.
+    assert {chr(code): int(memo._table[code]) for code in known} == {
+        "株": ord("株"), "東": ord("東"), "，": ~ord("，"), "。": ~ord("。"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("largest", [2**28 - 1, 2**28, 2**31 - 1])
