@@ -13,7 +13,7 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.objectives.t5 import T5Options
-from corpusmill.testing import check_objective, small_text, small_tokenizer
+from corpusmill.testing import check_objective, small_tokenizer
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 OPTIONS: dict[str, ObjectiveOptions] = {
@@ -47,7 +47,7 @@ MIDDLES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_objective_keeps_the_contract(name: str) -> None:
-    check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES), small_text(30))
+    check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES))
 
 
 @dataclass(frozen=True)

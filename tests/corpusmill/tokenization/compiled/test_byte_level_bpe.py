@@ -55,7 +55,7 @@ texts = st.lists(
 ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sentences=st.lists(texts, max_size=4))
 @example(
     sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]

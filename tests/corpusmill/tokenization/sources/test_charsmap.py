@@ -63,7 +63,7 @@ def test_keys_their_characters_and_others_after_others(rule: str, before: str) -
         assert mapped[place - 9 :] == expected[place - 9 :]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), rule=st.sampled_from(RULES))
 def test_keys_side_by_side(data: st.DataObject, rule: str) -> None:
     steps, values = steps_of(rule)
