@@ -116,15 +116,16 @@ def test_a_long_line_with_rare_characters_never_goes_to_the_library(name: str) -
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
 
 
-def test_the_classes_of_all_characters_are_those_of_the_library() -> None:
+def test_the_classes_of_characters_are_those_of_the_library() -> None:
+    """All of the planes that have letters, and some of each other plane."""
     pieces.character_classes.cache_clear()
     classes = pieces.character_classes()
-    codes = [*range(0xD800), *range(0xE000, 0x110000)]
+    codes = [*range(0xD800), *range(0xE000, 0x34000), *range(0x34000, 0x110000, 61)]
     assert (classes[codes] != pieces.UNKNOWN).sum() > 140_000
     text = "".join(map(chr, codes))
     content, spans = as_spans([text])
     assert pieces.learn_classes(classes, content, spans)
-    assert not (classes == pieces.UNKNOWN).any()
+    assert not (classes[codes] == pieces.UNKNOWN).any()
     patterns = {pieces.LETTER: r"\p{L}+", pieces.NUMBER: r"\p{N}+", pieces.SPACE: r"\s+"}
     for kind, pattern in patterns.items():
         split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
