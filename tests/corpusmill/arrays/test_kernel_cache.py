@@ -4,7 +4,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numba
@@ -103,10 +103,10 @@ def test_a_link_to_a_folder_is_not_used(package: Path, caches: Path) -> None:
     assert choose_folder(package) != folder
 
 
-def run_python(program: str, **variables: str) -> str:
+def run_python(program: str, *arguments: str, **variables: str) -> str:
     """Run a program that imports the package; return its output."""
     ran = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         env={**os.environ, **variables}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -172,46 +172,45 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
     assert folder.stat().st_mode & 0o077 == 0
 
 
+# Calls a kernel with each of some folders, in processes that share the import of numba.
 _CALL = """
+import os, sys, numba
 from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.arrays.randomness import derive_key
-compiled = []
-before_compiling(lambda: compiled.append(1))
-print(derive_key(1, 2, 3, 4), len(compiled))
+for folder in sys.argv[1:]:
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+        continue
+    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = folder
+    compiled = []
+    before_compiling(lambda: compiled.append(1))
+    print(derive_key(1, 2, 3, 4), len(compiled), flush=True)
+    os._exit(0)
 """
+# An index is cut, and so on.
+DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("nbi", lambda content: content[: len(content) // 2]),
+    ("nbc", lambda _: b""),
+    ("nbc", lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]),
+    ("nbi", lambda _: pickle.dumps(print)),
+]
 
 
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "pickle"])
-def test_a_damaged_file_of_a_kernel_is_compiled_anew(
-    suffix: str, damage: str, tmp_path: Path
-) -> None:
-    def call() -> list[str]:
-        environment = {
-            **os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)
-        }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", _CALL],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split()
+def test_damaged_files_of_a_kernel_are_compiled_anew(tmp_path: Path) -> None:
+    def call(*folders: Path) -> list[str]:
+        return run_python(_CALL, *map(str, folders)).splitlines()
 
-    result, compiled = call()
+    [first] = call(tmp_path / "intact")
+    result, compiled = first.split()
     assert compiled == "1"
-    assert call() == [result, "0"]
-    folder = next(tmp_path.glob("corpusmill-kernels-*"))
-    assert folder.stat().st_mode & 0o077 == 0
-    for path in folder.rglob(f"*.{suffix}"):
-        content = bytearray(path.read_bytes())
-        middle = len(content) // 2
-        content[middle] ^= 1
-        damaged = {
-            "cut": bytes(content[:middle]), "empty": b"", "flipped": bytes(content),
-            "pickle": pickle.dumps(print),
-        }  # fmt: skip
-        path.write_bytes(damaged[damage])
-    assert call() == [result, "1"]
-    assert call() == [result, "0"]
+    assert call(tmp_path / "intact") == [f"{result} 0"]
+    [kernels] = (tmp_path / "intact").iterdir()
+    assert kernels.stat().st_mode & 0o077 == 0
+    folders = []
+    for number, (suffix, change) in enumerate(DAMAGES):
+        folders.append(tmp_path / f"damaged-{number}")
+        shutil.copytree(tmp_path / "intact", folders[-1])
+        for file in folders[-1].rglob(f"*.{suffix}"):
+            file.write_bytes(change(file.read_bytes()))
+    assert call(*folders) == [f"{result} 1"] * len(folders)
+    assert call(*folders) == [f"{result} 0"] * len(folders)

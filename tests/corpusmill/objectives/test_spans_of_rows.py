@@ -176,7 +176,7 @@ def check(name: str, corpus: Corpus, others: Corpus, seed: int, batch_rows: int 
 
 
 @any_way
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(corpora, pools, seeds, st.sampled_from([1, 3, 1000]), st.booleans())
 def test_a_row_is_made_of_its_spans(
     name: str, corpus: Corpus, others: Corpus, seed: int, batch_rows: int, is_shared: bool

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.limits import LIMITS
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
@@ -55,6 +56,8 @@ def cache_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    """Return shuffled batches of 4 that name their samples."""
-    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
+def batches(tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    """Return shuffled batches of 4 that name their samples, some thirty in an epoch."""
+    folder = tmp_path_factory.mktemp("batches")
+    write_dataset(folder / "out", Recipe(BertOptions(max_seq_length=64, duplicates=1)))
+    return traced_batches(folder / "out", folder / "cache")

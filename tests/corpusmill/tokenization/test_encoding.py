@@ -41,7 +41,7 @@ def as_batch(documents: list[list[str]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema=TEXT_SCHEMA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(documents=documents_of_text, skipped=st.integers(0, 6), length=st.integers(0, 6))
 def test_documents_hold_the_ids_of_their_sentences(
     documents: list[list[str]], skipped: int, length: int

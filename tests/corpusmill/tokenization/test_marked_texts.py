@@ -103,7 +103,7 @@ def test_other_models_keep_special_tokens_apart(described: str, special: str) ->
     assert ids[: len(whole)] == whole
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     parts=st.lists(
         st.tuples(st.booleans(), st.text("ae <|im_start|>\u00fc\U0001f600\n", max_size=12)),

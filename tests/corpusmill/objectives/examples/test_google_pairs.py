@@ -167,7 +167,7 @@ def test_a_document_has_the_same_pairs_whatever_stands_beside_it(
 
 # Equality in distribution with the reference
 
-PASSES = 2000
+PASSES = 700
 # Documents of 1 to 9 sentences, of 1 to 17 tokens and sometimes 40.
 CORPUS = numbered_corpus(
     [

@@ -179,7 +179,7 @@ def test_seeds_repeats_and_documents_draw_differently() -> None:
 
 # Equality in distribution with the reference
 
-PASSES = 3000
+PASSES = 1000
 # Documents of 1 to 9 sentences, of 1 to 17 tokens and sometimes 40.
 CORPUS = numbered_corpus(
     [

@@ -88,7 +88,7 @@ def test_steps_do_not_come_by_length() -> None:
     assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.25
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=6))
 def test_a_pool_is_rearranged_each_time_the_batching_changes(legs: list[tuple[int, int]]) -> None:
     ways = [(by_length(max_tokens=256, pool_size=900), 3), (by_length(batch_size=7), 2)]

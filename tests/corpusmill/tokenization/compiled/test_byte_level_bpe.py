@@ -58,7 +58,7 @@ texts = st.lists(
 ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sentences=st.lists(texts, max_size=4))
 @example(
     sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
@@ -165,15 +165,16 @@ def test_a_long_line_with_rare_characters_never_goes_to_the_library(name: str) -
 
 
 @pytest.mark.parametrize("cased", [False, True])
-def test_the_classes_of_all_characters_are_those_of_the_library(cased: bool) -> None:
+def test_the_classes_of_characters_are_those_of_the_library(cased: bool) -> None:
+    """All of the planes that have letters, and some of each other plane."""
     pieces.character_classes.cache_clear()
     classes = pieces.character_classes(cased)
-    codes = [*range(0xD800), *range(0xE000, 0x110000)]
+    codes = [*range(0xD800), *range(0xE000, 0x34000), *range(0x34000, 0x110000, 61)]
     assert (classes[codes] != pieces.UNKNOWN).sum() > 140_000
     text = "".join(map(chr, codes))
     content, spans = as_spans([text])
     assert pieces.learn_classes(classes, content, spans, cased)
-    assert not (classes == pieces.UNKNOWN).any()
+    assert not (classes[codes] == pieces.UNKNOWN).any()
     patterns = {pieces.NUMBER: r"\p{N}+", pieces.SPACE: r"\s+"}
     if cased:
         patterns |= {pieces.UPPER: r"[\p{Lu}\p{Lt}]+", pieces.LOWER: r"\p{Ll}+"}

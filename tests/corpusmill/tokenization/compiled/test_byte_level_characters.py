@@ -121,7 +121,7 @@ letters = st.text(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     trained=st.lists(letters, min_size=1, max_size=8),
     count=st.integers(0, 40),

@@ -122,12 +122,13 @@ def compiled(tokenizer_json: str, encode_plainly: EncodeSpans = refuse, most: in
 
 @pytest.mark.parametrize("name", WORDS)
 def test_words_of_these_are_remembered(name: str) -> None:
-    assert compiled(WORDS[name]).joints is not None
+    assert ENCODERS[name]._memo is not None
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_these_are_compiled_for_whole_texts(name: str) -> None:
-    assert compiled(TEXTS[name]).joints is None
+    assert ENCODERS[name].memoizes
+    assert ENCODERS[name]._memo is None
 
 
 STRIP, SEVERAL = normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")

@@ -114,7 +114,7 @@ def test_cuts_are_made_where_they_help() -> None:
 # Generating a text takes longer than encoding it, so all tokenizers share it.
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(sentences=texts)
 @example(sentences=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
 @example(sentences=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
@@ -127,7 +127,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
         assert joined == plain_rows(PLAIN[name], sentences), name
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(sentences=texts)
 @example(sentences=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
 @example(

@@ -52,7 +52,7 @@ def cut_plainly(sentence: str) -> str:
     return cut
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
 @example(sentences=[f"a{blank} b" for blank in BLANKS])
@@ -64,7 +64,7 @@ def test_words_own_the_spaces_that_follow_no_white_space(sentences: list[str]) -
     assert shown(units.find_spaces(text), text, offsets) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(places=st.sets(st.integers(0, 120)), place=st.integers(0, 120), size=st.integers(0, 120))
 @example(places=set(range(121)), place=3, size=117)
 def test_cuts_are_listed_in_order(places: set[int], place: int, size: int) -> None:

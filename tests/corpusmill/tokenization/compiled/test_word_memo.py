@@ -65,7 +65,7 @@ TOKENIZERS = Lazily(
 PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sentences=sentences_of_text)
 @example(
     sentences=["", " ", "   ", " a", "a ", "a  b", "\u0301 \u0301a", "a \u0301", "\u00b4 \u0301"]
@@ -93,7 +93,7 @@ def test_the_memo_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
             assert encoded_rows(tokenizer, sentences) == expected[name], (name, size)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(sentences=sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
 def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: list[int]) -> None:
     text, offsets = as_arrays(sentences)

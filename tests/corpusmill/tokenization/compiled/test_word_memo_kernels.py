@@ -20,7 +20,7 @@ def padded(text: bytes) -> np.ndarray:
     return np.frombuffer(text + b"\xa0 \x00\xff\x20\x21\x1f\x80" * 2, np.uint8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=byte_strings)
 @example(text=bytes(range(24)))
 def test_units_are_read_in_words_that_are_filled_up(text: bytes) -> None:
@@ -66,7 +66,7 @@ units = st.lists(st.binary(min_size=1, max_size=26), unique=True, max_size=15).m
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(units=units)
 @example(units=[b"a", b"a\x00", b"a" * 8, b"a" * 9, b"a" * 16, b"a" * 7 + b"\x00"])
 @example(units=[b"\x00", b"\x00" * 15, b"\x00" * 16, b"\x00" * 17, b"\x00" * 24])

@@ -1,6 +1,7 @@
 """SentencePiece's maps of characters, against a plain reading of the longest key at each place."""
 
 import io
+import os
 from functools import cache
 
 import pytest
@@ -13,6 +14,8 @@ from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece, read_
 sentencepiece = pytest.importorskip("sentencepiece")
 from corpusmill.tokenization.sources.sentencepiece_proto import parse_model  # noqa: E402
 
+# A map has 225,000 keys, most of them a letter with accents.
+STEP = 1 if os.environ.get("CORPUSMILL_ALL_MOMENTS") else 37
 RULES = ("nmt_nfkc", "nmt_nfkc_cf", "nfkc")
 
 
@@ -46,10 +49,11 @@ def replace_longest(text: str, values: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("before", ["A", "\u2460", "e\u0301\r"])
-def test_each_key_and_each_character_after_others(rule: str, before: str) -> None:
+def test_keys_their_characters_and_others_after_others(rule: str, before: str) -> None:
+    """All of them where `CORPUSMILL_ALL_MOMENTS` is set."""
     steps, values = steps_of(rule)
-    codes = (code for code in range(0x30000) if not 0xD800 <= code < 0xE000)
-    for texts in (values, map(chr, codes)):
+    codes = (code for code in range(0, 0x30000, STEP) if not 0xD800 <= code < 0xE000)
+    for texts in ([*values][::STEP], sorted(set("".join(values))), map(chr, codes)):
         text = before.join(["", *texts, ""])
         expected = replace_longest(text, values)
         mapped = steps.normalize_str(text)
@@ -59,7 +63,7 @@ def test_each_key_and_each_character_after_others(rule: str, before: str) -> Non
         assert mapped[place - 9 :] == expected[place - 9 :]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), rule=st.sampled_from(RULES))
 def test_keys_side_by_side(data: st.DataObject, rule: str) -> None:
     steps, values = steps_of(rule)

@@ -157,7 +157,7 @@ def test_roles_do_not_depend_on_places_in_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN_PATH)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sentences=st.lists(st.one_of(st.sampled_from(TEXT), st.text(max_size=12)), max_size=5))
 @example(sentences=["", " ", " a  b ", "<s>film</s>", "\x00\u3000\u0301"])
 def test_the_plain_path_gives_the_ids_of_the_whole_text(name: str, sentences: list[str]) -> None:

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("spaced", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(texts=st.lists(st.text(max_size=20)))
 def test_the_ids_are_those_of_the_library(folder: Path, spaced: bool, texts: list[str]) -> None:
     library = ByteLevelBPETokenizer.from_file(

@@ -58,7 +58,7 @@ def compiled() -> PhraseCutter:
 
 
 @needs_data
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=texts_of_parts)
 @example(text="".join(PARTS) + "".join(reversed(PARTS)))
 @example(text="小明硕士毕业于中国科学院计算所，后在日本京都大学深造")

@@ -79,7 +79,7 @@ def joined(texts: list[str], batch_bytes: int = 2**18) -> list[Spans]:
     return rows
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(texts=texts_of_chinese)
 @example(texts=[*TEXTS, "".join(TEXTS), *CHINESE])
 @example(texts=["", "中国", "", "国\u0301", "\u0301中", "\r", "\n中"])
@@ -94,7 +94,7 @@ def test_texts_may_be_cut_in_several_batches(batch_bytes: int) -> None:
     assert joined(texts, batch_bytes) == [RULE.cut(text) for text in texts]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=texts_of_chinese)
 @example(texts=[*TEXTS, *CHINESE, "".join(CHINESE), *(one for row in EXAMPLES for one in row)])
 # A character that the lower-cased tokenizer removes and the other keeps, before a token that covers

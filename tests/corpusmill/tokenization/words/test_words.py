@@ -72,7 +72,7 @@ def test_unicode_words(text: str, expected: str) -> None:
     assert written(cut_unicode(text), text) == (expected.split("|") if expected else [])
 
 
-@settings(max_examples=250)
+@settings(max_examples=80)
 @given(text=known_text)
 @example(text=" ".join(TEXTS))
 def test_unicode_words_are_those_of_the_annex(text: str) -> None:
@@ -83,7 +83,7 @@ def test_unicode_words_are_those_of_the_annex(text: str) -> None:
     assert written(cut_unicode(text), text) == [word for word in expected if word]
 
 
-@settings(max_examples=250)
+@settings(max_examples=80)
 @given(parts=st.lists(hard_text, max_size=5))
 def test_unicode_words_are_those_of_the_text_between_white_space(parts: list[str]) -> None:
     for space in (" ", "\u3000"):
