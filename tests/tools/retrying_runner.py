@@ -21,11 +21,12 @@ from typing import Any
 import pytest
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import BundleManager, FnApiRunner
 from apache_beam.utils import shared
 
 import transforms
+from pipeline.runners.local import in_process
+from pipeline.runners.local.worker import end_bundles_at_once
 
 _TRANSFORMS = str(Path(transforms.__file__).parent)
 _BUNDLES = 3
@@ -120,13 +121,10 @@ class RetryingRunner(FnApiRunner):
         engine: the name of one of ENGINES.
         seed: the seed of all random choices.
         after_attempt: called when an attempt has ended, whatever its fate.
-        arguments: what Beam's runner takes.
     """
 
-    def __init__(
-        self, engine: str, seed: int, after_attempt: Callable[[], None], **arguments: Any
-    ) -> None:
-        super().__init__(**arguments)
+    def __init__(self, engine: str, seed: int, after_attempt: Callable[[], None]) -> None:
+        super().__init__()
         self.random = Random(seed)  # noqa: S311
         self.engine, self.after_attempt = ENGINES[engine], after_attempt
         self.processes = 1
@@ -256,9 +254,10 @@ def run_on(
     """Make the local runner an engine that fails; return the list of runners that will be made."""
     made: list[RetryingRunner] = []
 
-    def make(**arguments: Any) -> RetryingRunner:
-        made.append(RetryingRunner(engine, seed, after_attempt, **arguments))
+    def make() -> RetryingRunner:
+        end_bundles_at_once()
+        made.append(RetryingRunner(engine, seed, after_attempt))
         return made[-1]
 
-    monkeypatch.setattr(fn_runner, "FnApiRunner", make)
+    monkeypatch.setattr(in_process, "InProcessRunner", make)
     return made
