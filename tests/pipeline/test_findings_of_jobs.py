@@ -175,7 +175,7 @@ def test_wikitext_by_its_rule_has_no_findings(
 def articles(wikitext: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The beginning of WikiText's training text, and that of another text of its kind."""
     folder = tmp_path_factory.mktemp("articles")
-    for name, size in (("train", 1_000_000), ("valid", 300_000)):
+    for name, size in (("train", 1_000_000), ("valid", 1_500_000)):
         content = (wikitext / f"wiki.{name}.tokens").read_bytes()[:size]
         (folder / name).write_bytes(content[: content.rindex(b"\n") + 1])
     return folder / "train", folder / "valid"

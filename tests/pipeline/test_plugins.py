@@ -62,7 +62,10 @@ def find_packages(folders: str) -> None:
 
 
 def run_forked(environment: Mapping[str, str], *arguments: str | Path) -> Outcome:
-    """Run a command in a process that has imported Beam, and then finds the packages."""
+    """Run a command in a process that finds the packages when it has imported Beam.
+
+    It offers no formats of theirs, whose names its options have had before.
+    """
     folders = environment["PYTHONPATH"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folders)
@@ -76,11 +79,11 @@ def build(
     output: Path,
     *flags: str,
 ) -> None:
-    done = run_forked(
+    done = run(
         environment, "prefix-lm", "--input", subtitles, "--tokenizer", tokenizer_path, "--output",
         output, *_FLAGS, "--output-format", "rows-as-json", *flags,
     )  # fmt: skip
-    assert done.status == 0, done.errors
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +121,13 @@ def test_the_same_bytes_for_any_workers_and_on_prism(
 def test_all_commands_work(
     data_set: Path, found: Mapping[str, str], subtitles: Path, tokenizer_path: Path
 ) -> None:
-    assert "were written" in run_forked(found, "verify", data_set).output
-    assert "prefix-lm" in run_forked(found, "inspect", data_set, "--examples", "1").output
-    measured = run_forked(
+    assert "were written" in run(found, "verify", data_set).stdout
+    assert "prefix-lm" in run(found, "inspect", data_set, "--examples", "1").stdout
+    measured = run(
         found, "inspect-corpus", "--input", subtitles, "--tokenizer", tokenizer_path, "prefix-lm",
         "--max-seq-length", "48",
     )  # fmt: skip
-    assert measured.status == 0, measured.errors
+    assert measured.returncode == 0, measured.stderr
     manifest = json.loads((data_set / "dataset.json").read_text())
     assert manifest["objective"]["package"] == "prefix-lm 1.0"
     assert manifest["output"]["package"] == "rows-as-json 1.0"

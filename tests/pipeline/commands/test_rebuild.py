@@ -59,7 +59,7 @@ _PACKED = ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")
     [
         *((objective, ()) for objective in list_text_objectives()),
         ("bert", _PACKED),
-        ("bert", ("--bin-size", "16", "--output-format", "tfrecord")),
+        ("bert", ("--bin-size", "16", "--output-format", "avro")),
         ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
         ("gpt", ("--mode", "pack", "--max-seq-length", "64", "--order", "corpus")),
         ("gpt", ("--output-format", "megatron")),

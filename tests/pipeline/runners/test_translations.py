@@ -85,9 +85,9 @@ def engines() -> Iterator[Mapping[str, Translate]]:
 
 @cache
 def list_files(number: int) -> list[InputFile]:
-    """Files of about a megabyte, which need not exist."""
+    """Files of about ten megabytes, which need not exist."""
     return [
-        InputFile(f"{BUCKET}/part-{file:06d}", 2**20 + file * 7919 % 2**20, f"part-{file:06d}")
+        InputFile(f"{BUCKET}/part-{file:06d}", 10 * 2**20 + file * 7919 % 2**20, f"part-{file:06d}")
         for file in range(number)
     ]
 
