@@ -384,7 +384,8 @@ def test_any_entry_of_any_type_is_refused_or_does_no_harm(
                 outcome = run_any(*command)
                 assert outcome.status in {0, FAILURE, USER_ERROR}, (place, value, command)
                 assert "unforeseen" not in outcome.errors, (place, value, command)
-    assert refused > 9 * accepted > 0
+    assert refused > 4 * accepted
+    assert accepted or shared
 
 
 def test_every_path_that_is_listed_has_a_test() -> None:
