@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def test_every_objective_gives_the_same_bytes_again(
     moved = shutil.copytree(corpus, tmp_path / "moved")
     # Through all levels of files, on which no byte depends.
     small = ("--range-bytes", "9999", *flags_of(TINY))
-    arguments = ("--input", moved, "--output", again, *small)
+    arguments: Sequence[str | Path] = ("--input", moved, "--output", again, *small)
     outcome = run_here("rebuild", first / "dataset.json", *arguments)
     assert "have the digests of" in outcome.output
     assert "the manifests are equal" in outcome.output
