@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from corpusmill.location import locate
-from tests.tools.killed_commands import COMMANDS, Command, Place
+from tests.tools.killed_commands import ALL_MOMENTS, COMMANDS, Command, Place
 from tests.tools.moments import Moments, Tree, read_tree, write_tree
-from tests.tools.small_limits import TINY, default_limits
+from tests.tools.small_limits import TINY, default_limits, stage_limits
 
 
 class Folder(Place):
@@ -38,6 +38,6 @@ def test_a_command_that_is_killed_at_any_moment_ends_as_if_it_had_not_been(
     folder, texts = tmp_path / "out", tmp_path / "text"
     folder.mkdir()
     texts.mkdir()
-    # Then files are moved in groups, and the work is in many more files and levels.
-    with default_limits(TINY):
+    # Files are moved in groups; and in many more files and levels if all moments are taken.
+    with default_limits(TINY if ALL_MOMENTS else stage_limits(fan_in=3)):
         Folder(locate(str(folder)), texts, sample, tokenizer_path).assert_survives(command)

@@ -1,36 +1,15 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.limits import LIMITS
 from tests.tools.buckets import bucket
 from tests.tools.growing import Growing, halve
 from tests.tools.remembered_beam import remembered_beam
 from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
-from tests.tools.small_limits import TINY, default_limits
 
 __all__ = ["bucket", "long_text", "output", "remembered_beam"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def tiny_limits() -> Iterator[None]:
-    """Let all jobs of these tests cross all thresholds.
-
-    No byte depends on the thresholds, so that a data set that is built here in many files, levels
-    and parts equals one that is built at once.
-    """
-    with default_limits(TINY):
-        yield
-
-
-@pytest.fixture
-def usual_limits() -> Iterator[None]:
-    """Let the jobs of a test take the thresholds of users."""
-    with default_limits(LIMITS):
-        yield
 
 
 @pytest.fixture

@@ -28,21 +28,25 @@ def change(
     flags: Sequence[str] = (),
     beam_flags: Sequence[str] = (),
 ) -> None:
-    """Build, append, remove, choose and join below a root, by many tasks that take few files."""
+    """Build, append, remove, choose and join below a root.
+
+    The flags let many tasks take few files, where no other test does so in a bucket.
+    """
 
     def run(*words: str) -> None:
-        run_here(*words, *flags, *(("--", *beam_flags) if beam_flags else ()))
+        run_here(*words, *(("--", *beam_flags) if beam_flags else ()))
 
     def build(text: str, output: str, *options: str) -> None:
         command = command_of([text], files[2], f"{root}/{output}", *options)
         run(*map(str, command))
 
     build(files[0], "out")
-    build(files[1], "out", "--append")
+    build(files[1], "out", "--append", *flags)
     chosen = ("--document", *map(str, documents))
     run("subset", f"{root}/out", *chosen, "--output", f"{root}/part")
-    run("drop", f"{root}/out", *chosen)
-    run("merge", f"{root}/out", f"{root}/part", "--existing", "allow", "--output", f"{root}/all")
+    run("drop", f"{root}/out", *chosen, *flags)
+    joined = (f"{root}/out", f"{root}/part", "--existing", "allow", "--output", f"{root}/all")
+    run("merge", *joined, *flags)
 
 
 def describe(root: str) -> dict[str, Any]:

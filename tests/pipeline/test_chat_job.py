@@ -23,6 +23,7 @@ from tests.corpusmill.objectives.reference_chat import Piece, encode, pack_lengt
 from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM
+from tests.tools.small_limits import TINY, flags_of
 
 CHATML = FAMILIES["chatml"]
 LENGTH = 256
@@ -93,7 +94,8 @@ def test_the_rows_are_those_of_the_reference(built: Path, pieces: list[Piece]) -
 def test_any_engine_gives_the_same_bytes(
     built: Path, lines: Path, tokenizer: Path, tmp_path: Path
 ) -> None:
-    build(lines, tokenizer, tmp_path / "out", "--provenance", *jobs.TWO_WORKERS)
+    small = (*jobs.TWO_WORKERS, *flags_of(TINY))
+    build(lines, tokenizer, tmp_path / "out", "--provenance", *small)
     assert jobs.digests(tmp_path / "out") == jobs.digests(built)
 
 

@@ -20,9 +20,11 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.origins import check_provenance, list_documents, list_origins
+from tests.tools.small_limits import TINY, flags_of
 
 _SHARE = ("--validation-share", "0.2")
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
+# One kind of rows and files each; the stages know no objective.
 WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert": ("bert", ()),
     "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
@@ -31,11 +33,7 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert, padded": ("bert", ("--padding", "max_length")),
     "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
     "bert in Avro": ("bert", ("--output-format", "avro")),
-    "electra": ("electra", ()),
-    "ernie": ("ernie", ()),
     "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
-    "gpt stream": ("gpt", ("--mode", "stream")),
-    "gpt windows": ("gpt", ("--mode", "windows", "--max-seq-length", "48", "--overlap", "8")),
     "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
     "gpt in MDS": ("gpt", ("--mode", "stream", "--output-format", "mds")),
     "gpt pack": ("gpt", _PACK),
@@ -158,7 +156,11 @@ def test_a_subset_of_all_documents_has_the_same_files(whole: Growing, tmp_path: 
     assert [name for name in files if files[name] != expected[name]] == sorted(described)
 
 
-@pytest.mark.parametrize("flags", [TWO_WORKERS[:-2], ("--temp-location", "TEMPORARY")])
+@pytest.mark.parametrize(
+    "flags",
+    [TWO_WORKERS[:-2], ("--temp-location", "TEMPORARY", *flags_of(TINY))],
+    ids=["workers", "temporary folder and thresholds"],
+)
 def test_neither_workers_nor_the_temporary_folder_change_a_byte(
     flags: tuple[str, ...], whole: Growing, copied: Growing, tmp_path: Path
 ) -> None:

@@ -71,7 +71,9 @@ def read_json(path: str) -> dict[str, object]:
 def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     filled: Bucket, reference: dict[str, object]
 ) -> None:
-    build(filled, "--temp-location", f"{filled.url}/temp")
+    # So that larger files are read in parts.
+    small = limit_flags(small_file_bytes=100, most_fetched_bytes=100)
+    build(filled, "--temp-location", f"{filled.url}/temp", *small)
     assert describe_folder(f"{filled.url}/out") == reference
     assert len(list_folder(filled.url)) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
@@ -133,7 +135,6 @@ def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, 
     assert shards_of(describe_folder(f"{filled.url}/out")) == shards_of(reference)
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, object]) -> None:
     """Every seventh request is answered with an error, lost or cut short."""
     faults = ["503", "refused", "cut", "lost"]
@@ -152,7 +153,6 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
     assert describe_folder(f"{filled.url}/out") == reference
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +170,6 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     assert describe_folder(f"{filled.url}/out") == reference
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["gs"], indirect=True)
 def test_a_list_that_lags_changes_nothing(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
@@ -186,7 +185,6 @@ def test_a_list_that_lags_changes_nothing(
     assert describe_folder(f"{filled.url}/out") == reference
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["gs"], indirect=True)
 def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     texts = [f"Row {number} says something.\nAnd more of it." for number in range(60)]
@@ -212,7 +210,6 @@ def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     assert rows == {60}
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path) -> None:
     options = ("--", *filled.beam_arguments)
     run_here(
@@ -229,7 +226,6 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     """One more input file takes requests of its own, but none of the driver."""
@@ -247,7 +243,6 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     assert len(filled.proxy.requests) - first <= 10 * 4 + 60
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
     """Their sizes are those of the listing."""
     for number in range(150):

@@ -7,15 +7,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from corpusmill import plugins
 from corpusmill.console.process import USER_ERROR
 from pipeline.runners.prism import find_program
 from tests.conftest import CHECKOUT
 from tests.docs.pages import read_blocks, split_commands
-from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, digests
+from tests.tools.forked_commands import ForkedCommand
+from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, digests, wait_for
 from tests.tools.packages import environment, install
 
 _FLAGS = ("--max-seq-length", "48", "--num-shards", "2", "--seed", "1", *SMALL_RANGES)
@@ -45,12 +48,28 @@ def run(
     environment: Mapping[str, str],
     *arguments: str | Path,
     module: str = "pipeline",
-    folder: Path = CHECKOUT,
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
-        env=dict(environment), cwd=folder, capture_output=True, text=True, check=False,
+        env=dict(environment), cwd=CHECKOUT, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def find_packages(folders: str) -> None:
+    """Let this process find the packages of some folders, as a new one would."""
+    sys.path[:0] = folders.split(os.pathsep)
+    plugins.installed_entries.cache_clear()
+
+
+def run_forked(environment: Mapping[str, str], *arguments: str | Path) -> Outcome:
+    """Run a command in a process that finds the packages when it has imported Beam.
+
+    It offers no formats of theirs, whose names its options have had before.
+    """
+    folders = environment["PYTHONPATH"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", folders)
+        return wait_for(ForkedCommand(arguments, prepare=partial(find_packages, folders)))
 
 
 def build(
@@ -103,8 +122,7 @@ def test_all_commands_work(
     data_set: Path, found: Mapping[str, str], subtitles: Path, tokenizer_path: Path
 ) -> None:
     assert "were written" in run(found, "verify", data_set).stdout
-    shown = run(found, "inspect", data_set, "--examples", "1").stdout
-    assert "prefix-lm" in shown
+    assert "prefix-lm" in run(found, "inspect", data_set, "--examples", "1").stdout
     measured = run(
         found, "inspect-corpus", "--input", subtitles, "--tokenizer", tokenizer_path, "prefix-lm",
         "--max-seq-length", "48",
@@ -152,18 +170,9 @@ def test_an_objective_that_is_missing_is_named(
     found: Mapping[str, str], sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    done = run(
-        found,
-        "prefix-lm",
-        "--input",
-        sample,
-        "--tokenizer",
-        tokenizer_path,
-        "--output",
-        output,
-        *_FLAGS,
-    )
-    assert done.returncode == 0, done.stderr
+    words = ("--tokenizer", tokenizer_path, "--output", output, *_FLAGS)
+    done = run_forked(found, "prefix-lm", "--input", sample, *words)
+    assert done.status == 0, done.errors
     without = environment()
     verified = run(without, "verify", output)
     assert verified.returncode == 0
@@ -181,15 +190,17 @@ def test_the_tests_of_the_pages_pass(found: Mapping[str, str]) -> None:
 
 
 def test_the_commands_of_the_page_work(
-    found: Mapping[str, str], sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
+    found: Mapping[str, str], sample: Path, tokenizer_path: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     shutil.copy(sample, tmp_path / "wiki.sample.tokens")
     shutil.copy(tokenizer_path, tmp_path / "tokenizer.json")
     for block in read_blocks(CHECKOUT / "docs" / "how-to" / "write-an-objective.md"):
         for command in split_commands(block.code if block.language == "sh" else ""):
-            done = run(found, *shlex.split(command)[1:], folder=tmp_path)
-            assert done.returncode == 0, done.stderr
-    assert "goes on" in done.stdout  # of the column of labels
+            monkeypatch.chdir(tmp_path)
+            done = run_forked(found, *shlex.split(command)[1:])
+            assert done.status == 0, done.errors
+    assert "goes on" in done.output  # of the column of labels
 
 
 def test_a_package_that_is_broken_spoils_nothing_else(tmp_path: Path) -> None:

@@ -147,5 +147,6 @@ def test_a_data_set_is_replaced_by_attempts_that_fail(
         plain["bert"] = build("bert", tmp_path / "plain")
     output = tmp_path / "out"
     build("bert", output, "--seed", "2", "--num-shards", "5")
-    run_on(monkeypatch, "all of it", seed=1, after_attempt=assert_finished_once(output))
+    made = run_on(monkeypatch, "all of it", seed=1, after_attempt=assert_finished_once(output))
     assert build("bert", output, "--replace") == plain["bert"]
+    assert len(made) == 1

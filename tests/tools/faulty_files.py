@@ -11,7 +11,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 
 _CALLS = ("exists", "match", "delete", "rename", "mkdirs", "copy", "open", "create")
-_READS = {"exists", "match", "open"}
+READS = {"exists", "match", "open"}
 # What is done to local files without Beam.
 _LOCAL_CALLS = ((os, "link"), (os, "unlink"), (os, "replace"), (shutil, "rmtree"))
 
@@ -82,7 +82,7 @@ class FaultyFiles:
         self.calls.append(name)
         if not dies:
             result = do()
-            if name not in _READS and len(self.calls) > self.kill_at and not self._is_slow():
+            if name not in READS and len(self.calls) > self.kill_at and not self._is_slow():
                 self._notify()
             self._pause()
             return result

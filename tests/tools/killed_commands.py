@@ -19,7 +19,7 @@ from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, run_any
 from tests.tools.moments import Tree
 
-_ALL = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
+ALL_MOMENTS = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
 _SOME = 7
 _MOST_TRIES = 5
 _OPTIONS = ("--max-seq-length", "64", "--duplicates", "1", "--num-shards", "2", "--workers", "1")
@@ -143,7 +143,7 @@ class Place(ABC):
         assert outcome.status == 0, outcome.errors
         expected, number = self.read(), len(states)
         some = sorted({int(number * (k + shift) / _SOME) for k in range(_SOME)})
-        for moment in range(number) if _ALL else some:
+        for moment in range(number) if ALL_MOMENTS else some:
             self.write(states[moment])
             for name in ("f", "part", "all", "again"):
                 if f"{name}/{SUCCESS}" in states[moment]:

@@ -26,6 +26,7 @@ from apache_beam.utils import shared
 
 import transforms
 from pipeline.runners.local import in_process
+from pipeline.runners.local.worker import end_bundles_at_once
 
 _TRANSFORMS = str(Path(transforms.__file__).parent)
 _BUNDLES = 3
@@ -254,6 +255,7 @@ def run_on(
     made: list[RetryingRunner] = []
 
     def make() -> RetryingRunner:
+        end_bundles_at_once()
         made.append(RetryingRunner(engine, seed, after_attempt))
         return made[-1]
 

@@ -17,7 +17,7 @@ from corpusmill.dataset.manifest_entries import Generation, Provenance
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.location import locate
-from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
+from tests.tools.faulty_files import AFTER, BEFORE, HALF, READS, FaultyFiles, KilledError
 from tests.tools.small_limits import stage_limits
 from tests.transforms.test_commit import COUNTS, HEADER, JOINED, LAYOUT, Folders
 from transforms.commit.commit import _Commit, _Decide, _End, _Finish
@@ -206,9 +206,10 @@ def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, expected, calls = watch(case, monkeypatch)
-    for number, name in enumerate(calls):
-        # After a call is before the next one.
-        last = (AFTER,) if number == len(calls) - 1 else ()
+    # After a call is before the next one, and before a read is before the next change.
+    changes = [number for number, name in enumerate(calls) if name not in READS]
+    for number in changes:
+        name, last = calls[number], (AFTER,) if number == changes[-1] else ()
         half = (HALF,) if name in {"rename", "write"} else ()
         for moment in (BEFORE, *half, *last):
             files.kill(number, moment)

@@ -136,7 +136,6 @@ def test_every_objective_gives_what_was_said(
     assert_same_recipe(numbers, manifest)
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     numbers_of: Numbers, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -157,6 +156,8 @@ def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     numbers_of: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
+    # The numbers are those of workers, and this process counts them.
+    monkeypatch.setattr("pipeline.runners.local.engine.start_workers", lambda _: [])
     little = ("--min-bytes-per-worker", "0", *limit_flags(sort_bytes=1000))
     wanted = [numbers_of("--workers", number, *little)["build"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]
@@ -204,7 +205,6 @@ def test_rejects_are_told_by_reason_and_place(numbers_of: Numbers) -> None:
     assert rejects["examples"][0]["offset"] < rejects["examples"][1]["offset"]
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize(
     ("flags", "sample_tokens"),
     [

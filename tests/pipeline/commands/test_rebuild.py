@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from corpusmill.dataset.manifest_json import seal
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from tests.tools.jobs import build, digests, list_text_objectives, run_any, run_here
+from tests.tools.small_limits import TINY, flags_of
 
 FLAGS = ("--validation-share", "0.2")
 
@@ -50,14 +51,29 @@ def altered(data_set: Path, tmp_path: Path) -> Callable[..., Path]:
     return alter
 
 
-@pytest.mark.parametrize("objective", list_text_objectives())
+_PACKED = ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")
+
+
+@pytest.mark.parametrize(
+    ("objective", "flags"),
+    [
+        *((objective, ()) for objective in list_text_objectives()),
+        ("bert", _PACKED),
+        ("bert", ("--bin-size", "16", "--output-format", "avro")),
+        ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
+        ("gpt", ("--mode", "pack", "--max-seq-length", "64", "--order", "corpus")),
+        ("gpt", ("--output-format", "megatron")),
+    ],
+)
 def test_every_objective_gives_the_same_bytes_again(
-    objective: str, corpus: Path, wordpiece: Path, tmp_path: Path
+    objective: str, flags: tuple[str, ...], corpus: Path, wordpiece: Path, tmp_path: Path
 ) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
-    build([corpus], wordpiece, first, *FLAGS, objective=objective)
+    build([corpus], wordpiece, first, *FLAGS, *flags, objective=objective)
     moved = shutil.copytree(corpus, tmp_path / "moved")
-    arguments = ("--input", moved, "--output", again, "--range-bytes", "9999")
+    # Through all levels of files, on which no byte depends.
+    small = ("--range-bytes", "9999", *flags_of(TINY))
+    arguments: Sequence[str | Path] = ("--input", moved, "--output", again, *small)
     outcome = run_here("rebuild", first / "dataset.json", *arguments)
     assert "have the digests of" in outcome.output
     assert "the manifests are equal" in outcome.output

@@ -62,7 +62,6 @@ def test_every_format_can_be_planned(output_format: str, sample: Path, any_token
     assert numbers["counts"]["shard_files"] >= numbers["counts"]["shards"]
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("shards", [3, 24])
 def test_the_work_is_that_of_the_job(
     shards: int, sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -125,7 +124,6 @@ def test_a_part_of_a_corpus_tells_what_all_of_it_makes(
     assert output <= planned["bytes"]["output"] == pytest.approx(output, rel=0.35)
 
 
-@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize("flags", [(), ("--drop-duplicates",), ("--validation-share", "0.2")])
 def test_inspect_corpus_says_the_same(
     flags: tuple[str, ...], sample: Path, any_tokenizer: Path, tmp_path: Path

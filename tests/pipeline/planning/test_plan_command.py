@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from corpusmill.limits import LIMITS
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import read_manifest_json, run_here
-from tests.tools.small_limits import default_limits
-
-pytestmark = pytest.mark.usefixtures("usual_limits")
 
 _DATAFLOW = ("--runner", "DataflowRunner", "--sample-bytes", "200kB")
 
@@ -21,8 +17,7 @@ _DATAFLOW = ("--runner", "DataflowRunner", "--sample-bytes", "200kB")
 @pytest.fixture(scope="module")
 def large(tokenizer_path: Path) -> dict[str, Any]:
     flags = ("--corpus-bytes", "50TB", "--workers", "8000", *_DATAFLOW)
-    with default_limits(LIMITS):
-        return plan("bert", tokenizer_path, *flags)
+    return plan("bert", tokenizer_path, *flags)
 
 
 def find_bound(numbers: dict[str, Any], name: str) -> dict[str, Any]:

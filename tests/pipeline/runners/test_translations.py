@@ -66,13 +66,14 @@ class Size:
     order: Literal["shuffled", "corpus"] = "shuffled"
 
 
-SMALL, FULL = Size(), Size(100_000, MAX_SHARDS)
+# Of more files the plan is longer, but no stage another one.
+SMALL, FULL = Size(), Size(20_000, MAX_SHARDS)
 SIZES = {
     "small": SMALL,
     "one source": Size(1, 1, 1),
     "full": FULL,
-    "2,000 sources": Size(100_000, MAX_SHARDS, 2000),
-    "in the order of the corpus": Size(100_000, MAX_SHARDS, order="corpus"),
+    "2,000 sources": replace(FULL, sources=2000),
+    "in the order of the corpus": replace(FULL, order="corpus"),
 }
 
 
@@ -84,9 +85,9 @@ def engines() -> Iterator[Mapping[str, Translate]]:
 
 @cache
 def list_files(number: int) -> list[InputFile]:
-    """Files of about a megabyte, which need not exist."""
+    """Files of about ten megabytes, which need not exist."""
     return [
-        InputFile(f"{BUCKET}/part-{file:06d}", 2**20 + file * 7919 % 2**20, f"part-{file:06d}")
+        InputFile(f"{BUCKET}/part-{file:06d}", 10 * 2**20 + file * 7919 % 2**20, f"part-{file:06d}")
         for file in range(number)
     ]
 
@@ -180,11 +181,9 @@ def translate_all(
     ("objective", "size"),
     [
         *(("bert", size) for size in SIZES),
-        *(
-            (objective, size)
-            for objective in ("electra", "ernie", "gpt_stream", "t5")
-            for size in ("small", "full")
-        ),
+        ("gpt_stream", "small"),
+        ("gpt_stream", "full"),
+        ("t5", "full"),
     ],
 )
 def test_a_build_of_any_size_is_translated(

@@ -28,10 +28,7 @@ TRANSFORMS = {
     for path in (CHECKOUT / "transforms").rglob("*.py")
 }
 JOBS = {
-    "bert": ("bert", TOKENIZER),
     "bert-merged": ("bert", TOKENIZER, "--num-shards", "200"),
-    "bert-sentence-order": ("bert", TOKENIZER, "--segments", "sentence-order"),
-    "electra": ("electra", TOKENIZER, "--output-format", "tfrecord"),
     "ernie": ("ernie", TOKENIZER, "--words", "jieba", "--output-format", "ernie-text"),
     "gpt": ("gpt", GPT_TOKENIZER, "--output-format", "megatron"),
 }

@@ -183,7 +183,7 @@ def test_files_that_grow_are_progress(flink: Flink, tmp_path: Path) -> None:
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             (tmp_path / "shard").write_bytes(b"x" * int(self.seconds))
-            if self.seconds > 600:
+            if self.seconds > 130:
                 flink.states = ["FINISHED"]
 
     watch(flink, Writing(), Counters(), folder=str(tmp_path))
@@ -194,7 +194,7 @@ def test_records_that_flow_are_progress(flink: Flink) -> None:
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             flink.written += int(self.seconds) % 40 == 0
-            if self.seconds > 600:
+            if self.seconds > 130:
                 flink.states = ["FINISHED"]
 
     watch(flink, Writing(), Counters())
