@@ -35,9 +35,9 @@ _READ = DocumentOptions(document_rule="wikitext", sentence_rule="line")
 
 # One of each objective, as its users build it; rows are short, so that all is quick.
 OBJECTIVES: Mapping[str, ObjectiveOptions] = {
-    "bert": BertOptions(max_seq_length=64, duplicates=5),
+    "bert": BertOptions(max_seq_length=64, duplicates=3),
     "bert_dynamic": BertOptions(
-        max_seq_length=64, duplicates=5, whole_word_mask=True, mask="dynamic"
+        max_seq_length=64, duplicates=3, whole_word_mask=True, mask="dynamic"
     ),
     "bert_packed": BertOptions(
         "packed",
@@ -47,8 +47,8 @@ OBJECTIVES: Mapping[str, ObjectiveOptions] = {
         max_predictions_per_seq=None,
         mask="dynamic",
     ),
-    "ernie": ErnieOptions(max_seq_length=64, duplicates=5),
-    "electra": ElectraOptions(max_seq_length=64, duplicates=2),
+    "ernie": ErnieOptions(max_seq_length=64, duplicates=3),
+    "electra": ElectraOptions(max_seq_length=64, duplicates=3),
     "gpt_stream": GptOptions(),
     "gpt_windows": GptOptions(mode="windows", max_seq_length=48, overlap=8),
     "gpt_pack": GptOptions(mode="pack", max_seq_length=64),

@@ -102,13 +102,14 @@ def send_rows(data: DataSet, samples: np.ndarray, to: Connection) -> None:
 def test_other_processes_read_the_same(
     method: str, is_open: bool, bert: Path, cache_folder: Path
 ) -> None:
-    data, samples = DataSet(bert, cache_folder=cache_folder), np.array([500, 3, 3, 250])
+    data, samples = DataSet(bert, cache_folder=cache_folder), np.array([200, 3, 3, 100])
     if is_open:
         data.take(samples)
     context = get_context(method)
     receive, to = context.Pipe(duplex=False)
     process = context.Process(target=send_rows, args=(data, samples, to))  # type: ignore[attr-defined]
     process.start()
+    to.close()  # so that nothing is waited for where the process fails
     results = receive.recv()
     process.join()
     assert results == rows_of(data, samples)

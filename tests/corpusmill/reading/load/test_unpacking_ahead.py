@@ -15,6 +15,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.limits import ReadingLimits
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.cache import shard_cache
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import ShardCache
@@ -33,7 +34,9 @@ SHARDS, AHEAD = 8, 2
 @pytest.fixture(scope="module")
 def data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ahead") / "out"
-    write_dataset(folder, Recipe(shards=SHARDS, validation_share=0))
+    # Its shards are so large that they are not kept in memory.
+    options = BertOptions(max_seq_length=64, duplicates=5)
+    write_dataset(folder, Recipe(options, shards=SHARDS, validation_share=0))
     return folder
 
 
