@@ -48,7 +48,7 @@ OBJECTIVES: Mapping[str, ObjectiveOptions] = {
         mask="dynamic",
     ),
     "ernie": ErnieOptions(max_seq_length=64, duplicates=3),
-    "electra": ElectraOptions(max_seq_length=64, duplicates=3),
+    "electra": ElectraOptions(max_seq_length=64, duplicates=2),
     "gpt_stream": GptOptions(),
     "gpt_windows": GptOptions(mode="windows", max_seq_length=48, overlap=8),
     "gpt_pack": GptOptions(mode="pack", max_seq_length=64),

@@ -49,7 +49,7 @@ FILES = st.builds(
 
 
 @given(FILES, st.sampled_from([TINY, *ALL_OPTIONS.values()]), st.integers(1, 80), st.data())
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
