@@ -187,7 +187,7 @@ for folder in sys.argv[1:]:
     print(derive_key(1, 2, 3, 4), len(compiled), flush=True)
     os._exit(0)
 """
-# An index is cut, and so on.
+# The index of a kernel (nbi) or its code (nbc), and what becomes of it.
 DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("nbi", lambda content: content[: len(content) // 2]),
     ("nbc", lambda _: b""),
