@@ -42,7 +42,7 @@ def find_long_functions(
     """Yield the functions with too many lines of code, and the number."""
     fewest = min(most, most_of_kernels)
     spans = [(each, (each.end_lineno or 0) + 1 - each.lineno) for each in find_functions(source)]
-    # Few functions have so many lines with comments and docstrings.
+    # Finding the lines of code takes long, and few functions are long even with their comments.
     long = [function for function, lines in spans if lines > fewest]
     code = find_code_lines(source) if long else set()
     for function in long:

@@ -262,10 +262,10 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
     with run_folder(target.standing, target.intent, options.thresholds, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
             import pipeline.editing.edit_files  # noqa: F401, PLC0415
-
-            launch.engine.load()
         run.write_record(record_of(target.value))
         edit = plan(run.path)
+        with call.importing(launch.engine.unused_packages):
+            launch.engine.load(edit.bytes)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)

@@ -158,7 +158,7 @@ class Engine(ABC):
     def reason_to_wait(self) -> str:
         """Why the job ends with this process; empty if it continues without it."""
 
-    def load(self, text_bytes: int = 0) -> None:  # noqa: B027  most are loaded with their class
+    def load(self, text_bytes: int) -> None:  # noqa: B027  most are loaded with their class
         """Import what the engine submits a job of so much text with."""
 
     def check_options(self) -> None:  # noqa: B027  most need none

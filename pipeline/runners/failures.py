@@ -134,7 +134,8 @@ def raise_explained(error: Exception) -> None:
             "Check on the engine whether the job is still running"
         ) from error
     # Some faults are known by the name of the error, such as MemoryError, or by what caused it.
-    explained = explain_failure("".join(traceback.format_exception(error)))
+    # Without a limit, lines of source code could be taken for reports.
+    explained = explain_failure("".join(traceback.format_exception(error, limit=0)))
     if explained:
         raise explained from error
 

@@ -195,12 +195,12 @@ def test_the_commands_of_the_page_work(
 ) -> None:  # fmt: skip
     shutil.copy(sample, tmp_path / "wiki.sample.tokens")
     shutil.copy(tokenizer_path, tmp_path / "tokenizer.json")
+    monkeypatch.chdir(tmp_path)
     for block in read_blocks(CHECKOUT / "docs" / "how-to" / "write-an-objective.md"):
         for command in split_commands(block.code if block.language == "sh" else ""):
-            monkeypatch.chdir(tmp_path)
             done = run_forked(found, *shlex.split(command)[1:])
             assert done.status == 0, done.errors
-    assert "goes on" in done.output  # of the column of labels
+    assert "goes on" in done.output  # as the page says of the column of labels
 
 
 def test_a_package_that_is_broken_spoils_nothing_else(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def character_classes(cased: bool = False) -> npt.NDArray[np.uint8]:
     The tokenizer may know a later Unicode: `learn_classes` asks it when such a character comes.
 
     Args:
-        cased: whether GPT-4o's classes are told apart.
+        cased: whether to tell apart the classes of GPT-4o's pattern.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
     # Each process does this when it starts: all categories as one text, of two letters each.

@@ -343,7 +343,7 @@ def single_at(singles: np.ndarray, text: np.ndarray, place: int) -> int:
 
 
 @njit(inline="always")
-def end_of_run(singles: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
+def end_of_ideographs(singles: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
     """Return where the run that begins at a place ends; a run without characters is none.
 
     It begins with an ideograph. A sign is part of it between two ideographs or at the text's end.
@@ -389,7 +389,7 @@ def find_ideographs(singles: np.ndarray, text: np.ndarray, offsets: np.ndarray) 
             suspects += text[place] >= FIRST_LEAD
         place = start if suspects else stop
         while place < stop:
-            end, kind = end_of_run(singles, text, place, stop), CUT | RUN
+            end, kind = end_of_ideographs(singles, text, place, stop), CUT | RUN
             if end == place:
                 code, size = read_character(text, place)
                 end, kind = place + size, CUT

@@ -208,7 +208,7 @@ class LocalEngine(Engine):
         number = min(self.parallelism, self.count_workers(text_bytes))
         return start_workers(number) if number else []
 
-    def load(self, text_bytes: int = 0) -> None:
+    def load(self, text_bytes: int) -> None:
         """Import the runner, and Beam's worker if the input is worth worker processes."""
         import pipeline.runners.local.in_process  # noqa: PLC0415
 
