@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from corpusmill.errors import OutageError, RefusedError, UserError, option
 
+# Whoever asks for a bundle that failed hears that it did, as an effect of its failure.
+_EFFECT = "\nThe above exception was the direct cause of the following exception:"
+_FAILED_BEFORE = "Bundle processing associated with "
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 # The last line of a traceback, which is all that an engine passes on of the error.
 _KINDS = {kind.__qualname__: kind for kind in (UserError, OutageError, RefusedError)}
@@ -125,6 +128,7 @@ def raise_explained(error: Exception) -> None:
     Raises:
         UserError: a worker found a mistake of the user's.
         JobFailedError: the fault is a known one.
+        RuntimeError: the error only repeats that a bundle had failed; this one says why.
     """
     # It is imported where an engine has been used.
     if "grpc" in sys.modules and isinstance(error, sys.modules["grpc"].RpcError):
@@ -138,6 +142,9 @@ def raise_explained(error: Exception) -> None:
     explained = explain_failure("".join(traceback.format_exception(error, limit=0)))
     if explained:
         raise explained from error
+    failure, _, effect = str(error).rpartition(_EFFECT)
+    if failure and _FAILED_BEFORE in effect:
+        raise RuntimeError(failure.strip()) from error
 
 
 def explain_failure(text: str) -> UserError | JobFailedError | None:

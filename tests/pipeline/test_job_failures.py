@@ -2,11 +2,13 @@
 
 import re
 import traceback
+from unittest.mock import Mock
 
 import pytest
+from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
 from corpusmill.errors import UserError
-from pipeline.runners.failures import JobFailedError, explain_failure
+from pipeline.runners.failures import JobFailedError, explain_failure, raise_explained
 
 # As Python ends the traceback of a mistake that a worker found.
 TRACE = """Traceback (most recent call last):
@@ -87,3 +89,32 @@ def test_faults_of_machines_are_told_with_what_to_do(text: str, cause: str) -> N
 
 def test_nothing_is_made_up_of_what_is_not_known() -> None:
     assert explain_failure("ZeroDivisionError: division by zero") is None
+
+
+def ask_for_a_failed_bundle(failure: Exception) -> str:
+    """Return what Beam's worker answers whoever asks for a bundle that has failed."""
+    bundles = BundleProcessorCache(frozenset(), None, Mock(), {})
+    bundles.discard("bundle", failure)
+    try:
+        bundles.lookup("bundle")
+    except RuntimeError:
+        return traceback.format_exc()
+    finally:
+        bundles.shutdown()
+    raise AssertionError("the worker knows nothing of the failure")
+
+
+@pytest.mark.parametrize("length", [10, 20_000], ids=["whole", "cut short"])
+def test_an_engine_that_hears_of_a_failure_by_asking_for_its_bundle_says_why(length: int) -> None:
+    answer = ask_for_a_failed_bundle(ValueError("-" * length, "an unforeseen thing"))
+    assert "an unforeseen thing" not in answer.splitlines()[-1]
+    with pytest.raises(RuntimeError) as caught:
+        raise_explained(RuntimeError(f"job failed: {answer}"))
+    assert "an unforeseen thing" in str(caught.value).splitlines()[-1]
+
+
+def test_an_error_that_names_its_own_cause_is_left_as_it_is() -> None:
+    try:
+        raise ValueError("told to the user") from KeyError("a detail")
+    except ValueError:
+        raise_explained(RuntimeError(traceback.format_exc()))
