@@ -362,6 +362,7 @@ def look_up(
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
     singles = borrow(singles)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
+    differing, second_words, places = np.empty((3, _BLOCK + 2 * WORD_BYTES), np.uint64)
     written = np.uint64(0)
     waits = added = 0
     for sentence in range(len(offsets) - 1):
@@ -374,14 +375,21 @@ def look_up(
             if block == stop:
                 count += 1
                 bounds[count] = stop
+            # In short loops the processor waits for many units at a time.
             for unit in range(count):
-                start, end = bounds[unit], bounds[unit + 1]
-                first, second = read_unit(text, start, end)
-                entry = np.uint64(slots[hash_unit(first, second) >> shift] & bits)
-                begin = entry * np.uint64(_ENTRY_WORDS)
-                differing = (entries[begin] ^ first) | (entries[begin + ONE] ^ second)
+                first, second = read_unit(text, bounds[unit], bounds[unit + 1])
+                differing[unit], second_words[unit] = first, second
+                places[unit] = hash_unit(first, second) >> shift
+            for unit in range(count):
+                places[unit] = np.uint64(slots[places[unit]] & bits) * np.uint64(_ENTRY_WORDS)
+            for unit in range(count):
+                begin = places[unit]
+                differing[unit] ^= entries[begin]
+                differing[unit] |= entries[begin + ONE] ^ second_words[unit]
+            for unit in range(count):
+                start, end, begin = bounds[unit], bounds[unit + 1], places[unit]
                 is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
-                if (differing == 0) & is_direct & (end - start <= SHORT_UNIT):
+                if (differing[unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
                     written += write_few(entries, begin, ids, written)
                     continue
                 if cuts[start] & RUN:
