@@ -169,7 +169,9 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     pattern = find_pattern(tokenizer_json)
     takes_left = any(token.get("lstrip") for token in added)
-    crosses = any(sign in token["content"][1:] for token in added for sign in SIGNS)
+    # A token that is a single word looks at the character before it.
+    inner = [token["content"][0 if token.get("single_word") else 1 :] for token in added]
+    crosses = any(sign in content for content in inner for sign in SIGNS)
     if takes_left or crosses or any(step.get("add_prefix_space") for step in steps):
         return "whole"
     if pattern in {GPT2, O200K} and tokenizer_json.get("normalizer"):

@@ -331,6 +331,42 @@ def lend(memo: MemoArrays) -> MemoArrays:
     )  # fmt: skip
 
 
+# The rows of what `compare_units` writes: where entries begin, how units differ from them, and what
+# is of no use afterwards.
+BEGINS, DIFFERING, SECOND = 0, 1, 2
+
+
+@njit(inline="always")
+def compare_units(
+    memo: MemoArrays, text: np.ndarray, bounds: np.ndarray, count: int, probed: np.ndarray
+) -> None:
+    """Compare units with the entries that are in their first slots of the index.
+
+    In short loops without branches the processor waits for the memory of many units at a time.
+
+    Args:
+        memo: the memo.
+        text: uint8[bytes + PADDING].
+        bounds: int64[at least units + 1], where units begin and the last one ends.
+        count: the number of units.
+        probed: uint64[3, at least units], written: the rows above; DIFFERING is 0 for units whose
+            first 15 bytes are those of the entry.
+    """
+    slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
+    bits = entry_bits(slots)
+    for unit in range(count):
+        first, second = read_unit(text, bounds[unit], bounds[unit + 1])
+        probed[DIFFERING, unit], probed[SECOND, unit] = first, second
+        probed[BEGINS, unit] = hash_unit(first, second) >> shift
+    for unit in range(count):
+        entry = np.uint64(slots[probed[BEGINS, unit]] & bits)
+        probed[BEGINS, unit] = entry * np.uint64(_ENTRY_WORDS)
+    for unit in range(count):
+        begin = probed[BEGINS, unit]
+        probed[DIFFERING, unit] ^= entries[begin]
+        probed[DIFFERING, unit] |= entries[begin + ONE] ^ probed[SECOND, unit]
+
+
 @njit
 def look_up(
     memo: MemoArrays,
@@ -357,12 +393,11 @@ def look_up(
     all_waiting = np.empty((most, 4), np.int64)
     new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
     memo = lend(memo)
-    slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
-    bits = entry_bits(slots)
+    entries = memo.entries
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
     singles = borrow(singles)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
-    differing, second_words, places = np.empty((3, _BLOCK + 2 * WORD_BYTES), np.uint64)
+    probed = np.empty((3, len(bounds)), np.uint64)
     written = np.uint64(0)
     waits = added = 0
     for sentence in range(len(offsets) - 1):
@@ -375,21 +410,11 @@ def look_up(
             if block == stop:
                 count += 1
                 bounds[count] = stop
-            # In short loops the processor waits for many units at a time.
+            compare_units(memo, text, bounds, count, probed)
             for unit in range(count):
-                first, second = read_unit(text, bounds[unit], bounds[unit + 1])
-                differing[unit], second_words[unit] = first, second
-                places[unit] = hash_unit(first, second) >> shift
-            for unit in range(count):
-                places[unit] = np.uint64(slots[places[unit]] & bits) * np.uint64(_ENTRY_WORDS)
-            for unit in range(count):
-                begin = places[unit]
-                differing[unit] ^= entries[begin]
-                differing[unit] |= entries[begin + ONE] ^ second_words[unit]
-            for unit in range(count):
-                start, end, begin = bounds[unit], bounds[unit + 1], places[unit]
+                start, end, begin = bounds[unit], bounds[unit + 1], probed[BEGINS, unit]
                 is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
-                if (differing[unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
+                if (probed[DIFFERING, unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
                     written += write_few(entries, begin, ids, written)
                     continue
                 if cuts[start] & RUN:
@@ -520,7 +545,7 @@ class WordMemo:
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
-        at_signs: whether texts are cut at Chinese signs, too.
+        at_signs: whether texts are cut at signs, too.
     """
 
     def __init__(

@@ -79,6 +79,16 @@ def test_a_tokenizer_with_an_added_token_that_crosses_a_sign_is_not_cut() -> Non
     assert choose_line_rule(described) == "after-breaks"
     described["added_tokens"][0]["content"] = "\u682a\uff0c"
     assert choose_line_rule(described) == "whole"
+    described["added_tokens"][0]["content"] = "<a.b>"
+    assert choose_line_rule(described) == "whole"
+
+
+def test_a_tokenizer_with_an_added_word_that_begins_with_a_sign_is_not_cut() -> None:
+    described = json.loads(SAMPLES["CL100K, no mask"])
+    described["added_tokens"][0]["content"] = "-b"
+    assert choose_line_rule(described) == "after-breaks"
+    described["added_tokens"][0]["single_word"] = True
+    assert choose_line_rule(described) == "whole"
 
 
 def cut(rule: str, *texts: str, signs: bool = False) -> list[list[str]]:
@@ -135,6 +145,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
         "\u682a\uff0c\u4eac\uff08\u6771\u3002\n\u682a\uff1a\uff0c \u682a\u3001's\u9fbf\uff1fs"
     ]
 )
+@example(sentences=["it's.'s a,b (c)d 1,234.5-x don't!\"Re-re:s ;s?; a\u0301, \u00e9.-'s", ",x"])
 def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
     """Also where the sample's vocabulary has no token that would show a difference."""
     for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):

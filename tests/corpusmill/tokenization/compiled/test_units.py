@@ -167,6 +167,14 @@ def test_signs_are_cut_off_after_ideographs(gap: int) -> None:
     assert shown(cuts, text, offsets) == [expected, "\uff0c"]
 
 
+def test_ascii_signs_are_cut_off_after_letters_and_digits_of_ascii() -> None:
+    expected = "a|, Z|.9|-x|!\"z|?)A|) ,; 0|;k|:b's (c|) \u00e9. \u0e01, @. {. `: [- /!"
+    text, offsets = padded(expected.replace("|", ""), ", a")
+    cuts = np.zeros(len(text), np.uint8)
+    units.mark_signs(text, cuts)
+    assert shown(cuts, text, offsets) == [expected, ", a"]
+
+
 def test_words_are_cut_at_each_space() -> None:
     text, offsets = padded("a  b", " c\t d")
     assert shown(units.find_cuts("words", text, offsets), text, offsets) == ["a| | b", " c\t| d"]
