@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from corpusmill.arrays.kernel_cache import njit
+
 Array = TypeVar("Array")
 # Numba's types of the arguments, to the type of the result and a function that generates code from
 # numba's context, builder, signature and the values.
@@ -103,3 +105,11 @@ trailing_zeros = _Intrinsic(
     _type_zeros,
 )
 """Return how many of the lowest bits of a uint64 are 0, as int64; 64 of 0."""
+
+
+@njit(inline="always")
+def copy_ids(source: np.ndarray, first: int, last: int, ids: np.ndarray, written: int) -> int:
+    """Copy a part of an array to another one, and return where the copy ends."""
+    for place in range(last - first):  # a slice would take longer
+        ids[written + place] = source[first + place]
+    return written + last - first

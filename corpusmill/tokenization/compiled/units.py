@@ -53,9 +53,17 @@ def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
     return (lead & 0x07) << 18 | second << 12 | third << 6 | fourth, 4
 
 
+_PAIRS_OF_BYTES = 1 << 16
+
+
 @njit
 def may_have_token(starts: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
     """Whether a stretch of text may contain an added token, by the table of `token_starts`."""
+    begins = False  # few texts have such a first byte, and these bytes are few lines of the cache
+    for place in range(start, stop):
+        begins |= starts[_PAIRS_OF_BYTES + text[place]]
+    if not begins:
+        return False
     may = starts[text[stop - 1]] if stop > start else False
     for place in range(start, stop - 1):
         may |= starts[text[place] | np.int64(text[place + 1]) << 8]
@@ -170,14 +178,15 @@ def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> En
 
 
 def token_starts(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
-    """bool[65536], True for the first two bytes of added tokens, the second one higher.
+    """bool[65536 + 256], True for the first two bytes of added tokens, the second one higher.
 
     A token of a single byte has all second ones; after a text there is none, which counts as 0.
+    The last 256 are True for the first bytes alone.
     """
     starts = np.zeros((256, 256), np.bool_)
     for first, *others in (token["content"].encode() for token in tokens):
         starts[others[0] if others else slice(None), first] = True
-    return starts.reshape(-1)
+    return np.append(starts, starts.any(axis=0))
 
 
 UnitRule = Literal["words", "ideographs", "spaced", "joined"]
@@ -491,6 +500,15 @@ def find_cuts(
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
 HALF, ONE = np.uint64(32), np.uint64(1)
+
+
+@njit(inline="always")
+def shift_of(slots: int) -> np.uint64:
+    """Return how far a hash is shifted for its slot, of a power of two."""
+    shift = np.uint64(64)
+    while slots > 1:
+        slots, shift = slots >> 1, shift - ONE
+    return shift
 
 
 @njit(inline="always")  # calls in loops count references to the table

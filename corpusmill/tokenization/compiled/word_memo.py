@@ -20,7 +20,7 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.limits import TokenLimits
 from corpusmill.tokenization.compiled.exactness import LineRule, mark_lines
-from corpusmill.tokenization.compiled.intrinsics import borrow, load_word
+from corpusmill.tokenization.compiled.intrinsics import borrow, copy_ids, load_word
 from corpusmill.tokenization.compiled.units import (
     HALF,
     MULTIPLIER,
@@ -37,6 +37,7 @@ from corpusmill.tokenization.compiled.units import (
     mark_signs,
     note_singles,
     read_part,
+    shift_of,
     write_run,
 )
 
@@ -177,15 +178,6 @@ def tag_of(value: np.uint64, index: np.ndarray) -> np.uint32:
     """Return the bits of a hash that are in a slot of an index, above the number of an entry."""
     tag: np.uint32 = np.uint32((value >> _TAG_SHIFT) & _FIRST_HALF) & ~entry_bits(index)
     return tag
-
-
-@njit(inline="always")
-def shift_of(slots: int) -> np.uint64:
-    """Return how far a hash is shifted for its slot, of a power of two."""
-    shift = np.uint64(64)
-    while slots > 1:
-        slots, shift = slots >> 1, shift - ONE
-    return shift
 
 
 @njit
@@ -331,26 +323,21 @@ def lend(memo: MemoArrays) -> MemoArrays:
     )  # fmt: skip
 
 
-# The rows of what `compare_units` writes: where entries begin, how units differ from them, and what
-# is of no use afterwards.
-BEGINS, DIFFERING, SECOND = 0, 1, 2
+BEGINS, DIFFERING, SECOND = 0, 1, 2  # rows of `compare_units`; the last one is a workspace
 
 
 @njit(inline="always")
 def compare_units(
     memo: MemoArrays, text: np.ndarray, bounds: np.ndarray, count: int, probed: np.ndarray
 ) -> None:
-    """Compare units with the entries that are in their first slots of the index.
-
-    In short loops without branches the processor waits for the memory of many units at a time.
+    """Compare units with the entries of their first slots, in loops short enough to overlap.
 
     Args:
         memo: the memo.
         text: uint8[bytes + PADDING].
         bounds: int64[at least units + 1], where units begin and the last one ends.
         count: the number of units.
-        probed: uint64[3, at least units], written: the rows above; DIFFERING is 0 for units whose
-            first 15 bytes are those of the entry.
+        probed: uint64[3, at least units], written: the rows above; 0 in DIFFERING is no difference.
     """
     slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
     bits = entry_bits(slots)
@@ -398,8 +385,7 @@ def look_up(
     singles = borrow(singles)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
     probed = np.empty((3, len(bounds)), np.uint64)
-    written = np.uint64(0)
-    waits = added = 0
+    written, waits, added = np.uint64(0), 0, 0
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
         bounds[0] = place
@@ -493,12 +479,8 @@ def fill_in(
             place = np.int64(memo.entries[entry * _ENTRY_WORDS + 2])
             total += int(count if count <= FEW_IDS else memo.ids[place])
     all_ids, token_offsets = np.empty(total, found.ids.dtype), np.zeros_like(found.ends)
-    token_ids, entries, ids, known = (
-        borrow(all_ids),
-        borrow(memo.entries),
-        borrow(memo.ids),
-        borrow(found.ids),
-    )
+    token_ids, known = borrow(all_ids), borrow(found.ids)
+    entries, ids = borrow(memo.entries), borrow(memo.ids)
     few, others, zero = np.empty(FEW_IDS, np.int32), borrow(other_ids), np.uint64(0)
     written = read = other = 0
     for sentence in range(len(token_offsets) - 1):
@@ -521,14 +503,6 @@ def fill_in(
         written, read = written + rest, read + rest
         token_offsets[sentence + 1] = written
     return all_ids, token_offsets
-
-
-@njit(inline="always")
-def copy_ids(source: np.ndarray, first: int, last: int, ids: np.ndarray, written: int) -> int:
-    """Copy a part of an array to another one, and return where the copy ends."""
-    for place in range(last - first):  # a slice would take longer
-        ids[written + place] = source[first + place]
-    return written + last - first
 
 
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).

@@ -205,7 +205,7 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
 
 def test_units_with_equal_hashes_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel is compiled with the kernels that it calls: plain Python functions are used here.
-    for name in ("read_unit", "find_entry", "add_entry", "look_up", "has_tail"):
+    for name in ("read_unit", "find_entry", "add_entry", "compare_units", "look_up", "has_tail"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     monkeypatch.setattr(kernels, "tag_of", lambda _value, _index: np.uint32(0))
     monkeypatch.setattr(kernels, "entry_bits", lambda index: np.uint32(len(index) // 2 - 1))
