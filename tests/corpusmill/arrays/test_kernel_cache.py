@@ -11,6 +11,7 @@ import numba
 import pytest
 
 import corpusmill
+from corpusmill.arrays.kernel_cache import njit
 
 PACKAGE = Path(corpusmill.__file__).parent
 # The functions as they are in the file, though an environment may name the folder of its kernels.
@@ -214,3 +215,18 @@ def test_damaged_files_of_a_kernel_are_compiled_anew(tmp_path: Path) -> None:
             file.write_bytes(change(file.read_bytes()))
     assert call(*folders) == [f"{result} 1"] * len(folders)
     assert call(*folders) == [f"{result} 0"] * len(folders)
+
+
+@njit
+def add(first: int, second: int) -> int:
+    return first + second
+
+
+@njit
+def add_constants(number: int) -> int:
+    return add(number, 1) + add(number, second=2) + add(number, number)  # type: ignore[no-any-return]
+
+
+def test_constants_that_a_kernel_passes_on_need_no_compilation_of_their_own() -> None:
+    assert add_constants(5) == 6 + 7 + 10
+    assert len(add.compiled.signatures) == 1
