@@ -125,7 +125,7 @@ def train_merges(
         # A new token takes a symbol or more out of the words.
         room = max(len(first), min(vocab_size, len(first) + cells))
         # Each merge of a pair leaves at most two new pairs, and one symbol less.
-        places = np.empty(min(3 * cells, max(limits.few_places, cells + cells // 4)), np.uint32)
+        places = np.empty(min(3 * cells, max(limits.few_places, 2 * cells)), np.uint32)
         texts = _first_texts(first, room, prefix)
         sizes = len(first), vocab_size, min_frequency, least
         return learn_merges(symbols, texts, *sizes, places)  # type: ignore[no-any-return]
