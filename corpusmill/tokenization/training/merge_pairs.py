@@ -379,7 +379,7 @@ def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
         return pairs
     for is_checked in (False, True):
         _drop_places(cells, pairs, is_checked)
-        if 8 * (sizes[PLACES] + more) <= 7 * len(places):
+        if sizes[PLACES] + more <= len(places) - len(places) // 8:
             return pairs
     kept = np.empty(2 * (sizes[PLACES] + more), np.uint32)
     kept[: sizes[PLACES]] = places[: sizes[PLACES]]
