@@ -119,7 +119,8 @@ class WordChoice(NamedTuple):
             bool[n], True for the chosen words.
         """
         if hashes is None:
-            return counts >= self.least_count
+            is_frequent: npt.NDArray[np.bool_] = counts >= self.least_count
+            return is_frequent
         is_of_sample = (counts == self.least_count) & (hashes < self.share * _HASHES)
         return (counts > self.least_count) | is_of_sample
 
