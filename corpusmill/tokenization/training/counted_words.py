@@ -118,11 +118,10 @@ class WordChoice(NamedTuple):
         Returns:
             bool[n], True for the chosen words.
         """
-        if hashes is None:
-            is_frequent: npt.NDArray[np.bool_] = counts >= self.least_count
-            return is_frequent
-        is_of_sample = (counts == self.least_count) & (hashes < self.share * _HASHES)
-        return (counts > self.least_count) | is_of_sample
+        is_chosen: npt.NDArray[np.bool_] = counts >= self.least_count
+        if hashes is not None:
+            is_chosen &= (counts > self.least_count) | (hashes < self.share * _HASHES)
+        return is_chosen
 
 
 def add_up(counts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> WordTotals:
