@@ -267,7 +267,10 @@ class WordTable:
         return hashes
 
     def other_hashes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """Return the hash of each word's bytes that `hash_words` makes, uint64[words]."""
+        """Return the hash of each word's bytes that `hash_words` makes, uint64[words].
+
+        The words of a slot, or of a partition, have hashes in common, but not these.
+        """
         return self.hashes(numbers) * MULTIPLIER >> HALF
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
