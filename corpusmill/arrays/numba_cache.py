@@ -12,6 +12,7 @@ from typing import Any
 
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 from corpusmill.arrays.shipped_kernels import ShippedKernels
 
@@ -47,6 +48,17 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         self._cache_file.__class__ = SealedFiles
         self._shipped = shipped
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Load a compiled form, without the registries that numba compiles with.
+
+        Numba looks through them before it loads a kernel, and imports half of itself for that. What
+        is compiled already needs no more than the functions that count references. Numba's compiler
+        looks through the registries itself.
+        """
+        rtsys.initialize(target)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
 
     def _load_overload(self, signature: Any, target: Any) -> Any:
         if self._shipped and (kernel := self._shipped.find(self._py_func, signature)):
