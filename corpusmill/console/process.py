@@ -31,6 +31,8 @@ def begin_process() -> None:
     """Answer signals at once, and make sure of the standard streams and the working directory."""
     for number in _SIGNALS:
         signal.signal(number, lambda *_: end_process(INTERRUPTED, "interrupted: nothing was begun"))
+    # The threads of NumPy's linear algebra, which no command needs, wait asleep and not at work.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     # Otherwise the next file that is opened would get the number of a closed stream.
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
