@@ -50,6 +50,7 @@ class LoadedCode(JITCodeLibrary):
     """
 
     bitcode: bytes
+    _shared_module: Any
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:

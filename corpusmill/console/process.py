@@ -88,7 +88,7 @@ def quick_imports(unused: Sequence[str] = ()) -> Iterator[None]:
         unused: more packages that Beam imports if they are installed, and that this process does
             not use.
     """
-    finders = [_NotInstalled(("pandas", *unused)), _Late()]
+    finders: list[Any] = [_NotInstalled(("pandas", *unused)), _Late()]
     gc.disable()
     sys.meta_path[:0] = finders
     try:

@@ -146,10 +146,10 @@ from corpusmill.console.process import quick_imports
 with quick_imports():
     import httplib2, proto, pytz
 print("pyparsing" in sys.modules, "proto.message" in sys.modules)
-print(httplib2.Http.__name__, issubclass(proto.Message, object), pytz.utc, httplib2.auth.pp.Word("a"))
+print(httplib2.Http.__name__, httplib2.auth.pp.Word("a"), proto.Message.__name__, pytz.utc)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=False,
     )  # fmt: skip
-    assert ended.stdout.splitlines() == ["False False", "Http True UTC W:(a)"], ended.stderr
+    assert ended.stdout.splitlines() == ["False False", "Http W:(a) Message UTC"], ended.stderr

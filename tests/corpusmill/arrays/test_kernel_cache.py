@@ -146,7 +146,8 @@ print(key, "numba.np.polynomial" in sys.modules)
 
 @numba.njit
 def combine(seed):
-    return randomness.derive_key(seed, 2, 3, 4) ^ randomness.draw(randomness.derive_key(1, 2, 3, 4), 5)
+    key = randomness.derive_key(seed, 2, 3, 4)
+    return key ^ randomness.draw(key, 5)
 
 print(combine(1), key ^ randomness.draw(key, 5), combine.py_func(1))
 """
