@@ -15,6 +15,7 @@ from llvmlite.binding import parse_assembly, parse_bitcode
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
+from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
 from corpusmill.arrays.shipped_kernels import ShippedKernels
@@ -69,21 +70,20 @@ class KernelForms(CompileResultCacheImpl):
     """How a compiled kernel is loaded."""
 
     def rebuild(self, target: Any, kept: Any) -> Any:
-        """Load a kernel.
+        """Load a kernel; by numba alone where it keeps kernels otherwise than is known here.
 
         Args:
             target: what it was compiled for.
             kept: what numba keeps of it.
         """
-        (name, kind, content), description, *others = kept
-        if kind != "object":
-            return super().rebuild(target, kept)
-        code, bitcode = content
-        names = {description.llvm_func_name, description.llvm_cpython_wrapper_name}
+        match kept:
+            case (str(name), "object", (code, bitcode)), FunctionDescriptor() as function, *others:
+                library = (name, "object", (code, _empty_module()))
+            case _:
+                return super().rebuild(target, kept)
+        names = {function.llvm_func_name, function.llvm_cpython_wrapper_name}
         target.codegen()._engine._defined_symbols |= names
-        loaded = super().rebuild(
-            target, ((name, kind, (code, _empty_module())), description, *others)
-        )
+        loaded = super().rebuild(target, (library, function, *others))
         loaded.library.__class__, loaded.library._shared_module = LoadedCode, None
         loaded.library.bitcode = bitcode
         return loaded
