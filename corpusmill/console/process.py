@@ -21,8 +21,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _SECONDS_TO_SEND_AGAIN = 0.05
 
-# Beam imports them for stores on the web, for coders that no stage has, and for times of day.
-_RARELY_USED = {"httplib2", "proto", "pytz"}
+# Beam always imports it, for stores on the web.
+_WEB_CLIENT = "httplib2"
 
 _before_exit: list[Callable[[], None]] = []
 
@@ -65,11 +65,14 @@ class _NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 
-class _Late:
-    """Lets packages be imported when they are first used, while it is in `sys.meta_path`."""
+class _WhenUsed:
+    """Lets the client of the web be imported when it is first used.
+
+    It does so while it is in `sys.meta_path`.
+    """
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name) if name in _RARELY_USED else None
+        spec = PathFinder.find_spec(name) if name == _WEB_CLIENT else None
         if spec and spec.loader:
             spec.loader = LazyLoader(spec.loader)
         return spec
@@ -82,13 +85,13 @@ def quick_imports(unused: Sequence[str] = ()) -> Iterator[None]:
     Imports leave no garbage, but the collector would look for it hundreds of times. And if pandas
     is installed, Beam imports it for the types of data frames, which no stage uses, and Arrow when
     it makes its first array, in case that is made of a data frame. Arrow looks for it but once.
-    A few more packages are imported if anything uses them.
 
     Args:
         unused: more packages that Beam imports if they are installed, and that this process does
-            not use.
+            not use; if there are any, it uses no client of the web, either.
     """
-    finders: list[Any] = [_NotInstalled(("pandas", *unused)), _Late()]
+    # A package that is imported when it is first used may not be used by two threads at once.
+    finders: list[Any] = [_NotInstalled(("pandas", *unused)), *([_WhenUsed()] if unused else [])]
     gc.disable()
     sys.meta_path[:0] = finders
     try:

@@ -12,6 +12,7 @@ import pytest
 from corpusmill.commands.table import list_commands
 from corpusmill.console.process import USER_ERROR
 from tests.conftest import CHECKOUT
+from tests.tools import jobs
 
 # Runs commands one after the other in one process.
 _PROGRAM = """
@@ -100,7 +101,7 @@ def test_data_sets_on_this_machine_are_read_without_beam(command: str) -> None:
 # What a small build does without, though it or Beam imports some of it elsewhere.
 _SLOW = (
     "google.cloud.", "apitools.", "boto3.", "pandas.", "apache_beam.runners.worker.sdk_worker.",
-    "pyparsing.", "proto.message.", "cffi.", "warcio.", "pyarrow.compute.", "rich.progress.",
+    "pyparsing.", "cffi.", "warcio.", "pyarrow.compute.", "rich.progress.",
     "numba.core.typing.cffi_utils.", "corpusmill.tokenization.training.",
 )  # fmt: skip
 
@@ -122,7 +123,10 @@ from corpusmill.tokenization.sentence_tokenizer import load_sentence_tokenizer
 print(load_sentence_tokenizer.cache_info().misses, document_fields.cache_info().misses)
 print(*sys.modules)
 """
-    arguments = ["bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path]
+    # Whoever compiles a kernel needs much more.
+    jobs.build([sample], tokenizer_path, tmp_path / "compiled")
+    output = tmp_path / "out"
+    arguments = ["bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output]
     ended = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)], text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=False,
@@ -138,18 +142,18 @@ print(*sys.modules)
     assert loaded == "1 0"
 
 
-def test_a_package_that_is_rarely_used_is_there_when_it_is_used() -> None:
+def test_the_client_of_the_web_is_imported_when_it_is_used() -> None:
     program = """
 import sys
 from corpusmill.console.process import quick_imports
 
-with quick_imports():
-    import httplib2, proto, pytz
-print("pyparsing" in sys.modules, "proto.message" in sys.modules)
-print(httplib2.Http.__name__, httplib2.auth.pp.Word("a"), proto.Message.__name__, pytz.utc)
+with quick_imports(("google.cloud",)):
+    import httplib2
+print("pyparsing" in sys.modules)
+print(httplib2.Http.__name__, httplib2.auth.pp.Word("a"))
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=False,
     )  # fmt: skip
-    assert ended.stdout.splitlines() == ["False False", "Http W:(a) Message UTC"], ended.stderr
+    assert ended.stdout.splitlines() == ["False", "Http W:(a)"], ended.stderr
