@@ -64,7 +64,7 @@ class StageLimits(_Group):
     """The hashes that are compared at once; more make more buckets, or parts of a bucket."""
     filter_bits: int = 2**26
     """The bits of the filter of new digests; without it where half of them would be set."""
-    partition_bytes: int = 32 * 2**20
+    partition_bytes: int = 16 * 2**20
     """The text whose words make a partition when words are counted."""
     most_partitions: int = 1024
     """The most partitions of words."""

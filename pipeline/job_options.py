@@ -89,7 +89,7 @@ class NamedPath(NamedTuple):
 @cache
 def _options_of_sources() -> list[Option]:
     """List the options that a source may have of its own."""
-    repeat = Option("repeat", float, None, "", "", "")
+    repeat = Option("repeat", float, None, str, "", "")
     return [repeat, *options_of(DocumentOptions, list_input_formats())]
 
 

@@ -32,7 +32,6 @@ from benchmarks.console import make_parser, print_table
 from benchmarks.measure import ended_children_seconds, median_ratio, take_turns
 
 _BEAM = "import apache_beam"
-_BUILD = "bert, 10.8 MB"
 
 
 class Run(NamedTuple):
@@ -68,8 +67,8 @@ def list_calls(arguments: argparse.Namespace) -> Mapping[str, Callable[[], Run]]
     bert = (*job, "bert", "--output", str(folder / "none"))
     known = ("--input", str(SAMPLE), "--tokenizer", str(tokenizer))
 
-    def build_all() -> Run:
-        measured = build(("pipeline", "bert"), corpus, tokenizer, folder / "output")
+    def build_all(text: Path) -> Run:
+        measured = build(("pipeline", "bert"), text, tokenizer, folder / "output")
         return Run(measured.seconds, measured.processor_seconds)
 
     commands = {
@@ -84,7 +83,8 @@ def list_calls(arguments: argparse.Namespace) -> Mapping[str, Callable[[], Run]]
     calls: dict[str, Callable[[], Run]] = {
         name: partial(start, *command) for name, command in commands.items()
     }
-    return {**calls, _BUILD: build_all}
+    texts = {"bert, 50 KB": SAMPLE, "bert, 10.8 MB": corpus}
+    return {**calls, **{name: partial(build_all, text) for name, text in texts.items()}}
 
 
 def list_cells(runs: Mapping[str, Sequence[Run]]) -> Iterator[tuple[str, ...]]:

@@ -89,6 +89,8 @@ class Kernel:
                 dispatcher = numba.njit(nogil=True, **self.targetoptions)(self.py_func)
                 if hasattr(dispatcher, "py_func"):  # or else it is the function itself
                     dispatcher._cache = _start_cache()(self.py_func)
+                    resolve = dispatcher.get_call_template
+                    dispatcher.get_call_template = partial(_resolve_by_types, resolve)
                 return dispatcher
             finally:
                 numba.config.CACHE_DIR = previous
@@ -96,6 +98,22 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         return self.compiled._numba_type_
+
+
+def _resolve_by_types(
+    resolve: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Any:
+    """Find the kernel that another one calls, which numba compiles once for each constant as well.
+
+    Args:
+        resolve: numba's way to find it, or to compile it.
+        arguments: the types of the arguments; those of constants hold their values.
+        keywords: likewise.
+    """
+    from numba.core.types.misc import unliteral  # noqa: PLC0415  see `Kernel`
+
+    plain = {name: unliteral(type_) for name, type_ in keywords.items()}
+    return resolve(tuple(map(unliteral, arguments)), plain)
 
 
 @cache

@@ -68,7 +68,7 @@ def list_all(command: Command) -> list[Option]:
     if not command.variants:
         return options
     hint, text = Literal[tuple(command.variants)], "What a build would make."
-    return [Option("objective", hint, command.variant, text, "options", ""), *options]
+    return [Option("objective", hint, command.variant, lambda: text, "options", ""), *options]
 
 
 def _list_values(manifest: Manifest) -> dict[str, Any]:

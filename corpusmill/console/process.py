@@ -9,6 +9,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from types import FrameType
 from typing import Any, NoReturn, Self
 
@@ -19,6 +21,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _SECONDS_TO_SEND_AGAIN = 0.05
 
+# Beam always imports it, for stores on the web.
+_WEB_CLIENT = "httplib2"
+
 _before_exit: list[Callable[[], None]] = []
 
 
@@ -26,6 +31,8 @@ def begin_process() -> None:
     """Answer signals at once, and make sure of the standard streams and the working directory."""
     for number in _SIGNALS:
         signal.signal(number, lambda *_: end_process(INTERRUPTED, "interrupted: nothing was begun"))
+    # The threads of NumPy's linear algebra, which no command needs, wait asleep and not at work.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     # Otherwise the next file that is opened would get the number of a closed stream.
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -58,6 +65,19 @@ class _NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 
+class _WhenUsed:
+    """Lets the client of the web be imported when it is first used.
+
+    It does so while it is in `sys.meta_path`.
+    """
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name) if name == _WEB_CLIENT else None
+        if spec and spec.loader:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
 @contextmanager
 def quick_imports(unused: Sequence[str] = ()) -> Iterator[None]:
     """Make the imports in a block faster: together with Beam they take half as long.
@@ -68,17 +88,19 @@ def quick_imports(unused: Sequence[str] = ()) -> Iterator[None]:
 
     Args:
         unused: more packages that Beam imports if they are installed, and that this process does
-            not use.
+            not use; if there are any, it uses no client of the web, either.
     """
-    finder = _NotInstalled(("pandas", *unused))
+    # A package that is imported when it is first used may not be used by two threads at once.
+    finders: list[Any] = [_NotInstalled(("pandas", *unused)), *([_WhenUsed()] if unused else [])]
     gc.disable()
-    sys.meta_path.insert(0, finder)
+    sys.meta_path[:0] = finders
     try:
         yield
         if arrow := sys.modules.get("pyarrow"):
             arrow.array([])
     finally:
-        sys.meta_path.remove(finder)
+        for finder in finders:
+            sys.meta_path.remove(finder)
         gc.freeze()
         gc.enable()
 

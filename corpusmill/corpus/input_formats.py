@@ -7,7 +7,6 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from corpusmill.corpus.archives import check_tar, read_tar
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.content import (
     Content,
@@ -92,6 +91,18 @@ def _open_avro(
     return AvroTable(stream, size, options, limits)
 
 
+def _read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
+    from corpusmill.corpus.archives import read_tar  # noqa: PLC0415  imports warcio
+
+    return read_tar(stream, part)
+
+
+def _check_tar(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    from corpusmill.corpus.archives import check_tar  # noqa: PLC0415  imports warcio
+
+    check_tar(stream, file, options)
+
+
 def _read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     from corpusmill.corpus.archives import read_wet  # noqa: PLC0415  imports warcio
 
@@ -121,7 +132,9 @@ CSV = CorpusFormat(
 TSV = CorpusFormat(
     read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
 )
-TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), check_tar, in_ranges=False)
+TAR = CorpusFormat(
+    _read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), _check_tar, in_ranges=False
+)
 WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
 PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
 ARROW = _table(ArrowTable, (".arrow", ".feather"), compresses=False)

@@ -2,9 +2,9 @@
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from textwrap import dedent
 from types import NoneType, UnionType
@@ -46,7 +46,8 @@ class Option:
         hint: its type.
         default: the default; `dataclasses.MISSING` where the option must be given, and None for one
             that may be left out without having a default.
-        text: its documentation, in one line.
+        document: returns its documentation, in one line. It is read from the source of the class
+            when it is shown.
         title: of the group of options that it belongs to ("run options").
         group: what it has in common with the options beside it, in words.
     """
@@ -54,9 +55,14 @@ class Option:
     name: str
     hint: Any
     default: Any
-    text: str
+    document: Callable[[], str]
     title: str
     group: str
+
+    @property
+    def text(self) -> str:
+        """Its documentation, in one line; empty without any."""
+        return self.document()
 
     @property
     def is_required(self) -> bool:
@@ -204,7 +210,7 @@ def summarize(kind: Any) -> str | None:
 def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
     hints = get_type_hints(kind, include_extras=True)
     declared = {field.name: field for field in fields(kind)} if is_dataclass(kind) else {}
-    texts, group = document_fields(kind), summarize(kind) or ""
+    group = summarize(kind) or ""
     for name, hint in hints.items():
         if get_origin(hint) is ClassVar:
             continue
@@ -215,7 +221,11 @@ def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
         default = _default_of(declared[name]) if name in declared else None
         listed = choices.get((kind, name))
         hint = Literal[listed] if listed else hint  # noqa: PLW2901
-        yield Option(name, hint, default, texts.get(name, ""), title, group)
+        yield Option(name, hint, default, partial(_document, kind, name), title, group)
+
+
+def _document(kind: type, name: str) -> str:
+    return document_fields(kind).get(name, "")
 
 
 def _default_of(field: Field[Any]) -> Any:

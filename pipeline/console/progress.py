@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import count_things
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 def in_notebook() -> bool:
@@ -213,6 +215,14 @@ def _show_in_cell(counters: Counters, work: Work) -> Iterator[None]:
 
 @contextmanager
 def _show_line(console: Console, counters: Counters, work: Work) -> Iterator[None]:
+    from rich.progress import (  # noqa: PLC0415  slow, and not needed where there is no terminal
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         BarColumn(20),
         TextColumn("{task.percentage:>3.0f} %"),
@@ -240,7 +250,7 @@ class ReadingLine:
         total_bytes: the size of the input; an estimate if files are compressed.
     """
 
-    def __init__(self, progress: Progress, total_bytes: int) -> None:
+    def __init__(self, progress: "Progress", total_bytes: int) -> None:
         self._progress, self._total, self._read = progress, total_bytes, 0
         self._task = progress.add_task("", total=total_bytes)
         self.add(0)
@@ -265,6 +275,13 @@ def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
         total_bytes: the size of the input; an estimate if files are compressed.
         shown: whether the line is shown, if the output is a terminal or a notebook.
     """
+    from rich.progress import (  # noqa: PLC0415  as above
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Terminal(stderr=True, force_jupyter=False)
     columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
     # The process of a notebook says that it shows colours, and is taken for a terminal.

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
@@ -37,6 +38,7 @@ from pipeline.recipe.inputs import InputFile, cut_files, sum_costs
 from pipeline.recipe.recipe import estimate_text_bytes
 from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import PlannedRange
+from transforms.storage.files import map_ahead
 
 # A sample consists of about this many pieces, because neighboring documents resemble each other. A
 # smaller piece would take longer to open than to read.
@@ -145,6 +147,18 @@ def count_here(
         line: shows the bytes that are read.
     """
     counter, counts = options.make_counter(limits.training), Counter[str]()
+    # A thread counts the words of a batch while this one reads the next.
+    for _ in map_ahead(counter.add, _read_sentences(corpus, limits, line, counts), ahead=1):
+        pass
+    words = read_words(counter, options.word_limits)
+    counts["total.distinct_words"] = len(counter.table)
+    return Counted(counts, words)
+
+
+def _read_sentences(
+    corpus: SampledCorpus, limits: Limits, line: ReadingLine, counts: Counter[str]
+) -> Iterator[pa.Array]:
+    """Yield the sentences of a corpus, a batch at a time, and add to the counts what is read."""
     ranges, share = corpus.draw()
     for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
         with as_listed(planned, opened) as raw:
@@ -162,10 +176,7 @@ def count_here(
                     unread = measure_rest(batch, stream, raw, planned.bytes or 0)
                     counts[count_unread(planned.file_index)] += unread
                 counts["count.documents"] += documents.num_rows
-                counter.add(documents.column("sentences").flatten())
-    words = read_words(counter, options.word_limits)
-    counts["total.distinct_words"] = len(counter.table)
-    return Counted(counts, words)
+                yield documents.column("sentences").flatten()
 
 
 def check_sample(counted: Counted, corpus: SampledCorpus) -> None:

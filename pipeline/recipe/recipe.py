@@ -331,8 +331,9 @@ def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
     tokenizer, words = recipe.tokenizer, load_words(recipe.objective.words)
     with hide_native_errors():
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
-        memoize = prove_tokenizer(tokenizer, texts, console, words)
-        prove_engine(tokenizer, texts, recipe.dataset.tokenizer_engine, words)
+        memoize = prove_tokenizer(tokenizer, texts, console, words, recipe.limits)
+        engine = recipe.dataset.tokenizer_engine
+        prove_engine(tokenizer, texts, engine, words, recipe.limits)
     return memoize, document_bytes
 
 

@@ -1,5 +1,6 @@
 """What engines report of a failed job, and what we tell the user."""
 
+import errno
 import re
 import traceback
 from unittest.mock import Mock
@@ -118,3 +119,10 @@ def test_an_error_that_names_its_own_cause_is_left_as_it_is() -> None:
         raise ValueError("told to the user") from KeyError("a detail")
     except ValueError:
         raise_explained(RuntimeError(traceback.format_exc()))
+
+
+def test_a_known_fault_may_be_the_cause_of_an_error() -> None:
+    error = RuntimeError("the job failed")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device", "shard")
+    with pytest.raises(UserError, match="the disk is full"):
+        raise_explained(error)

@@ -93,7 +93,7 @@ def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int, share:
 
 
 def load_words(segments: Sequence[Segment], limits: WordLimits) -> CountedWords:
-    """Load the most frequent words, as `CountedWords.keep_most_frequent` chooses them.
+    """Load the most frequent words, as `choose_words` chooses them.
 
     Only classes of counts with words that are kept are read, one segment after another.
 

@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import regex
 
 from corpusmill.arrays.distinct import sort_distinct
 from corpusmill.arrays.kernel_cache import njit
@@ -184,9 +183,9 @@ RUN_WORDS, FEWEST_WORDS = 13, HEAD_WORDS
 # Their table takes 128 MiB in each process.
 MOST_RUNS = 10**7
 
-_OF_WORDS = regex.compile(r"[\p{L}\p{M}\p{N}]")
-_SPACES = regex.compile(r"\s")
-_WITHOUT_SPACES = regex.compile(
+_OF_WORDS = r"[\p{L}\p{M}\p{N}]"
+_SPACES = r"\s"
+_WITHOUT_SPACES = (
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}"
     r"\p{Script=Khmer}\p{Script=Myanmar}]"
 )
@@ -275,19 +274,21 @@ def _join(runs: list[npt.NDArray[np.uint64]], most: int) -> npt.NDArray[np.uint6
 @cache
 def list_characters() -> npt.NDArray[np.uint32]:
     """Return what each character is to words, uint32[2**20 + 2**16], by code point."""
+    import regex  # noqa: PLC0415  a hundredth of a second, and few builds compare with passages
+
     kinds = np.zeros(2**20 + 2**16, np.uint32)
     codes = (*range(0xD800), *range(0xE000, len(kinds)))
     text = "".join(map(chr, codes))
-    for match in _OF_WORDS.finditer(text):
+    for match in regex.finditer(_OF_WORDS, text):
         character = match[0]
         # One character each: the German sharp s stays what it is.
         folded = next(
             (one for one in (character.casefold(), character.lower()) if len(one) == 1), character
         )
         kinds[ord(character)] = ord(folded)
-    for match in _WITHOUT_SPACES.finditer(text):
+    for match in regex.finditer(_WITHOUT_SPACES, text):
         kinds[ord(match[0])] |= np.uint32(ALONE) if kinds[ord(match[0])] else np.uint32(0)
-    for match in _SPACES.finditer(text):
+    for match in regex.finditer(_SPACES, text):
         kinds[ord(match[0])] = SPACE
     kinds.setflags(write=False)
     return kinds

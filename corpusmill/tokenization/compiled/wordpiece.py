@@ -222,6 +222,8 @@ def encode_spans(
 
 # Nearly all scripts that have spaces between words lie below this code point.
 _CODES = 0x3000
+# A letter above them that is turned into itself.
+_SEPARATOR = "\U00010000"
 
 
 def compile_wordpiece(
@@ -259,16 +261,14 @@ def read_characters(tokenizer: Tokenizer) -> Characters:
         tokenizer: with BERT's normalizer and pre-tokenizer. The normalizer maps characters one by
             one: it also decomposes them and reorders combining marks, but drops all that it moved.
     """
-    codes = range(_CODES)
-    normalized = [tokenizer.normalizer.normalize_str(chr(code)) for code in codes]
-    classes = _classify(tokenizer, sorted(set("".join(normalized))))
-    encoded = [
-        b"".join(
-            bytes([len(character.encode()), classes[character]]) + character.encode()
-            for character in text
-        )
-        for text in normalized
-    ]
+    # In a single call, as there are many; the character between them is itself above the limit.
+    asked, between = map(chr, range(_CODES)), _SEPARATOR
+    normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
+    parts = {
+        character: bytes([len(character.encode()), kind]) + character.encode()
+        for character, kind in _classify(tokenizer, sorted(set("".join(normalized)))).items()
+    }
+    encoded = [b"".join(map(parts.__getitem__, text)) for text in normalized]
     ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     growth = max(
         -(-len(text.encode()) // len(chr(code).encode())) for code, text in enumerate(normalized)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from tokenizers import Regex
-from tokenizers.normalizers import NFC, Normalizer, Precompiled, Replace, Sequence
+from tokenizers.normalizers import NFC, Normalizer, Precompiled, Replace
 
 # Pairs of reserved code points, each of which is a grapheme that composes with nothing: between
 # what two keys map, and within what one key maps. A second one that stands in a text is separated
@@ -40,7 +40,12 @@ def map_as_sentencepiece(charsmap: bytes) -> tuple[Normalizer, ...]:
 
 
 def _steps(charsmap: bytes) -> Iterator[Normalizer]:
-    values = {key: value for key, value in read_map(charsmap).items() if len(key) > 1}
+    singles, values = dict[int, str](), dict[str, str]()
+    for key, value in read_map(charsmap).items():
+        if len(key) == 1:
+            singles[ord(key)] = value
+        else:
+            values[key] = value
     joining = f"(?=[{_class(key[-1] for key in values)}{_JOINING}])"
     yield Replace(Regex(rf"{joining}(?!\A|{_ends_within(values)})"), _BETWEEN)
     steps = [
@@ -50,9 +55,10 @@ def _steps(charsmap: bytes) -> Iterator[Normalizer]:
         NFC(),
     ]
     # What is left: scripts that are newer than the library's NFC, and Greek iotas that a map to
-    # small letters makes letters of before they can be joined.
+    # small letters makes letters of before they can be joined. Python maps single characters as
+    # the steps before NFC do, in a fifth of their time.
     keys = sorted(values, key=len, reverse=True)
-    mapped = Sequence(steps).normalize_str(_BETWEEN.join(keys)).split(_BETWEEN)
+    mapped = NFC().normalize_str(_BETWEEN.join(keys).translate(singles)).split(_BETWEEN)
     others: dict[str, list[str]] = defaultdict(list)
     for key, result in zip(keys, mapped, strict=True):
         if result != values[key]:

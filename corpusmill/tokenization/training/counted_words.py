@@ -106,6 +106,36 @@ class WordChoice(NamedTuple):
     least_count: int
     share: float = 1.0
 
+    def select(
+        self, counts: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64] | None
+    ) -> npt.NDArray[np.bool_]:
+        """Select words.
+
+        Args:
+            counts: int64[n], how often each occurs.
+            hashes: uint64[n], as of `hash_words`; None with a share of 1.
+
+        Returns:
+            bool[n], True for the chosen words.
+        """
+        is_chosen: npt.NDArray[np.bool_] = counts >= self.least_count
+        if hashes is not None:
+            is_chosen &= (counts > self.least_count) | (hashes < self.share * _HASHES)
+        return is_chosen
+
+
+def add_up(counts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> WordTotals:
+    """Return the number and the size of words by their counts.
+
+    Args:
+        counts: int64[n], how often each occurs.
+        sizes: integers[n], the bytes of each.
+    """
+    distinct = np.unique(counts)
+    groups = np.searchsorted(distinct, counts)
+    bytes_ = np.bincount(groups, sizes, len(distinct)).astype(np.int64)
+    return WordTotals(distinct, np.bincount(groups, minlength=len(distinct)), bytes_)
+
 
 class CountedWords(NamedTuple):
     """Distinct words in any order.
@@ -136,24 +166,12 @@ class CountedWords(NamedTuple):
 
     def totals(self) -> WordTotals:
         """Return the number and the size of the words by their counts."""
-        counts, groups = np.unique(self.counts, return_inverse=True)
-        sizes = np.bincount(groups, pc.binary_length(self.words).to_numpy(), len(counts))
-        words = np.bincount(groups, minlength=len(counts))
-        return WordTotals(counts, words, sizes.astype(np.int64))
-
-    def keep_most_frequent(self, limits: WordLimits) -> "CountedWords":
-        """Return the words that `choose_words` keeps."""
-        if len(self.counts) <= limits.words and self.text_bytes <= limits.bytes:
-            return self
-        return self.keep(choose_words(self.totals(), limits))
+        return add_up(self.counts, pc.binary_length(self.words).to_numpy())
 
     def keep(self, choice: WordChoice) -> "CountedWords":
         """Return the chosen words."""
-        is_chosen = self.counts >= choice.least_count
-        if choice.share < 1:
-            # Those that find the slot of a word, and its partition, are others.
-            hashes = hash_words(*ragged.from_arrow(self.words))
-            is_chosen &= (self.counts > choice.least_count) | (hashes < choice.share * _HASHES)
+        hashes = hash_words(*ragged.from_arrow(self.words)) if choice.share < 1 else None
+        is_chosen = choice.select(self.counts, hashes)
         if is_chosen.all():
             return self
         return CountedWords(self.words.filter(pa.array(is_chosen)), self.counts[is_chosen])
@@ -178,9 +196,14 @@ def read_words(counter: WordCounter, limits: WordLimits) -> CountedWords:
         limits: which words are returned.
     """
     counter.finish()
-    numbers = counter.table.numbers()
-    counted = CountedWords(counter.table.words(numbers), counter.table.counts(numbers))
-    return counted.keep_most_frequent(limits)
+    table = counter.table
+    numbers = table.numbers()
+    counts = table.counts(numbers)
+    if len(table) > limits.words or table.text_bytes > limits.bytes:
+        choice = choose_words(add_up(counts, table.sizes(numbers)), limits)
+        is_chosen = choice.select(counts, table.other_hashes(numbers))
+        numbers, counts = numbers[is_chosen], counts[is_chosen]
+    return CountedWords(table.words(numbers), counts)
 
 
 def check_words(words: CountedWords) -> None:

@@ -352,14 +352,9 @@ def find_pairs(words: CountedCells, least: int, places: np.ndarray) -> Pairs:
 
 
 @njit
-def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
-    """Return the pairs with room for more places.
-
-    Those of pairs that were merged are removed, and those where no symbol begins any more.
-    """
+def _drop_places(cells: np.ndarray, pairs: Pairs, is_checked: bool) -> None:
+    """Remove the places of pairs that were merged, and if asked those where no symbol begins."""
     heap, places, sizes = pairs.heap, pairs.places, pairs.sizes
-    if sizes[PLACES] + more <= len(places):
-        return pairs
     written = 0
     # The entries keep the order of their places, by which those of equal pairs are queued.
     for entry in np.argsort(heap[: sizes[HEAP], START].copy()):
@@ -367,11 +362,25 @@ def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
         heap[entry, START] = written
         for number in range(start, start + size):
             places[written] = places[number]
-            written += cells[places[number]] >= 0
+            written += not is_checked or cells[places[number]] >= 0
         heap[entry, SIZE] = written - heap[entry, START]
     sizes[PLACES] = written
-    if 4 * (written + more) > 3 * len(places):
-        kept = np.empty(2 * (written + more), np.uint32)
-        kept[:written] = places[:written]
-        places = kept
-    return Pairs(pairs.table, heap, places, sizes)
+
+
+@njit
+def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
+    """Return the pairs with room for more places.
+
+    Those of pairs that were merged are removed, and those where no symbol begins any more if the
+    room is nearly full without the former. To look at cells takes longer than all else.
+    """
+    table, heap, places, sizes = pairs
+    if sizes[PLACES] + more <= len(places):
+        return pairs
+    for is_checked in (False, True):
+        _drop_places(cells, pairs, is_checked)
+        if sizes[PLACES] + more <= len(places) - len(places) // 8:
+            return pairs
+    kept = np.empty(2 * (sizes[PLACES] + more), np.uint32)
+    kept[: sizes[PLACES]] = places[: sizes[PLACES]]
+    return Pairs(table, heap, kept, sizes)

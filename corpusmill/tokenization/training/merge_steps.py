@@ -215,6 +215,7 @@ def merge_places(
     found, codes, sums, sizes = neighbours
     first, second, joined, _ = merge
     rows, used, firsts = sizes[FOUND], sizes[CODES], np.empty(_BLOCK, np.int64)
+    group = 0
     for start in range(0, len(places), _BLOCK):
         # Reading a block of cells first lets the processor fetch many of them at a time.
         size = 0
@@ -228,7 +229,10 @@ def merge_places(
                 continue
             end = cell_after(cells, after)
             join_cells(cells, here, after, end, joined)
-            before, group = cell_before(cells, here), groups[here // BLOCK_CELLS]
+            before = cell_before(cells, here)
+            # Most places have the count of the one before.
+            if here < starts[group] or here >= starts[group + 1]:
+                group = groups[here // BLOCK_CELLS]
             while starts[group + 1] <= here:
                 group += 1
             for is_after in range(2):

@@ -99,7 +99,7 @@ def train_merges(
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn the tokens that words are made of.
 
-    It takes up to 16 bytes a character of the distinct words, from `few_places` on about 9, and 70
+    It takes up to 16 bytes a character of the distinct words, from `few_places` on about 10, and 70
     bytes or so for each distinct pair that is listed.
 
     Args:
@@ -125,7 +125,7 @@ def train_merges(
         # A new token takes a symbol or more out of the words.
         room = max(len(first), min(vocab_size, len(first) + cells))
         # Each merge of a pair leaves at most two new pairs, and one symbol less.
-        places = np.empty(min(3 * cells, max(limits.few_places, cells + cells // 4)), np.uint32)
+        places = np.empty(min(3 * cells, max(limits.few_places, cells + cells // 2)), np.uint32)
         texts = _first_texts(first, room, prefix)
         sizes = len(first), vocab_size, min_frequency, least
         return learn_merges(symbols, texts, *sizes, places)  # type: ignore[no-any-return]

@@ -266,6 +266,18 @@ class WordTable:
         hashes: npt.NDArray[np.uint64] = self.arrays.slots[numbers, IDENTITY] & _LOW_HALF
         return hashes
 
+    def other_hashes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Return the hash of each word's bytes that `hash_words` makes, uint64[words].
+
+        The words of a slot, or of a partition, have hashes in common, but not these.
+        """
+        return self.hashes(numbers) * MULTIPLIER >> HALF
+
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the bytes of each word, int64[words]."""
+        sizes: npt.NDArray[np.int64] = self.arrays.slots[numbers, IDENTITY] >> HALF
+        return sizes.astype(np.int64)
+
     def counts(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the count of each word, int64[words]."""
         counts: npt.NDArray[np.int64] = self.arrays.slots[numbers, COUNT].astype(np.int64)
@@ -273,9 +285,8 @@ class WordTable:
 
     def words(self, numbers: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
         """Return words in the order of their numbers."""
-        lengths = (self.arrays.slots[numbers, IDENTITY] >> HALF).astype(np.int64)
         offsets = np.zeros(len(numbers) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        np.cumsum(self.sizes(numbers), out=offsets[1:])
         copied = np.empty(offsets[-1], np.uint8)
         _copy_words(self.arrays, numbers, offsets, copied)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(copied)]

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-import regex
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
@@ -34,6 +33,9 @@ from corpusmill.tokenization.words.jieba_words import (
     is_shown,
     to_text,
 )
+
+if TYPE_CHECKING:
+    import regex
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
 # white space; what tokenizers and rules of words may treat differently, and is rare in Chinese.
@@ -56,6 +58,8 @@ _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
     """uint8[0x110000], what each code point is."""
+    import regex  # noqa: PLC0415  see `_compile_words`
+
     kinds = np.zeros(0x110000, np.uint8)
     text = to_text(np.arange(len(kinds), dtype=np.uint32))
     for kind, pattern in _PATTERNS.items():
@@ -357,7 +361,7 @@ _PLAIN_WORD = r"""
       [a-zA-Z]++(?=[\s!-&(-\-/;-@\[-^`{-~]|\Z)
     | [!-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"""
 _WORDS = rf"{_PLAIN_WORD} | {_WORD}(?:(?<=\u200d)(?=\p{{Extended_Pictographic}}){_WORD})*+"
-_HAN = regex.compile(r"\p{Script=Han}+")
+_HAN = r"\p{Script=Han}+"
 
 
 @dataclass(frozen=True)
@@ -404,6 +408,8 @@ def cut_unicode(text: str) -> Spans:
 @cache
 def _compile_words() -> Any:
     # Few builds have a rule of words, and it takes as long as a message about a mistake may.
+    import regex  # noqa: PLC0415
+
     return regex.compile(_WORDS, regex.VERBOSE | regex.VERSION1)
 
 
@@ -429,10 +435,12 @@ def load_chinese() -> Callable[[str], Spans]:
             "it needs rjieba, which is not installed",
             "Install the extra 'chinese' (pip install 'corpusmill[chinese]')",
         ) from None
+    import regex  # noqa: PLC0415  see `_compile_words`
+
     jieba = _load_dictionary()
 
     def cut(text: str) -> Spans:
-        runs = (match.span() for match in _HAN.finditer(text))
+        runs = (match.span() for match in regex.finditer(_HAN, text))
         within = {place for begin, end in runs for place in range(begin, end + 1)}
         if not within:
             return cut_unicode(text)

@@ -11,6 +11,7 @@ import numba
 import pytest
 
 import corpusmill
+from corpusmill.arrays.kernel_cache import njit
 
 PACKAGE = Path(corpusmill.__file__).parent
 # The functions as they are in the file, though an environment may name the folder of its kernels.
@@ -134,6 +135,37 @@ def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_p
         assert output.split() == [*told, str(hits), str(tmp_path / "caches")]
 
 
+# Calls kernels, one of which numba then compiles into a function that calls it.
+_COMBINE = """
+import sys, numba
+from corpusmill.arrays import randomness
+from corpusmill.arrays.kernel_cache import before_compiling
+
+before_compiling(lambda: print("compiling"))
+key = randomness.derive_key(1, 2, 3, 4)
+print(key, "numba.np.polynomial" in sys.modules)
+
+@numba.njit
+def combine(seed):
+    key = randomness.derive_key(seed, 2, 3, 4)
+    return key ^ randomness.draw(key, 5)
+
+print(combine(1), key ^ randomness.draw(key, 5), combine.py_func(1))
+"""
+
+
+def test_a_kernel_is_loaded_with_little_of_numba_and_called_by_one_that_is_compiled(
+    tmp_path: Path,
+) -> None:
+    programs = [run_python(_COMBINE, NUMBA_CACHE_DIR=str(tmp_path)).splitlines() for _ in range(2)]
+    (told, first, *compiled), (loaded, told_later, *combined) = programs
+    assert told == told_later == "compiling"
+    key = first.removesuffix(" True")
+    assert loaded == f"{key} False"
+    assert combined == compiled
+    assert len({*combined[-1].split()}) == 1
+
+
 @pytest.fixture
 def unwritable_package(tmp_path: Path) -> Iterator[Path]:
     """The folder of a copy of the package that not even root can write to."""
@@ -214,3 +246,18 @@ def test_damaged_files_of_a_kernel_are_compiled_anew(tmp_path: Path) -> None:
             file.write_bytes(change(file.read_bytes()))
     assert call(*folders) == [f"{result} 1"] * len(folders)
     assert call(*folders) == [f"{result} 0"] * len(folders)
+
+
+@njit
+def add(first: int, second: int) -> int:
+    return first + second
+
+
+@njit
+def add_constants(number: int) -> int:
+    return add(number, 1) + add(number, second=2) + add(number, number)  # type: ignore[no-any-return]
+
+
+def test_constants_that_a_kernel_passes_on_need_no_compilation_of_their_own() -> None:
+    assert add_constants(5) == 6 + 7 + 10
+    assert len(add.compiled.signatures) == 1

@@ -1,5 +1,7 @@
 """Every objective keeps what the job, `verify` and the readers rely on."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.objectives.t5 import T5Options
-from corpusmill.testing import check_objective, small_tokenizer
+from corpusmill.testing import SmallBuild, check_objective, small_text, small_tokenizer
+from corpusmill.testing.datasets import keyed_rows
 from corpusmill.tokenization.tokenizer_file import Vocabulary
+from tests.conftest import CHECKOUT
 
 OPTIONS: dict[str, ObjectiveOptions] = {
     "bert": BertOptions(max_seq_length=64, duplicates=2),
@@ -48,6 +52,21 @@ MIDDLES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_objective_keeps_the_contract(name: str) -> None:
     check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES))
+
+
+# A change of these digests means that data sets which exist can no longer be built again as they
+# are. Say so where the change is described, and write the new digests.
+ROWS = CHECKOUT / "tests" / "data" / "rows.json"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_rows_are_those_of_earlier_versions(name: str) -> None:
+    build = SmallBuild(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES), small_text())
+    digest = hashlib.sha256()
+    for rows in keyed_rows(build):
+        digest.update(str(rows.schema.remove_metadata()).encode())
+        digest.update(json.dumps(rows.to_pylist(), default=bytes.hex).encode())
+    assert digest.hexdigest() == json.loads(ROWS.read_text())[name]
 
 
 @dataclass(frozen=True)

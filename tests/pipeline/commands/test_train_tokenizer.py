@@ -295,6 +295,13 @@ def test_a_sample_of_bytes_is_read_and_nothing_else(sample: Path, tmp_path: Path
     assert (tmp_path / "here.json").read_bytes() == (tmp_path / "t.json").read_bytes()
 
 
+def test_a_job_counts_the_words_of_a_corpus_that_is_worth_it(sample: Path, tmp_path: Path) -> None:
+    worth = sample.stat().st_size // 4
+    for least, cause in ((worth + 1, "is counted at once"), (worth, "no run with this input")):
+        flags = ("--resume", "--min-bytes-per-worker", str(least))
+        train(sample, tmp_path / "t.json", *flags, refused=("--resume", cause))
+
+
 def test_a_stopped_run_is_resumed_and_only_by_itself(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

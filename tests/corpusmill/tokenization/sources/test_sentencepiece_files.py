@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import unicodedata
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tokenizers import Tokenizer
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import find_difference, hard_texts
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile, TokenizerOptions
 from tests.tools.tokenizer_samples import TEXT, encode_with
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -71,19 +72,26 @@ def train(**options: Any) -> bytes:
     return model.getvalue()
 
 
-MODELS = {kind: train(**options) for kind, options in KINDS.items()}
+@cache
+def model(kind: str) -> bytes:
+    return train(**KINDS[kind])
 
 
 def read(content: bytes, **options: Any) -> TokenizerFile:
     return read_tokenizer("m/a.model", {"m/a.model": content}.get, TokenizerOptions(**options))
 
 
-FILES = {
-    (kind, in_text): read(content, special_tokens_in_text=in_text)
-    for kind, content in MODELS.items()
-    for in_text in (True, False)
-}
-ENCODE = {name: encode_with(file) for name, file in FILES.items()}
+@cache
+def convert(kind: str, in_text: bool) -> TokenizerFile:
+    return read(model(kind), special_tokens_in_text=in_text)
+
+
+@cache
+def list_conversions() -> list[tuple[tuple[str, bool], TokenizerFile, Encode]]:
+    """All kinds, converted for either use of special tokens, with what encodes texts by them."""
+    names = [(kind, in_text) for kind in KINDS for in_text in (True, False)]
+    files = [convert(*name) for name in names]
+    return [(name, file, encode_with(file)) for name, file in zip(names, files, strict=True)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -94,16 +102,16 @@ ENCODE = {name: encode_with(file) for name, file in FILES.items()}
 @example(texts=["<mask><s>", "<s><mask></s>", "a<mask><unk>b"])
 @example(texts=[*hard_texts(["<s>", "<unk>", "<mask>", "[CLS]"]), *TEXT])
 def test_the_ids_are_those_of_sentencepiece(texts: list[str]) -> None:
-    for name, file in FILES.items():
+    for name, file, encode in list_conversions():
         assert file.reference is not None
-        assert find_difference(ENCODE[name], file.reference, texts) is None, name
+        assert find_difference(encode, file.reference, texts) is None, name
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_special_tokens_that_occur_in_the_text(kind: str) -> None:
-    processor = sentencepiece.SentencePieceProcessor(model_proto=MODELS[kind])
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model(kind))
     text = "</s> The film</s><unk>"
-    special, plain = FILES[kind, True], FILES[kind, False]
+    special, plain = convert(kind, True), convert(kind, False)
     assert encode_with(plain)([text]) == [processor.encode(text)]
     [ids] = encode_with(special)([text])
     assert (ids[0], ids[-2:]) == (processor.eos_id(), [processor.eos_id(), processor.unk_id()])
@@ -126,9 +134,9 @@ def prepare(text: str, lowercase: bool, strip_accents: bool) -> str:
 def test_text_is_lower_cased_and_loses_its_accents_as_for_albert(
     kind: str, lowercase: bool, strip_accents: bool | None
 ) -> None:
-    file = read(MODELS[kind], lowercase=lowercase, strip_accents=strip_accents)
+    file = read(model(kind), lowercase=lowercase, strip_accents=strip_accents)
     strips = lowercase if strip_accents is None else strip_accents
-    processor = sentencepiece.SentencePieceProcessor(model_proto=MODELS[kind])
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model(kind))
     texts = [*TEXT, "The Film''s ``\u00c9t\u00e9'' E\u0301 na\u00efve", "\uff26\u0130LM", HALFWIDTH]
     assert encode_with(file)(texts) == [
         processor.encode(prepare(text, lowercase, strips)) for text in texts
@@ -151,7 +159,7 @@ def test_text_is_lower_cased_and_loses_its_accents_as_for_albert(
 def test_the_configuration_beside_it_says_whether_text_is_lower_cased(
     config: str | None, chosen: tuple[bool, bool]
 ) -> None:
-    files = {"m/spiece.model": MODELS["unigram"]}
+    files = {"m/spiece.model": model("unigram")}
     files |= {"m/tokenizer_config.json": config.encode()} if config else {}
     file = read_tokenizer("m", files.get)
     assert (file.options.lowercase, file.options.strip_accents) == chosen
@@ -162,39 +170,43 @@ def test_the_configuration_beside_it_says_whether_texts_begin_with_a_token(
     adds: bool | None, before: tuple[int, ...] | None
 ) -> None:
     config = json.dumps({"add_bos_token": adds, "tokenizer_class": "LlamaTokenizer"})
-    files = {"m/tokenizer.model": MODELS["bpe"], "m/tokenizer_config.json": config.encode()}
+    files = {"m/tokenizer.model": model("bpe"), "m/tokenizer_config.json": config.encode()}
     special = read_tokenizer("m", files.get).special
     assert (special.bos_id, special.before, special.after) == (1, before, None)
 
 
 def test_roles_are_found() -> None:
-    special = FILES["bpe, symbols", True].special
-    processor = sentencepiece.SentencePieceProcessor(model_proto=MODELS["bpe, symbols"])
+    special = convert("bpe, symbols", True).special
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model("bpe, symbols"))
     assert special.eos_id == special.sep_id == processor.eos_id()
     assert special.unk_id == processor.unk_id()
     assert special.cls_id == processor.piece_to_id("[CLS]")
     assert special.mask_id == processor.piece_to_id("<mask>")
-    assert FILES["bpe", True].form == "SentencePiece model"
+    assert convert("bpe", True).form == "SentencePiece model"
 
 
 def test_the_text_can_be_decoded() -> None:
     for kind in ("bpe, bytes", "unigram, bytes"):
-        tokenizer = Tokenizer.from_str(FILES[kind, True].json)
+        tokenizer = Tokenizer.from_str(convert(kind, True).json)
         ids = tokenizer.encode(TEXT[2], add_special_tokens=False).ids
         assert tokenizer.decode(ids) == TEXT[2]
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("options", "message"),
     [
-        (b"no model at all", "it is not a SentencePiece model"),
-        (train(model_type="char"), "neither the unigram nor the bpe kind"),
-        (train(model_type="bpe", treat_whitespace_as_suffix=True), "white space as a suffix"),
+        ({"model_type": "char"}, "neither the unigram nor the bpe kind"),
+        ({"model_type": "bpe", "treat_whitespace_as_suffix": True}, "white space as a suffix"),
     ],
 )
-def test_what_cannot_be_converted_is_refused(content: bytes, message: str) -> None:
+def test_what_cannot_be_converted_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        read(content)
+        read(train(**options))
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(UserError, match="it is not a SentencePiece model"):
+        read(b"no model at all")
 
 
 @pytest.mark.parametrize("name", ["sentencepiece", "google.protobuf"])
@@ -207,4 +219,4 @@ def test_without_the_libraries_the_extra_is_named(
     )
     monkeypatch.delattr("corpusmill.tokenization.sources.sentencepiece_proto", raising=False)
     with pytest.raises(UserError, match=r"pip install 'corpusmill\[tokenizers\]'"):
-        read(MODELS["bpe"])
+        read(model("bpe"))

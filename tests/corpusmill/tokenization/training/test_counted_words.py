@@ -1,5 +1,7 @@
 """Tables of words that grow, and counted words that are sorted and cut down."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,12 +15,15 @@ from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordLimits,
     choose_least_count,
+    choose_words,
     find_characters,
     keep_alphabet,
     sort_order,
 )
+from corpusmill.tokenization.training.word_counters import ByteLevelCounter
 from corpusmill.tokenization.training.word_table import WordTable
 from tests.tools.small_limits import training_limits
+from tests.tools.training import count_text
 
 words_with_zeros = st.lists(
     st.text(st.sampled_from("ab\x00é東"), min_size=1, max_size=20).map(str.encode), unique=True
@@ -28,6 +33,10 @@ words_with_zeros = st.lists(
 def counted(**counts: int) -> CountedWords:
     words = pa.array([word.encode() for word in counts], pa.large_binary())
     return CountedWords(words, np.array([*counts.values()], np.int64))
+
+
+def keep_most_frequent(words: CountedWords, limits: WordLimits) -> CountedWords:
+    return words.keep(choose_words(words.totals(), limits))
 
 
 @given(words_with_zeros)
@@ -71,7 +80,7 @@ def test_a_table_of_few_slots_grows_to_four_times_its_size_and_another_doubles(
 def test_words_of_equal_count_stay_together() -> None:
     words = counted(a=5, b=3, c=3, d=1, e=1)
     kept = [
-        words.keep_most_frequent(WordLimits(most, 100)).to_counter() for most in (5, 4, 3, 2, 1)
+        keep_most_frequent(words, WordLimits(most, 100)).to_counter() for most in range(5, 0, -1)
     ]
     assert [sorted(counter) for counter in kept] == [[*"abcde"], [*"abc"], [*"abc"], ["a"], ["a"]]
     with pytest.raises(UserError, match=r"--max-distinct-words 1: 2 words are equally frequent"):
@@ -82,15 +91,26 @@ def test_the_bytes_of_words_are_bounded_by_a_sample_of_the_rarest() -> None:
     often = {f"often{number:03}": 2 + number % 3 for number in range(100)}
     once = {f"once{number:04}": 1 for number in range(2000)}
     words = counted(**often, **once)
-    assert words.keep_most_frequent(WordLimits(10**6, 8 * 2100)) == words
-    kept = words.keep_most_frequent(WordLimits(10**6, 8 * 1100)).to_counter()
+    assert keep_most_frequent(words, WordLimits(10**6, 8 * 2100)) == words
+    kept = keep_most_frequent(words, WordLimits(10**6, 8 * 1100)).to_counter()
     assert kept.items() >= often.items()
     assert 900 < len(kept) - len(often) < 1100
     backwards = counted(**dict(reversed([*often.items(), *once.items()])))
-    assert backwards.keep_most_frequent(WordLimits(10**6, 8 * 1100)).to_counter() == kept
-    twice_and_more = words.keep_most_frequent(WordLimits(10**6, 8 * 50)).to_counter()
+    assert keep_most_frequent(backwards, WordLimits(10**6, 8 * 1100)).to_counter() == kept
+    twice_and_more = keep_most_frequent(words, WordLimits(10**6, 8 * 50)).to_counter()
     assert {3, 4} >= set(twice_and_more.values())
     assert 30 < len(twice_and_more) < 70
+
+
+def test_a_counter_is_read_as_its_words_are_chosen() -> None:
+    sentences = [chr(0x4E00 + n % 30) for n in range(90)] + [chr(0x5000 + n) for n in range(400)]
+    for limits in (WordLimits(1000, 10**6), WordLimits(30, 10**6), WordLimits(1000, 600)):
+        batches = [sentences[first : first + 7] for first in range(0, len(sentences), 7)]
+        words = count_text(batches, ByteLevelCounter(LIMITS.training, (), False), limits)
+        distinct = counted(**Counter(sentences))
+        is_small = distinct.text_bytes <= limits.bytes and len(distinct.counts) <= limits.words
+        chosen = distinct if is_small else keep_most_frequent(distinct, limits)
+        assert words.to_counter() == chosen.to_counter()
 
 
 def test_characters_of_words() -> None:
