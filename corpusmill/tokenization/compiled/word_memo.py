@@ -328,19 +328,24 @@ BEGINS, DIFFERING, SECOND = 0, 1, 2  # rows of `compare_units`; the last one is 
 
 @njit(inline="always")
 def compare_units(
-    memo: MemoArrays, text: np.ndarray, bounds: np.ndarray, count: int, probed: np.ndarray
+    memo: MemoArrays,
+    shift: np.uint64,
+    text: np.ndarray,
+    bounds: np.ndarray,
+    count: int,
+    probed: np.ndarray,
 ) -> None:
     """Compare units with the entries of their first slots, in loops short enough to overlap.
 
     Args:
         memo: the memo.
+        shift: that of its slots.
         text: uint8[bytes + PADDING].
         bounds: int64[at least units + 1], where units begin and the last one ends.
         count: the number of units.
         probed: uint64[3, at least units], written: the rows above; 0 in DIFFERING is no difference.
     """
-    slots, entries, shift = memo.slots, memo.entries, shift_of(len(memo.slots))
-    bits = entry_bits(slots)
+    slots, entries, bits = memo.slots, memo.entries, entry_bits(memo.slots)
     for unit in range(count):
         first, second = read_unit(text, bounds[unit], bounds[unit + 1])
         probed[DIFFERING, unit], probed[SECOND, unit] = first, second
@@ -380,7 +385,7 @@ def look_up(
     all_waiting = np.empty((most, 4), np.int64)
     new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
     memo = lend(memo)
-    entries = memo.entries
+    entries, shift = memo.entries, shift_of(len(memo.slots))
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
     singles = borrow(singles)
     bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
@@ -396,13 +401,17 @@ def look_up(
             if block == stop:
                 count += 1
                 bounds[count] = stop
-            compare_units(memo, text, bounds, count, probed)
+            # Where ideographs begin, few units are words.
+            compared = 0 if cuts[bounds[0]] & RUN else count
+            compare_units(memo, shift, text, bounds, compared, probed)
             for unit in range(count):
-                start, end, begin = bounds[unit], bounds[unit + 1], probed[BEGINS, unit]
-                is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
-                if (probed[DIFFERING, unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
-                    written += write_few(entries, begin, ids, written)
-                    continue
+                start, end = bounds[unit], bounds[unit + 1]
+                if unit < compared:
+                    begin = probed[BEGINS, unit]
+                    is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
+                    if (probed[DIFFERING, unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
+                        written += write_few(entries, begin, ids, written)
+                        continue
                 if cuts[start] & RUN:
                     written = write_run(singles, text, start, end, ids, written)
                     continue
