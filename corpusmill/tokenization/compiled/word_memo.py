@@ -328,12 +328,7 @@ BEGINS, DIFFERING, SECOND = 0, 1, 2  # rows of `compare_units`; the last one is 
 
 @njit(inline="always")
 def compare_units(
-    memo: MemoArrays,
-    shift: np.uint64,
-    text: np.ndarray,
-    bounds: np.ndarray,
-    count: int,
-    probed: np.ndarray,
+    memo: MemoArrays, shift: np.uint64, text: np.ndarray, bounds: np.ndarray, probed: np.ndarray
 ) -> None:
     """Compare units with the entries of their first slots, in loops short enough to overlap.
 
@@ -341,19 +336,18 @@ def compare_units(
         memo: the memo.
         shift: that of its slots.
         text: uint8[bytes + PADDING].
-        bounds: int64[at least units + 1], where units begin and the last one ends.
-        count: the number of units.
+        bounds: int64[units + 1], where units begin and the last one ends.
         probed: uint64[3, at least units], written: the rows above; 0 in DIFFERING is no difference.
     """
     slots, entries, bits = memo.slots, memo.entries, entry_bits(memo.slots)
-    for unit in range(count):
+    for unit in range(len(bounds) - 1):
         first, second = read_unit(text, bounds[unit], bounds[unit + 1])
         probed[DIFFERING, unit], probed[SECOND, unit] = first, second
         probed[BEGINS, unit] = hash_unit(first, second) >> shift
-    for unit in range(count):
+    for unit in range(len(bounds) - 1):
         entry = np.uint64(slots[probed[BEGINS, unit]] & bits)
         probed[BEGINS, unit] = entry * np.uint64(_ENTRY_WORDS)
-    for unit in range(count):
+    for unit in range(len(bounds) - 1):
         begin = probed[BEGINS, unit]
         probed[DIFFERING, unit] ^= entries[begin]
         probed[DIFFERING, unit] |= entries[begin + ONE] ^ probed[SECOND, unit]
@@ -387,31 +381,28 @@ def look_up(
     memo = lend(memo)
     entries, shift = memo.entries, shift_of(len(memo.slots))
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
-    singles = borrow(singles)
-    bounds = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64)
+    bounds, singles = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64), borrow(singles)
     probed = np.empty((3, len(bounds)), np.uint64)
     written, waits, added = np.uint64(0), 0, 0
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
         bounds[0] = place
         while place < stop:
-            block = min(place + _BLOCK, stop)
-            count = list_cuts(cuts, max(place, bounds[0] + 1), block, bounds)
-            place = block
-            if block == stop:
+            block, place = place, min(place + _BLOCK, stop)
+            count = list_cuts(cuts, max(block, bounds[0] + 1), place, bounds)
+            if place == stop:
                 count += 1
                 bounds[count] = stop
             # Where ideographs begin, few units are words.
             compared = 0 if cuts[bounds[0]] & RUN else count
-            compare_units(memo, shift, text, bounds, compared, probed)
+            compare_units(memo, shift, text, bounds[: compared + 1], probed)
+            probed[BEGINS, compared:count], probed[DIFFERING, compared:count] = 0, 1
             for unit in range(count):
-                start, end = bounds[unit], bounds[unit + 1]
-                if unit < compared:
-                    begin = probed[BEGINS, unit]
-                    is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
-                    if (probed[DIFFERING, unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
-                        written += write_few(entries, begin, ids, written)
-                        continue
+                start, end, begin = bounds[unit], bounds[unit + 1], probed[BEGINS, unit]
+                is_direct = entries[begin + np.uint64(3)] < _ELSEWHERE << _COUNT
+                if (probed[DIFFERING, unit] == 0) & is_direct & (end - start <= SHORT_UNIT):
+                    written += write_few(entries, begin, ids, written)
+                    continue
                 if cuts[start] & RUN:
                     written = write_run(singles, text, start, end, ids, written)
                     continue
