@@ -76,13 +76,15 @@ class KernelForms(CompileResultCacheImpl):
             target: what it was compiled for.
             kept: what numba keeps of it.
         """
+        names: set[str] | None = getattr(target.codegen()._engine, "_defined_symbols", None)
         match kept:
             case (str(name), "object", (code, bitcode)), FunctionDescriptor() as function, *others:
                 library = (name, "object", (code, _empty_module()))
             case _:
-                return super().rebuild(target, kept)
-        names = {function.llvm_func_name, function.llvm_cpython_wrapper_name}
-        target.codegen()._engine._defined_symbols |= names
+                names = None
+        if names is None:
+            return super().rebuild(target, kept)
+        names |= {function.llvm_func_name, function.llvm_cpython_wrapper_name}
         loaded = super().rebuild(target, (library, function, *others))
         loaded.library.__class__, loaded.library._shared_module = LoadedCode, None
         loaded.library.bitcode = bitcode
