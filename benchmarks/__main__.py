@@ -16,9 +16,10 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,14 @@ def describe_machine() -> dict[str, str | int]:
 
 def describe_run() -> dict[str, Any]:
     """Describe when and with which versions a table is measured, and what else runs."""
-    packages = {name: version(name) for name in _PACKAGES}
+    versions = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {
         "day": datetime.now(UTC).date().isoformat(),
         "load": round(os.getloadavg()[1], 1),
-        "versions": {"Python": platform.python_version(), **packages},
+        "versions": versions,
     }
 
 

@@ -66,6 +66,7 @@ class SentenceTokenizer:
             may be.
 
     Attributes:
+        library: the tokenizers library's tokenizer, whose ids are given.
         gigatoken: the engine; None where the kernels here do all.
 
     Raises:
@@ -87,40 +88,38 @@ class SentenceTokenizer:
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)
         with catch_panics(_LIBRARY):
-            self._tokenizer = Tokenizer.from_str(tokenizer_json)
-        self._tokenizer.encode_special_tokens = not special_tokens_in_text
+            self.library = Tokenizer.from_str(tokenizer_json)
+        self.library.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
         self._limits, self._refusals = limits.tokens, limits.refusals
-        rule = load_words(words)
+        described, rule = orjson.loads(tokenizer_json), load_words(words)
         self._words = None if rule is None or rule.is_of_pieces else rule
         self._is_marked, self._continuing = rule is not None, None
         if rule is not None and rule.is_of_pieces:
-            model = orjson.loads(tokenizer_json)["model"]
-            self._continuing = find_continuing(self._tokenizer, model)
-        self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
+            self._continuing = find_continuing(self.library, described["model"])
+        self._unknown_id = _unknown_id(self.library, described["model"])
         self._find_joins: FindJoins | None = None
         self._is_compiled = False
         self._encode_plainly = self._encode_by_library(self._words)
-        self._memo = self._make_memo(orjson.loads(tokenizer_json)) if memoize else None
+        self._memo = self._make_memo(described) if memoize else None
         self.gigatoken: Gigatoken | None = None
         if engine == "gigatoken":
             if self._is_marked:
                 raise UserError(FLAG, "gigatoken knows no rules of words", "Leave it out")
-            described = orjson.loads(tokenizer_json)
             if not special_tokens_in_text:
                 added = [one for one in added_tokens(described) if not one.get("special")]
-                described["added_tokens"] = added
+                described = {**described, "added_tokens": added}
             self.gigatoken = Gigatoken(orjson.dumps(described).decode())
 
     def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
-        encode = partial(encode_texts, self._tokenizer, words, self._limits.texts_per_call)
+        encode = partial(encode_texts, self.library, words, self._limits.texts_per_call)
         return encode_spans_by(encode, self._refusals)
 
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
         if described["model"]["type"] == "Unigram":
             return self._compile_unigram(described)
-        rule, objection = choose_unit_rule(described, self._tokenizer)
+        rule, objection = choose_unit_rule(described, self.library)
         words = self._words
         if words and words.find_joins and wordpiece.is_known(described):
             self._find_joins = words.find_joins
@@ -142,7 +141,7 @@ class SentenceTokenizer:
         if self._words:
             return None
         plainly, most = self._encode_plainly, self._refusals.most_characters
-        compiled = unigram.compile_unigram(described, self._tokenizer, plainly, most)
+        compiled = unigram.compile_unigram(described, self.library, plainly, most)
         if compiled is None:
             return None
         if compiled.joints is None:
@@ -155,7 +154,7 @@ class SentenceTokenizer:
         plainly, unmarked = self._encode_by_library(words), self._encode_by_library(None)
         space_id = -1
         if wordpiece.is_known(described):
-            compiled = wordpiece.compile_wordpiece(described, self._tokenizer, unmarked)
+            compiled = wordpiece.compile_wordpiece(described, self.library, unmarked)
         elif byte_level_bpe.is_known(described):
             compiled = byte_level_bpe.compile_byte_level_bpe(described, unmarked)
             space_id = described["model"]["vocab"][_BYTE_LEVEL_SPACE]

@@ -10,6 +10,7 @@ boundaries of words (`corpusmill.tokenization.words.words`) travel in the ids th
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Protocol, Self
 
@@ -111,6 +112,7 @@ def added_tokens(tokenizer_json: Part) -> list[Part]:
 _HIDDEN = "\ufdd0"
 
 
+@lru_cache(maxsize=1)  # it is asked for more than once as a tokenizer is loaded
 def hide_special_tokens(tokenizer_json: str) -> str:
     """Rename the special tokens in a tokenizer's vocabulary, so that no text becomes one of them.
 
@@ -128,10 +130,9 @@ def hide_special_tokens(tokenizer_json: str) -> str:
     model = described["model"]
     special = [token for token in added_tokens(described) if token.get("special")]
     names = {token["content"] for token in special} - {model.get("unk_token")}
-    if isinstance(
-        model["vocab"], list
-    ):  # Unigram: control pieces score 0, and SentencePiece itself
-        # takes its user-defined symbols out of each text.
+    if isinstance(model["vocab"], list):
+        # Unigram: control pieces score 0, and SentencePiece itself takes its user-defined symbols
+        # out of each text.
         names &= {name for name, score in model["vocab"] if score == 0}
     if model.get("type") == "BPE" or not names:
         return tokenizer_json
@@ -146,6 +147,11 @@ def hide_special_tokens(tokenizer_json: str) -> str:
     else:  # Unigram: with scores
         model["vocab"] = [[rename(name), score] for name, score in model["vocab"]]
     return json.dumps(described, ensure_ascii=False)
+
+
+def show_special_token(name: str) -> str:
+    """Return the name of a token before `hide_special_tokens`."""
+    return name.removeprefix(_HIDDEN)
 
 
 # The usual names of tokens of each role, for tokenizers whose files do not say.

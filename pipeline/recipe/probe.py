@@ -31,6 +31,7 @@ from corpusmill.tokenization.tokenizer_file import (
     TokenizerFile,
     list_patterns,
     marked_dtype,
+    show_special_token,
 )
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.recipe.inputs import InputFile
@@ -161,11 +162,9 @@ def prove_tokenizer(
     sentences = load(memoize=True)
     if not sentences.memoizes and tokenizer.reference is None and words is None:
         return True
-    plain = Tokenizer.from_str(tokenizer.encoding_json)
-    plain.encode_special_tokens = not tokenizer.options.special_tokens_in_text
-    named = Tokenizer.from_str(tokenizer.json)
-    special = {named.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
-    texts = hard_texts(name for name in special if name is not None) + texts
+    plain = sentences.library
+    special = {plain.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
+    texts = hard_texts(show_special_token(name) for name in special if name is not None) + texts
 
     def encode_plainly(texts: list[str]) -> list[list[int]]:
         encodings = plain.encode_batch_fast(texts, add_special_tokens=False)
