@@ -131,16 +131,16 @@ def _count_by_job(
     return run_counting(job, launch)
 
 
-# Words are counted several times as fast as examples are built, and what workers have counted is
-# written, read and added up. Memory is the reason for no higher number: in text without spaces most
-# words are distinct, and this process holds all of them.
-_BUILDING_TIMES = 4
+# How many times as fast words are counted as examples are built; workers also write what they have
+# counted, to be read and added up. No higher number is taken because of memory: in text without
+# spaces most words are distinct, and this process holds all of them.
+_COUNTING_SPEED = 4
 
 
 def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
     """Whether a corpus is counted in this process, and not by a job."""
     return isinstance(engine, LocalEngine) and not (
-        engine.count_workers(corpus.text_bytes // _BUILDING_TIMES) or engine.flags
+        engine.count_workers(corpus.text_bytes // _COUNTING_SPEED) or engine.flags
     )
 
 

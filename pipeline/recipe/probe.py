@@ -37,7 +37,7 @@ from corpusmill.tokenization.words.words import WordRule
 from pipeline.recipe.inputs import InputFile
 from transforms.corpus.listed import open_listed
 
-# The size of the piece: 1/64 of the corpus, which takes a fiftieth of a run's time, within bounds.
+# The size of the piece: 1/64 of the corpus, within bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10
 _FILES = 8
 # The middle of a plain file is read as well if the file has at least this size.

@@ -200,7 +200,7 @@ def test_the_commands_of_the_page_work(
         for command in split_commands(block.code if block.language == "sh" else ""):
             done = run_forked(found, *shlex.split(command)[1:])
             assert done.status == 0, done.errors
-    assert "goes on" in done.output  # as the page says of the column of labels
+    assert "goes on" in done.output  # the name that the page gives to a value of the labels
 
 
 def test_a_package_that_is_broken_spoils_nothing_else(tmp_path: Path) -> None:
