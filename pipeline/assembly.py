@@ -119,7 +119,6 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         words=recipe.objective.words,
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
-        engine=recipe.dataset.tokenizer_engine,
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
         limits=recipe.limits,

@@ -15,7 +15,6 @@ from corpusmill.errors import UserError, check_option, option
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
-from corpusmill.tokenization.gigatoken_engine import Engine
 
 _DECIMAL, _BINARY = 1000, 1024
 _PREFIXES = "kMGTP"
@@ -159,10 +158,6 @@ class CorpusOptions:
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
     name of a model on the Hugging Face hub, with or without @REVISION."""
-    tokenizer_engine: Engine = "own"
-    """What tokenizes long texts: the compiled kernels of this package (own), or gigatoken, which is
-    faster for byte-level BPE and takes more memory. Install it yourself (pip install gigatoken).
-    The ids are the same: it is compared with the tokenizer before the build and during it."""
     num_shards: int | None = None
     """Number of files of the train split; by default, one for about every 256 MB of examples, and
     more where documents have fewer than 64 bytes."""

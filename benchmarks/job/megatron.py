@@ -5,8 +5,7 @@ r"""A stream for Megatron-LM, beside its own `tools/preprocess_data_fast.py`, in
 
 Both read one file of JSON lines and write .bin and .idx, which are compared byte for byte where
 ours is one shard. MEGATRON_LM is a checkout of NVIDIA/Megatron-LM, and PYTHON the interpreter of an
-environment with its requirements, gigatoken and awkward; without them ours is measured alone. With
-gigatoken where this benchmark runs, ours is measured with it, too.
+environment with its requirements, gigatoken and awkward; without them ours is measured alone.
 
 Seconds are those of the whole command. That of the peer imports PyTorch, which its own figure, the
 seconds from its first line on, leaves out; both ratios are printed. Documents are consecutive
@@ -19,7 +18,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from statistics import median
@@ -31,7 +29,7 @@ from benchmarks.console import CONSOLE, make_parser, print_table, report
 from benchmarks.measure import Measurement, measure_command, median_ratio, take_turns
 from corpusmill.tokenization.sources.read import read_tokenizer
 
-_PEER, _OWN, _GIGATOKEN = "preprocess_data_fast.py", "ours", "ours, with gigatoken"
+_PEER, _OWN = "preprocess_data_fast.py", "ours"
 _DOCUMENT_BYTES = 4000
 _BLOCK_BYTES = 2**20
 
@@ -98,9 +96,6 @@ def list_calls(
     )  # fmt: skip
     ours = partial(build, ("pipeline", "gpt"), corpus, arguments.tokenizer)
     calls = {_OWN: partial(ours, folder / "own", *flags)}
-    if find_spec("gigatoken"):
-        engine = ("--tokenizer-engine", "gigatoken")
-        calls[_GIGATOKEN] = partial(ours, folder / "gigatoken", *flags, *engine)
     if not (arguments.megatron and arguments.python):
         return calls
     return {_PEER: partial(run_peer, arguments, corpus, folder), **calls}
@@ -116,14 +111,13 @@ def digest(files: Sequence[Path]) -> str:
     return whole.hexdigest()
 
 
-def compare(folder: Path, names: Sequence[str], shards: int) -> Iterator[str]:
-    """Yield whether the files of each of ours are those of the peer."""
+def compare(folder: Path, shards: int) -> Iterator[str]:
+    """Yield whether our files are those of the peer."""
     for suffix in (".bin", ".idx") if shards == 1 else (".bin",):
         expected = digest([folder / f"peer_text_document{suffix}"])
-        for name in names:
-            files = sorted((folder / name).glob(f"train-*{suffix}"))
-            same = "equal" if digest(files) == expected else "different"
-            yield f"{name}: {suffix} of {len(files)} shards and of the peer: {same}"
+        files = sorted((folder / "own").glob(f"train-*{suffix}"))
+        same = "equal" if digest(files) == expected else "different"
+        yield f"{suffix} of {len(files)} shards and of the peer: {same}"
 
 
 def list_cells(runs: Mapping[str, Sequence[Measurement]]) -> Iterator[tuple[str, ...]]:
@@ -172,11 +166,9 @@ def main() -> None:
     )  # fmt: skip
     print_table(headings, list_cells(runs), f"{corpus.stat().st_size:,} bytes")
     if _PEER in runs:
-        names = [name for name in ("own", "gigatoken") if (folder / name).exists()]
-        for line in compare(folder, names, arguments.shards):
+        for line in compare(folder, arguments.shards):
             CONSOLE.print(line)
-    for name in ("own", "gigatoken"):
-        remove(folder / name)
+    remove(folder / "own")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,6 @@ from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
-from corpusmill.tokenization.gigatoken_engine import (
-    FLAG,
-    Engine,
-    Gigatoken,
-    is_worthwhile,
-    other_ids,
-)
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import (
@@ -61,16 +54,11 @@ class SentenceTokenizer:
         words: name of the rule of words (`corpusmill.tokenization.words.words`) that marks ids
             (`corpusmill.tokenization.tokenizer_file`), for which dtype must have room; empty to
             leave them unmarked.
-        engine: what tokenizes long texts, where ids are not marked.
         limits: the memory of the memo, how many texts are tokenized at a time, and how long a text
             may be.
 
     Attributes:
         library: the tokenizers library's tokenizer, whose ids are given.
-        gigatoken: the engine; None where the kernels here do all.
-
-    Raises:
-        UserError: gigatoken is asked for and cannot be used.
     """
 
     def __init__(
@@ -80,7 +68,6 @@ class SentenceTokenizer:
         memoize: bool = True,
         special_tokens_in_text: bool = True,
         words: str = "",
-        engine: Engine = "own",
         limits: Limits = LIMITS,
     ) -> None:
         self._special_texts = _special_texts(orjson.loads(tokenizer_json))
@@ -102,14 +89,6 @@ class SentenceTokenizer:
         self._is_compiled = False
         self._encode_plainly = self._encode_by_library(self._words)
         self._memo = self._make_memo(described) if memoize else None
-        self.gigatoken: Gigatoken | None = None
-        if engine == "gigatoken":
-            if self._is_marked:
-                raise UserError(FLAG, "gigatoken knows no rules of words", "Leave it out")
-            if not special_tokens_in_text:
-                added = [one for one in added_tokens(described) if not one.get("special")]
-                described = {**described, "added_tokens": added}
-            self.gigatoken = Gigatoken(orjson.dumps(described).decode())
 
     def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
         encode = partial(encode_texts, self.library, words, self._limits.texts_per_call)
@@ -247,26 +226,6 @@ class SentenceTokenizer:
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         """Tokenize sentences; see `encode`. A rule that follows the vocabulary is not applied."""
-        if self.gigatoken is not None and is_worthwhile(offsets):
-            return self._encode_by(self.gigatoken, text, offsets)
-        return self._encode_here(text, offsets)
-
-    def _encode_by(
-        self,
-        gigatoken: Gigatoken,
-        text: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
-        """Tokenize sentences with gigatoken, and compare the first of them."""
-        ids, token_offsets = gigatoken.encode(text, offsets)
-        expected, _ = self._encode_here(text, offsets[:2])
-        if not np.array_equal(ids[: token_offsets[1]], expected):
-            raise other_ids(repr(text[offsets[0] : offsets[1]].tobytes().decode()[:_SHOWN]))
-        return ids.astype(self._dtype), token_offsets
-
-    def _encode_here(
-        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         if self._memo is not None and self._find_joins is None:
             return self._memo.encode(text, offsets, self._dtype)
         cuts, firsts = offsets, np.arange(len(offsets))

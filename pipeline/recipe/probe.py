@@ -23,7 +23,6 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.errors import UserError, option
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
-from corpusmill.tokenization.gigatoken_engine import Engine, Gigatoken, other_ids
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.tokenizer_file import (
@@ -191,36 +190,6 @@ def prove_tokenizer(
     return difference is None
 
 
-def prove_engine(
-    tokenizer: TokenizerFile,
-    texts: list[str],
-    engine: Engine,
-    words: WordRule | None = None,
-    limits: Limits = LIMITS,
-) -> None:
-    """Refuse an engine that gives other ids than the tokenizer, or cannot be used.
-
-    Args:
-        tokenizer: the tokenizer.
-        texts: a probe of the corpus; hard texts are added.
-        engine: what tokenizes long texts.
-        words: the rule by which ids are marked; None if they are not.
-        limits: the thresholds of the run.
-
-    Raises:
-        UserError: it is refused.
-    """
-    if engine == "own":
-        return
-    load = partial(_sentence_tokenizer, tokenizer, words, limits, memoize=True)
-    own, other = load(), load(engine=engine)
-    texts = [*hard_texts(()), *texts]
-    if other.gigatoken and (
-        difference := find_difference(_encode_with(other.gigatoken), _encode_with(own), texts)
-    ):
-        raise other_ids(difference)
-
-
 def prove_cuts(tokenizer: TokenizerFile) -> None:
     """Refuse a tokenizer with which the pieces of a text that is cut spell another text.
 
@@ -279,7 +248,6 @@ def _sentence_tokenizer(
     words: WordRule | None,
     limits: Limits,
     memoize: bool,
-    engine: Engine = "own",
 ) -> SentenceTokenizer:
     # The same arguments as the job's, so that a worker in this process does not load it again.
     return load_sentence_tokenizer(
@@ -288,12 +256,11 @@ def _sentence_tokenizer(
         memoize,
         tokenizer.options.special_tokens_in_text,
         words.name if words else "",
-        engine,
         limits,
     )
 
 
-def _encode_with(sentences: SentenceTokenizer | Gigatoken) -> Encode:
+def _encode_with(sentences: SentenceTokenizer) -> Encode:
     def encode(texts: list[str]) -> list[list[int]]:
         encoded = [text.encode() for text in texts]
         offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)

@@ -68,7 +68,7 @@ from pipeline.recipe.inputs import (
     read_bytes,
     sum_costs,
 )
-from pipeline.recipe.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
+from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
 from pipeline.recipe.records import Records
 from pipeline.recipe.sources import (
     NamedSource,
@@ -332,8 +332,6 @@ def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
     with hide_native_errors():
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
         memoize = prove_tokenizer(tokenizer, texts, console, words, recipe.limits)
-        engine = recipe.dataset.tokenizer_engine
-        prove_engine(tokenizer, texts, engine, words, recipe.limits)
     return memoize, document_bytes
 
 

@@ -185,7 +185,7 @@ def test_no_command_that_would_not_do_is_advised(sample: Path, tmp_path: Path) -
         ("--output-format parqet", "parquet"), ("--input-format jsonlines", "json-lines"),
         ("--compression zstdd", "zstd"), ("--document-rule wikitxt", "wikitext"),
         ("--sentence-rule lines", "line"), ("--runner flnk", "Flink"),
-        ("--whole-word-mask --words jeiba", "jieba"), ("--tokenizer-engine gigatokn", "gigatoken"),
+        ("--whole-word-mask --words jeiba", "jieba"),
         ("--order corpsu", "corpus"), ("--log-level warn", "warning"), ("--sed 1", "--seed"),
     ],
 )  # fmt: skip

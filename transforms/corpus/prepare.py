@@ -21,7 +21,6 @@ from corpusmill.dataset.accounting import NOT_DRAWN
 from corpusmill.limits import LIMITS, Limits
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
-from corpusmill.tokenization.gigatoken_engine import Engine
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.text_cuts import Cuts
 from transforms.coders import NamedOutputs
@@ -56,7 +55,6 @@ class Tokenizing:
         words: rule of words by which ids are marked (`corpusmill.tokenization.words.words`); empty
             for none.
         cuts: cuts texts before they are tokenized; None if they are not cut.
-        engine: what tokenizes long texts.
         keep_fields: names of the fields that are among the facts of documents.
         facts: whether tokenized documents have the columns of facts
             (`corpusmill.arrays.text_hashes`).
@@ -70,7 +68,6 @@ class Tokenizing:
     special_tokens_in_text: bool = False
     words: str = ""
     cuts: Cuts | None = None
-    engine: Engine = "own"
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
     limits: Limits = LIMITS
@@ -92,7 +89,6 @@ class Tokenizing:
             self.memoize,
             self.special_tokens_in_text,
             self.words,
-            self.engine,
             self.limits,
         )
 

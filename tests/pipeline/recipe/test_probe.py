@@ -1,13 +1,10 @@
 """What a tokenizer is proven on, and what becomes of one that fails."""
 
 import gzip
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.planning.sample import SamplePart, choose_parts
 from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
-from pipeline.recipe.probe import prove_engine, prove_tokenizer, read_probe
+from pipeline.recipe.probe import prove_tokenizer, read_probe
 from pipeline.recipe.recipe import _read_passages
 from tests.tools.tokenizer_samples import byte_level, encode_with
 
@@ -217,23 +214,3 @@ def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError, match=r"cannot tokenize .* \(ValueError: not so\).*'a\+'"):
         prove_tokenizer(split_by("a+"), ["a b"], Terminal(file=StringIO()))
     prove_tokenizer(split_by(CL100K), ["a b"], Terminal(file=StringIO()))
-
-
-def test_an_engine_with_other_ids_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a text that is short, too: during the build only long ones are given to it."""
-
-    def encode(given: bytes, text: bytes) -> np.ndarray:
-        ids = Tokenizer.from_str(given.decode()).encode(text.decode()).ids
-        return np.array([0] if text == b"3 .." else ids, np.uint32)
-
-    def from_json(given: bytes) -> SimpleNamespace:
-        return SimpleNamespace(backend=SimpleNamespace(encode=partial(encode, given)))
-
-    content, package = byte_level(), SimpleNamespace(from_json=from_json)
-    monkeypatch.setitem(sys.modules, "gigatoken", SimpleNamespace(Tokenizer=package))
-    sentence_tokenizer.load_sentence_tokenizer.cache_clear()
-    tokenizer = read_tokenizer("t.json", {"t.json": content.encode()}.get)
-    prove_engine(tokenizer, ["a text"], "gigatoken")
-    with pytest.raises(UserError, match=r"other ids than the tokenizer: '3 \.\.' gives"):
-        prove_engine(tokenizer, ["a text", "3 .."], "gigatoken")
-    sentence_tokenizer.load_sentence_tokenizer.cache_clear()
