@@ -339,15 +339,6 @@ FORMATS: Plugins[ShardFormat] = Plugins(
 )
 
 
-def all_suffixes(shard_format: ShardFormat) -> set[str]:
-    """Return every suffix that a file of a shard can have in a format."""
-    return {
-        suffix
-        for compression in shard_format.compressions
-        for suffix in shard_format.suffixes(OutputOptions(compression=compression))
-    }
-
-
 def part_names(shard: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of all files of a shard.
 
