@@ -21,8 +21,13 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+# What is imported and collected stays, so that there is nothing to find until the tests begin.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over what stays: what was imported, or outlives a pass."""
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
     gc.callbacks.append(_freeze_survivors)
     gc.collect()
