@@ -21,8 +21,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-# What is imported and collected stays, so that there is nothing to find until the tests begin.
-gc.disable()
+def pytest_collection() -> None:
+    """Look for no garbage until the tests begin: what is imported and collected stays."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
