@@ -21,8 +21,14 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_collection() -> None:
+    """Look for no garbage until the tests begin: what is imported and collected stays."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over what stays: what was imported, or outlives a pass."""
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
     gc.callbacks.append(_freeze_survivors)
     gc.collect()

@@ -41,7 +41,8 @@ _FENCE = re.compile(
 _CODE = re.compile(r"`([\w./-]+)`")
 _OPENING = re.compile(r"^ *```\S", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|\d+(\.\d+)? s\b")
-_SPECIAL = set("|<>&;$`")
+_OPERATORS = "|<>&;"
+_EXPANDED = set("$`")
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,20 @@ class Session:
 
     def _run_command(self, command: str, block: Block) -> str:
         """Run one command, the job's in this process, and return what it prints."""
-        is_plain = command.startswith("corpusmill ") and not _SPECIAL & set(command)
-        if is_plain:
-            arguments = shlex.split(command, comments=True)[1:]
+        name, *arguments = split_words(command)
+        output = arguments[-1] if arguments[-2:-1] == [">"] else ""
+        if output:
+            del arguments[-2:]
+        is_plain = not any(set(word) <= set(_OPERATORS) for word in arguments)
+        if name == "corpusmill" and is_plain and not _EXPANDED & set(command):
             if block.is_only_checked:
                 parse(arguments, JOB)
                 return ""
             with patch.object(sys, "path", [path for path in sys.path if path != str(self.folder)]):
-                return run_here(*arguments).output
+                printed = run_here(*arguments).output
+            if output:
+                (self.folder / output).write_text(printed, encoding="utf-8")
+            return "" if output else printed
         check = ["-n"] if block.is_only_checked else ["-e", "-o", "pipefail"]
         done = subprocess.run(
             ["bash", *check, "-c", command],
@@ -170,6 +177,13 @@ def split_commands(script: str) -> Iterator[str]:
             yield command.replace("\\\n", "").strip()
         command = ""
     assert not command, f"a command does not end: {command}"
+
+
+def split_words(command: str) -> list[str]:
+    """Return the words of a command, among which operators outside of quotes are words, too."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=_OPERATORS)
+    words.whitespace_split = True
+    return list(words)
 
 
 def _normalize(printed: str) -> list[str]:

@@ -18,7 +18,7 @@ from docs.draw_graph import PICTURE, draw, list_edges, translate_graph
 from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
 from tests.corpusmill.test_public_names import NAMES
-from tests.docs.pages import Block, Session, list_files, read_blocks, split_commands
+from tests.docs.pages import Block, Session, list_files, read_blocks, split_commands, split_words
 from tests.examples.recipes import PAGES as RECIPES
 
 # These are run by tests of their own: tests/examples and tests/pipeline/test_plugins.py.
@@ -116,6 +116,11 @@ def test_links_lead_to_files(page: str) -> None:
 def test_commands_go_on_over_lines() -> None:
     script = "a --b \\\n  c  # comment\n\n# nothing\npython -c '\nprint(1)\n'\n"
     assert list(split_commands(script)) == ["a --b   c  # comment", "python -c '\nprint(1)\n'"]
+
+
+def test_operators_in_quotes_are_text() -> None:
+    words = split_words("a '<|b|>' \"c < 1\" --d 'e=f;g' >h  # comment")
+    assert words == ["a", "<|b|>", "c < 1", "--d", "e=f;g", ">", "h"]
 
 
 def _find_missing_names(programs: Iterable[str]) -> list[str]:

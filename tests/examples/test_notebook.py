@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.conftest import CHECKOUT
+from tests.tools.lazily import LazyModule
+
+nbclient, nbformat = LazyModule("nbclient"), LazyModule("nbformat")
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def cells() -> list[Any]:
     """The cells of code, with what they show."""
     path = CHECKOUT / "examples" / "first_data_set.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, resources={"metadata": {"path": str(path.parent)}})
+    client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(path.parent)}})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(CHECKOUT))
         client.execute()

@@ -1,23 +1,31 @@
 """The training demo: falling losses, their plot, and a resumed run."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
-from matplotlib import image
 
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.data_set import DataSet
-from examples import train_bert
-from examples.loss_curves import entropy, find_baselines, judge, smooth
 from tests.examples.conftest import Builder
+from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import Recipe, write_dataset
+
+if TYPE_CHECKING:
+    from matplotlib import image
+
+    from examples import loss_curves, train_bert
+else:
+    image, loss_curves, train_bert = map(
+        LazyModule, ("matplotlib.image", "examples.loss_curves", "examples.train_bert")
+    )
 
 _OPTIONS = BertOptions(max_seq_length=64, duplicates=5, mask="dynamic")
 
 
-def _run(data: Path, results: Path, steps: int, *flags: str) -> train_bert.Training:
+def _run(data: Path, results: Path, steps: int, *flags: str) -> "train_bert.Training":
     small = ("--hidden-size", "32", "--batch-size", "32", "--validation-batches", "2")
     options = train_bert.parse_arguments(
         [str(data), "--results", str(results), "--steps", str(steps), *small, *flags]
@@ -55,11 +63,11 @@ def test_a_resumed_run_ends_like_one_that_never_stopped(
     whole = _run(data, tmp_path, 30, "--save-every", "10")
     assert 20 < len(DataSet(data)) / 32 < 30  # the second epoch has begun
 
-    def stop(training: train_bert.Training, _seconds: float) -> None:
+    def stop(training: "train_bert.Training", _seconds: float) -> None:
         if len(training.losses) == 20:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_bert, "report", stop)
+    monkeypatch.setattr("examples.train_bert.report", stop)
     with pytest.raises(KeyboardInterrupt, match=r"after step 20: step 20 is saved.*--resume"):
         _run(data, tmp_path, 30, "--save-every", "10")
     resumed = _run(data, tmp_path, 30, "--save-every", "10", "--resume")
@@ -116,17 +124,17 @@ def test_losses_of_guessing_come_from_the_examples() -> None:
         }  # fmt: skip
 
     pairs = [example([5, 6], 4, 0), example([5, 6], 3, 1), example([5], 1, 1), example([6], 1, 1)]
-    baselines = find_baselines(pairs, vocab_size=8)
+    baselines = loss_curves.find_baselines(pairs, vocab_size=8)
     assert baselines.frequency_mlm == pytest.approx(np.log(2))  # 5 and 6 are equally frequent
     assert baselines.uniform_mlm == pytest.approx(np.log(8))
     # Half of the pairs have an empty second segment, and their label is certain.
     assert baselines.lengths_nsp == pytest.approx(np.log(2) / 2)
-    assert entropy(np.array([3, 0, 0])) == 0
+    assert loss_curves.entropy(np.array([3, 0, 0])) == 0
 
 
 def test_curves_are_moving_averages() -> None:
-    assert smooth([4.0, 2.0, 0.0]) == [4.0, 3.0, 2.0]
-    assert smooth([100.0] + [1.0] * 99)[-1] == 1.0
+    assert loss_curves.smooth([4.0, 2.0, 0.0]) == [4.0, 3.0, 2.0]
+    assert loss_curves.smooth([100.0] + [1.0] * 99)[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -138,4 +146,4 @@ def test_curves_are_moving_averages() -> None:
     ],
 )
 def test_the_verdict_fits_the_losses(training: float, validation: float, verdict: str) -> None:
-    assert verdict in judge("next sentence", training, validation, guessing=0.69)
+    assert verdict in loss_curves.judge("next sentence", training, validation, guessing=0.69)

@@ -6,14 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
+from tests.tools.lazily import LazyModule
 from tests.tools.small_limits import limit_flags
+
+datasets = LazyModule("datasets")
 
 LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
 # One example is short of the full length here and there, none as short as the first bins.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import fastavro
 import pyarrow as pa
 import pyarrow.feather
@@ -17,6 +16,9 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
 from tests.tools.jobs import SMALL_RANGES, build, train
+from tests.tools.lazily import LazyModule
+
+datasets = LazyModule("datasets")
 
 FIELD = ("--text-field", "body")
 Records = list[dict[str, Any]]

@@ -45,4 +45,4 @@ def test_a_command_that_is_killed_at_any_request_ends_as_if_it_had_not_been(
     bucket: Bucket, command: Command, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     place = Objects(bucket, tmp_path, sample, tokenizer_path)
-    place.assert_survives(command, shift=0.5 if bucket.scheme == "s3" else 0.0)
+    place.assert_survives(command, 7, shift=0.5 if bucket.scheme == "s3" else 0.0)

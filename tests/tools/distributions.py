@@ -7,7 +7,10 @@ Seeds are fixed, so that a test that has passed once passes until the code chang
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from scipy import stats
+
+from tests.tools.lazily import LazyModule
+
+stats = LazyModule("scipy.stats")
 
 FALSE_ALARM_RATE = 1e-4
 

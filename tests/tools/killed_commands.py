@@ -4,7 +4,6 @@ Then what its messages advise is done by program, and the result is that of a co
 has disturbed.
 """
 
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,10 +16,8 @@ from corpusmill.location import Location
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, run_any
-from tests.tools.moments import Tree
+from tests.tools.moments import ALL_MOMENTS, Tree
 
-ALL_MOMENTS = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
-_SOME = 7
 _MOST_TRIES = 5
 _OPTIONS = ("--max-seq-length", "64", "--duplicates", "1", "--num-shards", "2", "--workers", "1")
 
@@ -128,12 +125,13 @@ class Place(ABC):
         named = (re.sub("OUT|TEXT|TOKENIZER", lambda name: self._names[name[0]], w) for w in words)
         return run_any(*named, *self._last_words)
 
-    def assert_survives(self, command: Command, shift: float = 0.0) -> None:
+    def assert_survives(self, command: Command, taken: int, shift: float = 0.0) -> None:
         """Assert that a command which is killed at any moment ends as if it had not been.
 
         Args:
             command: the command.
-            shift: which moments are taken where not all are: from 0 to 1.
+            taken: how many moments are taken where not all are.
+            shift: which ones: from 0 to 1.
         """
         for words in command.before:
             outcome = self.run(words)
@@ -142,7 +140,7 @@ class Place(ABC):
             outcome = self.run(command.words)
         assert outcome.status == 0, outcome.errors
         expected, number = self.read(), len(states)
-        some = sorted({int(number * (k + shift) / _SOME) for k in range(_SOME)})
+        some = sorted({int(number * (k + shift) / taken) for k in range(taken)})
         for moment in range(number) if ALL_MOMENTS else some:
             self.write(states[moment])
             for name in ("f", "part", "all", "again"):

@@ -1,7 +1,11 @@
-"""Tables of samples that are made when a test first looks at them, not while collecting."""
+"""Samples and large packages that are made and imported when a test first uses them.
+
+Each process of the tests collects all of them, and would wait for what few tests need.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,3 +39,20 @@ class Lazily(Mapping[K, V]):
 
     def __or__(self, other: Mapping[K, V]) -> "Lazily[K, V]":
         return Lazily([*self, *other], lambda key: (other if key in other else self)[key])
+
+
+class LazyModule:
+    """A package that is imported when one of its names is first looked up.
+
+    Args:
+        name: of the package, or of a module in it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        # What pytest looks for in all that stands in a module of tests.
+        if name.startswith("_") or name == "pytestmark":
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)

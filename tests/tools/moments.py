@@ -9,8 +9,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+# Whether tests take every moment, as `make test-kills` lets them, or some of them.
+ALL_MOMENTS = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
@@ -24,7 +28,10 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         _listener[0](event, arguments)
 
 
-sys.addaudithook(_hook)
+@cache
+def _add_hook() -> None:
+    sys.addaudithook(_hook)
+
 
 Tree = dict[str, bytes | None]
 
@@ -67,6 +74,7 @@ class Moments:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Record the states for the length of a block."""
+        _add_hook()  # once, and only where it is needed, as all that Python does then takes longer
         _listener.append(self._see)
         try:
             yield

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,13 @@ class Folders:
         return LinesFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
 
     def files(self) -> dict[str, bytes]:
-        paths = [
-            path
-            for path in self.output.rglob("*")
-            if path.is_file() and self.temp not in path.parents and path.name != CLAIM
-        ]
-        return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
+        contents = {}
+        for folder, folders, names in os.walk(self.output):  # many times as fast as `rglob`
+            if self.temp.name in folders:
+                folders.remove(self.temp.name)
+            for path in (Path(folder, name) for name in names if name != CLAIM):
+                contents[str(path.relative_to(self.output))] = path.read_bytes()
+        return contents
 
 
 @pytest.fixture

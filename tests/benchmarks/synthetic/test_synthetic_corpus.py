@@ -48,7 +48,10 @@ def count_words(lines: list[str]) -> list[list[int]]:
 def fit_heaps_law(tokens: list[str]) -> tuple[float, float]:
     """Return exponent and constant of V(n) = k n^b, fitted from 100,000 tokens on."""
     points = np.geomspace(100_000, len(tokens), 15).astype(np.int64)
-    first = np.sort(np.unique(np.array(tokens), return_index=True)[1])
+    places = dict[str, int]()
+    for place, token in enumerate(tokens):
+        places.setdefault(token, place)
+    first = np.fromiter(places.values(), np.int64)
     exponent, log_constant = np.polyfit(np.log(points), np.log(np.searchsorted(first, points)), 1)
     return float(exponent), float(np.exp(log_constant))
 

@@ -4,14 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
-from datasets.exceptions import DataFilesNotFoundError
 from huggingface_hub import RepoCard
 
 from corpusmill.dataset.card import describe_type, render_card
@@ -19,7 +17,10 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.ernie import ErnieOptions
+from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import OBJECTIVES, ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
+
+datasets = LazyModule("datasets")
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +105,7 @@ def test_load_dataset_never_takes_provenance_for_the_data(
         pq.write_table(table, folder / "provenance" / f"{kind}-train-00000-of-00001.parquet")
     own = {"cache_dir": str(tmp_path / "cache")}
     if output_format != "parquet":
-        with pytest.raises(DataFilesNotFoundError):
+        with pytest.raises(datasets.exceptions.DataFilesNotFoundError):
             datasets.load_dataset(str(folder), **own)
         return
     loaded = datasets.load_dataset(str(folder), **own)

@@ -8,14 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers.utils.chat_template_utils import render_jinja_template
+
+from tests.tools.lazily import LazyModule
+
+chat_templates = LazyModule("transformers.utils.chat_template_utils")
 
 Piece = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def render(template: str, messages: Sequence[Any], asks: bool, tokens: Mapping[str, str]) -> str:
     """Render a conversation."""
-    rendered, _ = render_jinja_template(
+    rendered, _ = chat_templates.render_jinja_template(
         [list(messages)], chat_template=template, add_generation_prompt=asks, **tokens
     )
     text: str = rendered[0]

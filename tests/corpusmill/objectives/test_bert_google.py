@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from corpusmill.arrays.columns import Role
 from corpusmill.objectives.bert_rows import Segments
@@ -29,6 +28,9 @@ from tests.tools.builders import (
     seeds,
 )
 from tests.tools.distributions import FALSE_ALARM_RATE
+from tests.tools.lazily import LazyModule
+
+stats = LazyModule("scipy.stats")
 
 GOOGLE: dict[str, Any] = {"pairs": "google", "max_seq_length": 30}
 ALBERT: dict[str, Any] = {**GOOGLE, "segments": "sentence-order", "whole_word_mask": True}

@@ -1,13 +1,15 @@
 """Templates of strangers can neither run code nor hang, and render as transformers does."""
 
 import pytest
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.errors import UserError
 from corpusmill.objectives.chat_templates import ChatTemplate
 from corpusmill.tokenization.text_cuts import remove_marks
 from tests.tools.chat_families import FAMILIES, MESSAGES
+from tests.tools.lazily import LazyModule
+
+chat_templates = LazyModule("transformers.utils.chat_template_utils")
 
 _LOOP = "{%% for a in range(99) %%}{%% set ns.x = %s %%}{%% endfor %%}"
 _GROW = "{%% set ns = namespace(x=%s) %%}" + _LOOP
@@ -149,7 +151,7 @@ CONSTRUCTS = [
 @pytest.mark.parametrize("source", CONSTRUCTS)
 @pytest.mark.parametrize("asks", [False, True])
 def test_constructs_render_as_in_transformers(source: str, asks: bool) -> None:
-    expected, _ = render_jinja_template(
+    expected, _ = chat_templates.render_jinja_template(
         [MESSAGES],
         chat_template=source,
         add_generation_prompt=asks,
@@ -168,7 +170,7 @@ def test_families_render_as_in_transformers(name: str) -> None:
         if messages[-1]["role"] == "system":
             continue
         for asks in (False, True):
-            expected, _ = render_jinja_template(
+            expected, _ = chat_templates.render_jinja_template(
                 [messages], chat_template=family.template, add_generation_prompt=asks, **tokens
             )
             rendered = ChatTemplate(family.template).render(messages, asks, tools=None, **tokens)

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
@@ -17,6 +16,9 @@ from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words
 from tests.conftest import CHECKOUT
+from tests.tools.lazily import LazyModule
+
+stats = LazyModule("scipy.stats")
 
 LINES = CHECKOUT.parent / "shared" / "data" / "ernie" / "demo_valid_set.gz"
 CLS, SEP, MASK, VOCAB_SIZE = 1, 2, 3, 18000

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grain
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,7 +13,10 @@ import pytest
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.token_windows import TokenWindows
+from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+
+grain = LazyModule("grain")
 
 Rows = list[list[int]]
 GLOBAL_BATCH = 24
@@ -47,7 +49,7 @@ class Batch:
         return self.collate(self.collate.prepare(rows))
 
 
-def batches(samples: Samples, host: int = 0, hosts: int = 1) -> grain.IterDataset:
+def batches(samples: Samples, host: int = 0, hosts: int = 1) -> Any:
     """The batches of one host, as docs/how-to/read-with-grain.md makes them."""
     size = len(samples)
     stream = grain.MapDataset.range(size).shuffle(seed=1).repeat(2)

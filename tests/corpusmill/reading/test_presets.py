@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet, Samples
@@ -16,6 +15,9 @@ from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.document_attention import document_attention
 from corpusmill.testing import SmallBuild, small_text, small_tokenizer, write_dataset
+from tests.tools.lazily import LazyModule
+
+transformers = LazyModule("transformers")
 
 _TOKENIZER = small_tokenizer(
     *(f"<extra_id_{number}>" for number in range(40)), "[NLU]", "[NLG]", "[S2S]"
@@ -34,9 +36,6 @@ _EMBEDDED = {**_SMALL, "embedding_size": 16}
 
 def _bert() -> Any:
     return transformers.BertForPreTraining(transformers.BertConfig(**_SMALL))
-
-
-transformers.AttentionInterface.register("documents", document_attention)
 
 
 def _t5() -> Any:
@@ -111,6 +110,7 @@ def test_the_model_of_a_preset_learns(name: str, tmp_path: Path) -> None:
     if name == "gpt2":
         samples = TokenWindows(samples, 64)  # type: ignore[arg-type]
     torch.manual_seed(1)
+    transformers.AttentionInterface.register("documents", document_attention)
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses: list[float] = []

@@ -14,7 +14,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, get_args
 
-import grain
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -37,9 +36,12 @@ from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
 from corpusmill.reading.torch.streaming import StreamingDataset
 from corpusmill.reading.tracing import stored_rows
+from tests.tools.lazily import LazyModule
 from tests.tools.made_packs import be_killed, make, pieces_of
 from tests.tools.small_datasets import Recipe, write_dataset
 from tests.tools.traced_batches import forked
+
+grain = LazyModule("grain")
 
 # No document of the sample is longer than the first length, and many are longer than the others.
 WHOLE, CUT = 1024, (2, 17, 64)

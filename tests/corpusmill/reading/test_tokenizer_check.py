@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import transformers
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
+from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import bert_tokenizer
+
+transformers = LazyModule("transformers")
 
 
 def test_the_tokenizer_of_the_data_is_accepted_in_any_form(bert: Path, tmp_path: Path) -> None:

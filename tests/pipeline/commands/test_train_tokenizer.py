@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 import pytest
-import transformers
 from tokenizers import Tokenizer, models
 
 import transforms.corpus.count_words
@@ -19,8 +18,11 @@ from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
 from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
+from tests.tools.lazily import LazyModule
 from tests.tools.small_limits import TINY, flags_of
 from tests.tools.terminal import show_on_terminal
+
+transformers = LazyModule("transformers")
 
 SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
 TEXT = "The river 's naïve Café , <unk> [MASK] two  spaces\tand 株 ; \u00b4 \ufb01ne , it is ."

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +17,10 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError
 from pipeline.recipe.records import Records
+from tests.tools.lazily import LazyModule
 from tests.tools.read_content import read_ranges
+
+datasets = LazyModule("datasets")
 
 TEXTS = ["The lamp burns.\nIt is dark.", 'A "quoted" – naïve 文本 \U0001f600.', "", " \t<b>"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
@@ -163,17 +165,20 @@ def test_records_are_read_once_and_written_as_they_come(tmp_path: Path) -> None:
         ({"text": ["a"]}, "--input: it is of type dict, with text"),
         (b"text", "--input: it is of type bytes"),
         (7, "--input: it is of type int"),
-        (datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})), "with train"),
+        (
+            lambda: datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})),
+            "with train",
+        ),
         (pd.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
         (pl.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
         (pa.table({"body": ["a"]}), "--text-field text: .* its fields are body"),
-        (datasets.Dataset.from_dict({"body": ["a"]}), "its fields are body"),
+        (lambda: datasets.Dataset.from_dict({"body": ["a"]}), "its fields are body"),
         (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "several columns"),
     ],
 )  # fmt: skip
 def test_what_is_no_input_is_refused(given: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        write(given, tmp_path)
+        write(given() if callable(given) else given, tmp_path)
 
 
 @pytest.mark.parametrize("rows", [1023, 1024, 1025])

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
-import datasets
 import pytest
 
 from corpusmill.errors import UserError
 from pipeline.recipe.inputs import list_inputs
+from tests.tools.lazily import LazyModule
+
+datasets = LazyModule("datasets")
 
 
 @pytest.fixture

@@ -21,11 +21,10 @@ from corpusmill.corpus.filters.overlaps import (
 from corpusmill.errors import UserError
 from tests.tools.many_scripts import DOCUMENTS
 
-CHARACTERS = list_characters()
-
 
 def hashes_of(text: str) -> list[int]:
-    hashes: list[int] = hash_words(np.frombuffer(text.encode(), np.uint8), CHARACTERS).tolist()
+    data = np.frombuffer(text.encode(), np.uint8)
+    hashes: list[int] = hash_words(data, list_characters()).tolist()
     return hashes
 
 
@@ -63,10 +62,11 @@ def test_words_are_compared_without_case_and_punctuation(text: str, words: str) 
 
 def test_different_words_have_different_hashes() -> None:
     text = "\n".join(line for lines in DOCUMENTS.values() for line in lines)
+    characters = list_characters()
     plain = [
         word
         for word in words_of(text)
-        if not any(CHARACTERS[ord(one)] >= 2**31 for one in word) and word.isascii()
+        if not any(characters[ord(one)] >= 2**31 for one in word) and word.isascii()
     ]
     assert len(plain) > 30
     hashes = [hashes_of(word) for word in plain]

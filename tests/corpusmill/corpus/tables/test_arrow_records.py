@@ -6,7 +6,6 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
 import pytest
 
@@ -14,9 +13,12 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.errors import UserError
+from tests.tools.lazily import LazyModule
 from tests.tools.read_content import Content
 from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import CountingStream, arrow_file, arrow_stream, read
+
+datasets = LazyModule("datasets")
 
 OPTIONS = DocumentOptions(input_format="arrow")
 CONTENT = [b"a", b"", None, b"a\nb", "é".encode(), b"a", b"c" * 200]

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.examples.sentence_pairs import (
@@ -30,6 +29,9 @@ from tests.tools.builders import (
     seeds,
 )
 from tests.tools.distributions import assert_counts, assert_uniform
+from tests.tools.lazily import LazyModule
+
+stats = LazyModule("scipy.stats")
 
 NO_POOL = pool_of({})
 

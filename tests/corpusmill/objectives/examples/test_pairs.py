@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from corpusmill.arrays.randomness import derive_keys
 from corpusmill.objectives.examples.sentence_pairs import (
@@ -18,6 +17,9 @@ from corpusmill.objectives.tokenized_documents import Documents
 from tests.corpusmill.objectives import reference_bert
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts
+from tests.tools.lazily import LazyModule
+
+stats = LazyModule("scipy.stats")
 
 NO_IDS = np.empty(0, np.uint64)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch.nn.functional import cross_entropy
 
 from corpusmill.errors import UserError
@@ -25,6 +24,9 @@ from corpusmill.reading.torch.document_attention import document_attention
 from tests.corpusmill.reading.collate import reference_diffusion as reference
 from tests.tools.batches_in_python import lists_of
 from tests.tools.distributions import assert_counts, assert_same_distributions
+from tests.tools.lazily import LazyModule
+
+transformers = LazyModule("transformers")
 
 ROWS = 6000
 ROW = [20, 21, 22, 20, 24, 25, 26]

@@ -6,11 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import grain
 import numpy as np
 import pytest
 import torch
-from grain import experimental
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +18,9 @@ from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Rows
 from tests.tools.batches_in_python import lists_of
+from tests.tools.lazily import LazyModule
+
+grain = LazyModule("grain")
 
 PAD = 0
 Pieces = list[list[int]]
@@ -81,7 +82,7 @@ def test_grain_has_the_arrays_that_its_own_packing_makes(rows: list[Pieces]) -> 
     width = batch["inputs"].shape[1]
     for number, pieces in enumerate(rows):
         elements = [{"inputs": np.array(piece), "targets": np.array(piece)} for piece in pieces]
-        packing = experimental.FirstFitPackIterDataset(
+        packing = grain.experimental.FirstFitPackIterDataset(
             grain.MapDataset.source(elements).to_iter_dataset(),
             length_struct={"inputs": width, "targets": width},
             num_packing_bins=1,

@@ -14,7 +14,7 @@ from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.compiled.units import is_ideograph, may_extend
 from tests.tools.token_rows import as_arrays, as_spans
 
-BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
+BLANKS = "".join(one for one in map(chr, range(0x110000)) if one.isspace())
 
 texts = st.lists(
     st.one_of(

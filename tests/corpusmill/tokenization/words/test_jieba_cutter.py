@@ -1,20 +1,22 @@
 """Compiled phrases of jieba are those of rjieba, which cuts where they cannot be proven."""
 
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rjieba import Jieba
 
 from corpusmill.tokenization.words import jieba_words
 from corpusmill.tokenization.words.jieba_words import FindPhrases, PhraseCutter, choose_cutter
+from tests.tools.lazily import LazyModule
+
+rjieba = LazyModule("rjieba")
 
 needs_data = pytest.mark.skipif(find_spec("jieba") is None, reason="needs the package jieba")
-CUT = partial(Jieba().cut, hmm=True)
 # Words of several lengths and beginnings of words; what the Markov model joins and does not know;
 # ASCII words, and what stands within them; what is never joined.
 PARTS = [
@@ -43,6 +45,16 @@ texts_of_parts = st.lists(
 ).map("".join)
 
 
+@cache
+def load_rjieba() -> Any:
+    return rjieba.Jieba()
+
+
+def cut(text: str) -> list[str]:
+    words: list[str] = load_rjieba().cut(text, hmm=True)
+    return words
+
+
 def phrases(find: FindPhrases, text: str) -> list[str]:
     begins = np.flatnonzero(find(jieba_words.to_codes(text)))
     assert not text or begins[0] == 0
@@ -52,7 +64,7 @@ def phrases(find: FindPhrases, text: str) -> list[str]:
 
 @cache
 def compiled() -> PhraseCutter:
-    cutter = choose_cutter(CUT)
+    cutter = choose_cutter(cut)
     assert isinstance(cutter, PhraseCutter)
     return cutter
 
@@ -65,7 +77,7 @@ def compiled() -> PhraseCutter:
 @example(text="\r中\r")
 @example(text="")
 def test_compiled_phrases_are_those_of_rjieba(text: str) -> None:
-    assert phrases(compiled(), text) == CUT(text)
+    assert phrases(compiled(), text) == cut(text)
 
 
 @pytest.mark.parametrize(("name", "value"), [("find_spec", lambda _: None), ("_FILES_SHA256", "")])
@@ -73,10 +85,10 @@ def test_without_the_data_the_library_cuts(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     monkeypatch.setattr(jieba_words, name, value)
-    find = choose_cutter(CUT)
+    find = choose_cutter(cut)
     assert not isinstance(find, PhraseCutter)
     for text in ["", "T恤卡拉OK 小明硕士毕业于中国科学院。", "\U00020000\n"]:
-        assert phrases(find, text) == CUT(text)
+        assert phrases(find, text) == cut(text)
 
 
 @needs_data
