@@ -29,7 +29,7 @@ def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
         assert len(read) == len(loader)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     world_size=st.integers(1, 4),
     batch_size=st.integers(1, 9),
