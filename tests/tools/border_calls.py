@@ -268,7 +268,7 @@ def fuzz(name: str, check: Callable[..., None], strategies: tuple[Any, ...], log
     """Make many calls of a function, and return how many were not refused."""
     accepted = []
 
-    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=70, deadline=None, derandomize=True, database=None)
     @given(st.tuples(*strategies))
     def call(arguments: tuple[Any, ...]) -> None:
         log.seek(0)

@@ -30,13 +30,20 @@ def offsets_of(lengths: Iterable[int]) -> np.ndarray:
 
 
 def flatten(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ids, document_offsets, sentence_offsets and token_ids of a corpus, in its order."""
+    """Return ids, document_offsets, sentence_offsets and token_ids of a corpus, in its order.
+
+    Like those of Arrow's batches, ids of documents and tokens cannot be written to: kernels are
+    compiled anew for arrays that can.
+    """
     sentences = [sentence for document in corpus.values() for sentence in document]
+    ids = np.array(list(corpus), np.uint64)
+    token_ids = np.array([token for sentence in sentences for token in sentence], np.int16)
+    ids.flags.writeable = token_ids.flags.writeable = False
     return (
-        np.array(list(corpus), np.uint64),
+        ids,
         offsets_of(len(document) for document in corpus.values()),
         offsets_of(len(sentence) for sentence in sentences),
-        np.array([token for sentence in sentences for token in sentence], np.int16),
+        token_ids,
     )
 
 

@@ -275,6 +275,19 @@ def _is_never_known(code: int) -> bool:
     )
 
 
+@cache
+def _plain() -> frozenset[int]:
+    """Code points, most of all, that stand by themselves in every normal form."""
+    return frozenset(
+        code
+        for code in _CODES
+        if code not in WHITE
+        and not unicodedata.decomposition(chr(code))
+        and not _joins(code)
+        and not _is_never_known(code)
+    )
+
+
 class _Maps(NamedTuple):
     """What the maps of a normalizer do.
 
@@ -338,8 +351,13 @@ def read_characters(
         return None
     ranks = {character: rank for rank, character in enumerate(symbols, 1)}
     known, joints = np.zeros(_CODES[-1] + 1, np.int32), np.zeros(_CODES[-1] + 1, np.uint8)
-    several = list[str]()
+    several, plain = list[str](), _plain()
     for code, image in zip(_CODES, images, strict=True):
+        if code in plain and image == chr(code) and code not in maps.unknown:
+            inert = INERT_TO_WIDE * (code >= WIDE) | INERT * (code not in maps.firsts)
+            known[code] = inert | ranks[image]
+            joints[code] = ENDS | BEGINS | _stay(inert)
+            continue
         if _is_never_known(code):
             continue
         inert = _inertness(code, image, maps)
@@ -367,9 +385,13 @@ def _inertness(code: int, image: str, maps: _Maps) -> int:
     return INERT_TO_WIDE * is_wide | INERT * (code not in maps.firsts)
 
 
+def _stay(inert: int) -> int:
+    return (STAYS if inert & INERT else 0) | (STAYS_TO_WIDE if inert & INERT_TO_WIDE else 0)
+
+
 def _joint(code: int, image: str, spacing: Spacing, inert: int) -> int:
     is_white = code in WHITE
-    joint = (STAYS if inert & INERT else 0) | (STAYS_TO_WIDE if inert & INERT_TO_WIDE else 0)
+    joint = _stay(inert)
     if image and image[-1] != SPACE and WHITE.isdisjoint({code, ord(image[-1])}):
         joint |= ENDS
     if _joins(code):

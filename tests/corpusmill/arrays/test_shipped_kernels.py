@@ -13,6 +13,7 @@ import pytest
 
 import corpusmill
 from corpusmill.arrays.kernel_cache import digest_sources
+from corpusmill.arrays.randomness import derive_key
 from corpusmill.arrays.shipped_kernels import BASELINES, ShippedKernels, find_shipped
 
 # An integer and a floating-point number of three kernels, and how often one was compiled.
@@ -141,12 +142,22 @@ def test_whoever_names_a_processor_has_kernels_compiled_for_it(
     assert find(copied) is None
 
 
+def test_damaged_kernels_are_compiled(copied: Path, native: list[str], tmp_path: Path) -> None:
+    flip_bits(copied)
+    assert run(_CALL, copied, tmp_path / "cache") == [*native, "1"]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_kernels_are_compiled(
-    damage: str, copied: Path, native: list[str], tmp_path: Path
-) -> None:
-    assert find(copied)
+def test_damaged_kernels_are_not_there(damage: str, copied: Path) -> None:
+    index = json.loads((copied / _FOLDER / "index.json").read_text())
+    [(_, signature)] = [
+        name.split(" ", 1) for name in index["kernels"] if name.split(" ")[0].endswith("derive_key")
+    ]
+    before = find(copied)
+    assert before
+    assert before.find(derive_key, signature)
     find_shipped.cache_clear()
     DAMAGES[damage](copied)
-    assert find(copied)
-    assert run(_CALL, copied, tmp_path / "cache") == [*native, "1"]
+    after = find(copied)
+    assert after
+    assert after.find(derive_key, signature) is None

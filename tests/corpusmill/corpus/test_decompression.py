@@ -196,12 +196,12 @@ def test_closing_closes_the_file(suffix: str) -> None:
 
 @ALL
 def test_a_bomb_is_read_in_bounded_steps(suffix: str) -> None:
-    zeros = COMPRESS[suffix](bytes(50_000_000))
+    zeros = COMPRESS[suffix](bytes(10_000_000))
     stream, total = open_decompressed(io.BytesIO(zeros), f"a{suffix}"), 0
     while part := stream.read(2**20):
         assert len(part) <= 2**20
         total += len(part)
-    assert total == 50_000_000
+    assert total == 10_000_000
 
 
 def test_suffixes() -> None:

@@ -22,7 +22,7 @@ from tests.corpusmill.objectives.reference_bert import Vocabulary
 from tests.tools.builders import SPECIAL, batch_of, pool_of
 from tests.tools.distributions import assert_counts, assert_same_distributions
 
-PASSES = 500
+PASSES = 250
 VOCAB_SIZE = 1100
 VOCABULARY = Vocabulary(
     VOCAB_SIZE, cls_id=2, sep_id=3, mask_id=4, pad_id=0, special_ids=SPECIAL.all_ids

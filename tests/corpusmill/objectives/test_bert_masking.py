@@ -136,9 +136,9 @@ def test_stored_labels_tell_the_words(corpus: Corpus, seed: int) -> None:
 
 
 @RULES
-@pytest.mark.parametrize("mask", ["static", "dynamic"])
-@pytest.mark.parametrize("padded", [False, True])
-@given(corpus=corpora, seed=seeds)
+@given(
+    mask=st.sampled_from(["static", "dynamic"]), padded=st.booleans(), corpus=corpora, seed=seeds
+)
 def test_finished_rows_hold_what_was_built_and_measured(
     rule: dict[str, Any], mask: str, padded: bool, corpus: Corpus, seed: int
 ) -> None:

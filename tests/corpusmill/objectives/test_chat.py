@@ -194,7 +194,7 @@ def cut_row(row: dict[str, Any], mask: str) -> Pieces:
 @pytest.mark.parametrize("name", ["chatml", "llama-2", "llama-3", "vicuna", "tulu", "falcon", "yi"])
 @pytest.mark.parametrize("length", [96, 512])
 def test_rows_are_those_of_the_reference(tmp_path: Path, name: str, length: int) -> None:
-    family, records = FAMILIES[name], draw_conversations(150, seed=length)
+    family, records = FAMILIES[name], draw_conversations(60, seed=length)
     rows, counts, pieces = build_rows(tmp_path, family, records, 40, max_seq_length=length)
     fitting = [piece for piece in pieces if len(piece[0]) <= length]
     assert sorted(part for row in rows for part in cut_row(row, "loss_mask")) == sorted(fitting)

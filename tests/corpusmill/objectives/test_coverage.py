@@ -39,7 +39,7 @@ def bind(options: ObjectiveOptions) -> Any:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(corpus=corpora)
 def test_a_token_stands_in_a_row_or_is_counted(name: str, corpus: Corpus) -> None:
     objective = bind(OBJECTIVES[name])

@@ -22,7 +22,7 @@ from tests.corpusmill.objectives.reference_electra import (
 from tests.tools.builders import VARIED
 from tests.tools.distributions import arrays_of, assert_same_distributions
 
-PASSES = 500
+PASSES = 250
 
 CONFIGURATIONS: dict[str, ElectraOptions] = {
     "original, small": ElectraOptions(max_seq_length=35),

@@ -20,7 +20,7 @@ from tests.tools.distributions import arrays_of, assert_same_distributions
 
 BEGINNINGS = {sentence[0] for document in VARIED.values() for sentence in document}
 
-PASSES = 350
+PASSES = 200
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "as the article": {"max_seq_length": 35},
     "short always": {"max_seq_length": 35, "short_seq_prob": 1.0},

@@ -20,7 +20,7 @@ from tests.corpusmill.objectives.t5_examples import END, SENTINELS, finish, obje
 from tests.tools.builders import numbered_corpus, offsets_of
 from tests.tools.distributions import arrays_of, assert_same_distributions, assert_uniform
 
-ROWS = 1000
+ROWS = 800
 
 
 def our_masks(length: int, density: float, span: float) -> list[tuple[bool, ...]]:

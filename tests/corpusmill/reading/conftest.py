@@ -9,7 +9,7 @@ from corpusmill.limits import LIMITS
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+from tests.tools.small_datasets import OBJECTIVES, SAMPLE, Recipe, write_dataset
 from tests.tools.small_limits import TINY
 from tests.tools.traced_batches import traced_batches
 
@@ -57,7 +57,9 @@ def cache_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    """Return shuffled batches of 4 that name their samples, some thirty in an epoch."""
+    """Return shuffled batches of 4 that name their samples, some fifteen in an epoch."""
     folder = tmp_path_factory.mktemp("batches")
-    write_dataset(folder / "out", Recipe(BertOptions(max_seq_length=64, duplicates=1)))
+    half = SAMPLE[: SAMPLE.index(b"\n", len(SAMPLE) // 2) + 1]
+    few = Recipe(BertOptions(max_seq_length=64, duplicates=1), text=half)
+    write_dataset(folder / "out", few)
     return traced_batches(folder / "out", folder / "cache")

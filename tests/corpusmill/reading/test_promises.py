@@ -127,7 +127,7 @@ runs = st.lists(legs(), min_size=1, max_size=3).flatmap(
 )
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(kinds, runs, st.booleans())
 def test_each_sample_is_read_once_per_epoch_whatever_changes(
     data: Data, run: list[Leg], by_length: bool
@@ -155,7 +155,7 @@ def test_each_sample_is_read_once_per_epoch_whatever_changes(
     assert sorted(reads) == sorted(expected)
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(kinds, legs(), st.lists(st.integers(0, 12), max_size=4), st.integers(1, 4), st.booleans())
 def test_a_run_resumed_unchanged_reads_the_same(
     data: Data, leg: Leg, stops: list[int], workers: int, by_length: bool
@@ -175,7 +175,7 @@ def test_a_run_resumed_unchanged_reads_the_same(
         assert step.position == of_whole.position
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(kinds, legs(), st.integers(_LONGEST, 100))
 def test_no_batch_exceeds_its_tokens_or_samples(data: Data, leg: Leg, max_tokens: int) -> None:
     leg = replace(leg, max_tokens=max_tokens)

@@ -49,7 +49,7 @@ FILES = st.builds(
 
 
 @given(FILES, st.sampled_from([TINY, *ALL_OPTIONS.values()]), st.integers(1, 80), st.data())
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
@@ -67,11 +67,11 @@ def test_every_byte_its_own_range(name: str) -> None:
     # Two long lines: one starts a document, one is within a document that several ranges cross.
     data = (
         b"\xef\xbb\xbfa\nb\n \n = t = \n \n  c\r\n\xff\n" + b"z" * 70 + b"\nd\r\n\r\n" + b"q" * 25
-        + b"\n\n = u = \n \n" + b"word word word \n" * 9 + b"\n" * 120 + b" = v = "
+        + b"\n\n = u = \n \n" + b"word word word \n" * 3 + b"\n" * 12 + b" = v = "
     )  # fmt: skip
     options = ALL_OPTIONS[name]
     expected = read_plainly(data, options)
-    for batch_bytes in (1, 5, 1000):
+    for batch_bytes in (1, 1000):
         assert (
             read_ranges(data, options, range(1, len(data)), corpus_limits(batch_bytes)) == expected
         )
@@ -178,11 +178,12 @@ class Damaged(io.BytesIO):
 @pytest.mark.parametrize("name", ALL_OPTIONS)
 def test_damage_anywhere_loses_no_complete_line(name: str) -> None:
     options, text = ALL_OPTIONS[name], b"one\n\xff\n\n" + b"z" * 70 + b"\n two\n\n= t =\n\nthree\n"
-    for size in range(len(text) + 1):
+    # Some of the places within the long line are enough.
+    for size in [*range(12), *range(12, 78, 11), *range(78, len(text) + 1)]:
         expected = read_plainly(text[: text[:size].rfind(b"\n") + 1], options)
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
         expected.counts += ReadCounts(unfinished_files=1)
-        for batch_bytes in (1, 16, 64, 1000):
+        for batch_bytes in (1, 64):
             part = FileRange("f", 3, options, limits=corpus_limits(batch_bytes))
             assert Content().add(read_text(Damaged(text[:size]), part)) == expected, size
 

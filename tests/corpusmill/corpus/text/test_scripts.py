@@ -48,10 +48,10 @@ def test_documents_and_sentences_are_those_of_the_rules(name: str) -> None:
 def test_ranges_of_every_length_give_the_same(name: str) -> None:
     data, options = CORPORA[name][0](), options_of(name)
     whole = read_ranges(data, options)
-    for length in [*range(1, 64, 6), 64]:
+    for length in (5, 13, 37, 64):
         assert read_ranges(data, options, range(length, len(data), length)) == whole, length
     draw = random.Random(5)  # noqa: S311 - not a secret
-    for _ in range(15):
+    for _ in range(4):
         assert read_ranges(data, options, draw.sample(range(len(data)), 40)) == whole
 
 

@@ -139,7 +139,7 @@ def test_short_targets_are_uniform_from_two_to_the_maximum() -> None:
 
 def test_share_of_short_targets() -> None:
     pairs = pairs_of(
-        alike_corpus([1] * 300, 20_000), NO_POOL, max_num_tokens=200, short_seq_prob=0.1
+        alike_corpus([1] * 300, 5_000), NO_POOL, max_num_tokens=200, short_seq_prob=0.1
     )
     first = pairs[pairs[:, INDEX] == 0]
     short = int((first[:, FIRST_LENGTH] + first[:, SECOND_LENGTH] < 200).sum())

@@ -16,7 +16,7 @@ from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.objectives import reference_ernie
 from tests.tools.distributions import assert_counts, assert_same_distributions
 
-OBSERVATIONS = 12_000
+OBSERVATIONS = 5_000
 MASK_ID, VOCAB_SIZE, FIRST_TEXT_ID = 4, 40, 100
 
 SEQUENCES = {

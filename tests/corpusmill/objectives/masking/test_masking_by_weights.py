@@ -15,7 +15,7 @@ from tests.tools.builders import SPECIAL, offsets_of, seeds
 from tests.tools.distributions import arrays_of, assert_same_distributions
 
 SHARE = 0.3
-ROWS = 20_000
+ROWS = 5_000
 # Token n is in the corpus n * n times; 5 to 9 never.
 COUNTS = [0] * 10 + [number**2 for number in range(10, VOCAB_SIZE)]
 WEIGHTS = tuple(token_probs(COUNTS, SPECIAL.all_ids, 0.7))

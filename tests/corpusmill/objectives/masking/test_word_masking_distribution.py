@@ -16,7 +16,7 @@ from corpusmill.objectives.masking.words import label_words, mask_words
 from tests.corpusmill.objectives import reference_word_masking
 from tests.tools.distributions import assert_counts, assert_same_distributions
 
-ROWS = 2500
+ROWS = 1200
 CLS, SEP, MASK = 2, 3, 4
 SPECIAL = {0, CLS, SEP}
 # The rows have none of them, so that replacements and unchanged tokens differ.

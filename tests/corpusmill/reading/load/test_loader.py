@@ -29,14 +29,15 @@ def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
         assert len(read) == len(loader)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     world_size=st.integers(1, 4),
     batch_size=st.integers(1, 9),
     drop_last=st.booleans(),
     max_tokens=st.sampled_from([None, None, 100, 300]),
     prefetch_factor=st.sampled_from([0, 3]),
-    stops=st.lists(st.integers(0, 30), max_size=4),
+    # Each of them ends within an epoch or with it, so that a fourth epoch is not begun.
+    stops=st.lists(st.integers(0, 30), max_size=3),
 )
 def test_a_stopped_and_resumed_run_reads_the_same_as_an_uninterrupted_one(
     batches: Batches,

@@ -119,7 +119,7 @@ def test_collators_of_hugging_face_take_examples_as_they_are(
     assert batch["input_ids"][0, : lengths[0]].tolist() == dataset[0]["input_ids"].tolist()
 
 
-@pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (1, False), (2, True)])
 def test_the_sampler_gives_the_batches_of_the_stream(
     batches: Batches, num_workers: int, persistent: bool
 ) -> None:

@@ -58,7 +58,7 @@ texts = st.lists(
 ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(sentences=st.lists(texts, max_size=4))
 @example(
     sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
@@ -87,7 +87,7 @@ def ends_of_pieces(rules: pieces.PieceRules, text: np.ndarray) -> np.ndarray:
     return ends[:count]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     text=st.one_of(
         texts,

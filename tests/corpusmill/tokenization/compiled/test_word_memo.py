@@ -65,7 +65,7 @@ TOKENIZERS = Lazily(
 PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(sentences=sentences_of_text)
 @example(
     sentences=["", " ", "   ", " a", "a ", "a  b", "\u0301 \u0301a", "a \u0301", "\u00b4 \u0301"]

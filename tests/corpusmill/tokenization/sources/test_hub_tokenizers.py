@@ -16,8 +16,10 @@ import json, sys
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import read_tokenizer
 try:
-    file = read_tokenizer(sys.argv[1], lambda path: None)
-    print(json.dumps([file.name, file.form, file.revision, file.vocab_size, file.special.mask_id]))
+    for name in sys.argv[1:]:
+        file = read_tokenizer(name, lambda path: None)
+        of_file = [file.name, file.form, file.revision, file.vocab_size, file.special.mask_id]
+        print(json.dumps(of_file))
 except UserError as error:
     sys.exit(f"UserError: {error}")
 """
@@ -40,23 +42,18 @@ def hub() -> Iterator[Hub]:
 
 
 def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> None:
-    done = run_client(READ, tmp_path, hub.address, "org/bpe@v1")
+    done = run_client(READ, tmp_path, hub.address, "org/bpe@v1", "uncased", "org/both")
     assert done.returncode == 0, done.stderr
+    bpe, uncased, both = map(json.loads, done.stdout.splitlines())
     size = len(json.loads(VOCAB))
-    assert json.loads(done.stdout) == [
-        "org/bpe@v1", "vocab.json with merges.txt", COMMIT, size, 1,
-    ]  # fmt: skip
+    assert bpe == ["org/bpe@v1", "vocab.json with merges.txt", COMMIT, size, 1]
+    assert uncased == ["uncased", "vocab.txt", COMMIT, 8, 4]
+    assert both[1] == "tokenizer.json"
     assert not [path for path in hub.requests if "safetensors" in path]
-    done = run_client(READ, tmp_path, hub.address, "uncased")
-    assert json.loads(done.stdout) == ["uncased", "vocab.txt", COMMIT, 8, 4], done.stderr
     requests = len(hub.requests)
     done = run_client(READ, tmp_path, hub.address, "uncased", HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout)[1:3] == ["vocab.txt", COMMIT], done.stderr
     assert len(hub.requests) == requests
-    assert (
-        json.loads(run_client(READ, tmp_path, hub.address, "org/both").stdout)[1]
-        == "tokenizer.json"
-    )
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def list_conversions() -> list[tuple[tuple[str, bool], TokenizerFile, Encode]]:
     return [(name, file, encode_with(file)) for name, file in zip(names, files, strict=True)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from(PIECES) | st.text(CHARACTERS, max_size=8)).map("".join))
 )

@@ -165,7 +165,7 @@ EXAMPLES = [
 ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(sentences=test_word_memo.sentences_of_text)
 def test_marks_are_those_of_the_reference(sentences: list[str]) -> None:
     for name in OF_EVERY_KIND:
