@@ -6,7 +6,7 @@ them: what changes beyond each one, and which test crosses it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from corpusmill.errors import UserError, option, suggest
@@ -403,11 +403,11 @@ class Limits:
 
     def values(self) -> dict[str, int]:
         """Return {"group.name": value} for each threshold, in the order of their table."""
-        groups: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        groups = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
-            f"{group}.{name}": value
+            f"{group}.{each.name}": getattr(part, each.name)
             for group, part in groups.items()
-            for name, value in asdict(part).items()
+            for each in fields(part)
         }
 
 

@@ -39,6 +39,12 @@ def installed_entries() -> EntryPoints:
     return cast(EntryPoints, entry_points())
 
 
+@cache
+def _find_owners(module: str) -> frozenset[str]:
+    """Find the packages that have a module; to look through all packages takes half a second."""
+    return frozenset(packages_distributions().get(module, ()))
+
+
 class Plugins(Generic[Value]):
     """A table of things of one kind by name.
 
@@ -136,8 +142,8 @@ class Plugins(Generic[Value]):
             return None
         entry = self.find_entry(name)
         module = entry.module.partition(".")[0]
-        owners = [entry.dist.name] if entry.dist else packages_distributions().get(module, ())
-        return ", ".join(f"{owner} {version(owner)}" for owner in sorted(set(owners))) or None
+        owners = {entry.dist.name} if entry.dist else _find_owners(module)
+        return ", ".join(f"{owner} {version(owner)}" for owner in sorted(owners)) or None
 
     def _mention(self, name: str) -> str:
         return option(self._option, name, is_flag=self._is_flag)

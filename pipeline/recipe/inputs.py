@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -129,7 +130,7 @@ class InputFile:
     modified: float = field(default=0.0, compare=False)
     looked_at: Content | None = field(default=None, compare=False)
 
-    @property
+    @cached_property
     def content(self) -> Content:
         """What it is, as far as is known."""
         return self.looked_at or judge_name(self.path)._replace(is_known=True)

@@ -37,8 +37,8 @@ def wordpiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def halves(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two files with the halves of the sample's first twenty articles, and a reject in each."""
-    text = b"".join(sample.read_bytes().splitlines(keepends=True)[:326])
+    """Two files with the halves of the sample's first articles, and a reject in each."""
+    text = b"".join(sample.read_bytes().splitlines(keepends=True)[:180])
     return halve(text, tmp_path_factory.mktemp("halves"))
 
 

@@ -53,7 +53,7 @@ class Sample(NamedTuple):
 
 @pytest.fixture(scope="module")
 def texts(sample: Path) -> list[str]:
-    return [*paragraphs(sample)][:60]
+    return [*paragraphs(sample)][:40]
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_middles_are_moved_behind_the_beginning(
     begin, roles = llama.own.encode("").ids, tuple(map(llama.own.token_to_id, FIM))
     rows = [[*row[:1], *undo(row[1:-1], roles), *row[-1:]] for row in rows_of(output)]  # type: ignore[arg-type]
     assert sorted(rows) == sorted(encode(texts, llama, ends=True))
-    assert sum(row[1] == roles[0] for row in rows_of(output)) > 20
+    assert sum(row[1] == roles[0] for row in rows_of(output)) > 15
     assert [row[:1] for row in rows] == [begin] * len(rows)
     assert manifest.counts["build.kept_tokens"] == manifest.counts["tokenize.tokens"]
     check(output, corpus)

@@ -38,7 +38,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return draw_conversations(200, seed=3)
+    return draw_conversations(90, seed=3)
 
 
 @pytest.fixture(scope="module")

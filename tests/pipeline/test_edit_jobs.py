@@ -122,7 +122,7 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
         assert removal.rows == sum(held)
         totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
         assert removal.tokens == totals[0] - totals[1]
-        check_provenance(folder, articles)
+    check_provenance(output, articles)
     assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
     # Both have the same shards and provenance.
     names = [name for name in files if name.startswith(("train", "validation", "provenance"))]

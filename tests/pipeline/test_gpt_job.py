@@ -27,7 +27,7 @@ LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 PACK = ("--mode", "pack", "--max-seq-length", "128")
 WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
-SMALL_RANGES = ("--range-bytes", "7777")
+SMALL_RANGES = ("--range-bytes", "999")
 PROCESSES = (*SMALL_RANGES, "--min-bytes-per-worker", "0", "--workers", "2")
 
 
@@ -80,13 +80,12 @@ def test_the_same_bytes_however_it_is_run(
     gpt_tokenizer: Path,
     tmp_path: Path,
 ) -> None:
-    """In one process, in two, and in small ranges; and nothing is wrong with them."""
+    """In one process, and in two or in small ranges; and nothing is wrong with them."""
     results = []
-    ways = [("--workers", "1"), processes, ("--range-bytes", "999")]
-    for number, way in enumerate(ways):
+    for number, way in enumerate([("--workers", "1"), processes]):
         build(sample, gpt_tokenizer, tmp_path / str(number), *flags, *way)
         results.append(digests(tmp_path / str(number)))
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
     assert verify(tmp_path / "0") == []
     shown = jobs.run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
     assert "example 1: " in shown.output

@@ -245,13 +245,13 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
 
 def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
     """Their sizes are those of the listing."""
-    for number in range(150):
+    for number in range(50):
         write_file(f"{filled.url}/in/small-{number:02}", b"A sentence of a small object.\n" * 9)
     filled.proxy.clear()
     build(filled)
     requests = [request for request in filled.proxy.requests if "small-" in request.path]
     # All are looked at before the run, and some are read to try the tokenizer.
-    assert len(requests) <= 150 + 150 + 20
+    assert len(requests) <= 50 + 50 + 20
     assert not [request for request in requests if request.method == "HEAD"]
 
 

@@ -79,10 +79,10 @@ def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     documents = list(split_documents(sample))
     for name in ("text", "records"):
         (folder / name / "more").mkdir(parents=True)
-    (folder / "text" / "a.txt").write_text("".join(lines[:200]))
-    (folder / "text" / "more" / "b.txt").write_text("".join(lines[200:326]))
-    (folder / "records" / "a.jsonl").write_bytes(as_json_lines(documents[:60]))
-    (folder / "records" / "more" / "b.jsonl").write_bytes(as_json_lines(documents[60:80]))
+    (folder / "text" / "a.txt").write_text("".join(lines[:100]))
+    (folder / "text" / "more" / "b.txt").write_text("".join(lines[100:170]))
+    (folder / "records" / "a.jsonl").write_bytes(as_json_lines(documents[:25]))
+    (folder / "records" / "more" / "b.jsonl").write_bytes(as_json_lines(documents[25:40]))
     return {name: folder / name for name in ("text", "records")}
 
 
@@ -145,7 +145,7 @@ OTHERS = ("reading.checked_rows=5", "stages.copied_bytes=100")
 LIMITS: Sequence[str] = ("--limits", *(f"files.{value}" for value in TINY), *OTHERS)
 
 
-@pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream"])
+@pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream-of-lines"])
 def test_many_groups_of_rows_depend_on_the_text_alone(
     way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -45,10 +45,10 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sixth of the sample, with rejects."""
+    """A tenth of the sample, with rejects."""
     text = tmp_path_factory.mktemp("corpus") / "text"
     lines = sample.read_bytes().splitlines(keepends=True)
-    text.write_bytes(b"".join([b"Not \xff text .\n", *lines[:100], b"Nor is \xff this .\n"]))
+    text.write_bytes(b"".join([b"Not \xff text .\n", *lines[:60], b"Nor is \xff this .\n"]))
     return text
 
 
@@ -78,9 +78,17 @@ def plain() -> dict[str, dict[str, str]]:
 
 def assert_finished_once(output: Path) -> Callable[[], None]:
     """Return what runs after each attempt: a check that a sealed data set is complete."""
+    last: dict[Path, tuple[int, int]] = {}
 
     def look() -> None:
-        if (output / "_SUCCESS").exists():
+        found = {
+            path: (path.stat().st_mtime_ns, path.stat().st_ino)
+            for path in output.rglob("*")
+            if "_temporary" not in str(path) and path.is_file()
+        }
+        if (output / "_SUCCESS") in found and found != last:
+            last.clear()
+            last.update(found)
             # Files of the run, and of an earlier data set that is being replaced.
             problems = [entry for entry in verify(output) if not entry.what.startswith("extra")]
             assert problems == []
@@ -88,10 +96,11 @@ def assert_finished_once(output: Path) -> Callable[[], None]:
     return look
 
 
-@pytest.mark.parametrize(
-    ("kind", "engine"),
-    [*(("bert", engine) for engine in ENGINES), *((kind, "all of it") for kind in [*KINDS][1:])],
-)
+# Each kind fails in one way, each way is that of a kind, and three kinds fail in all of them.
+_CASES = [*zip(list(KINDS)[::-1], [*ENGINES, *["all of it"] * 2], strict=True)]
+
+
+@pytest.mark.parametrize(("kind", "engine"), _CASES)
 def test_attempts_that_fail_change_no_byte(
     kind: str, engine: str, build: Build, plain: dict[str, dict[str, str]], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,9 +1,10 @@
 """What Beam works out anew for each of the many small pipelines of the tests, worked out once."""
 
+import argparse
 import bz2
 import sys
 from argparse import HelpFormatter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
@@ -31,6 +32,8 @@ def remembered_beam() -> Iterator[None]:
         # Each of the hundreds of options would ask for the width of a terminal for its help.
         formatter = HelpFormatter("tests")
         monkeypatch.setattr(_BeamArgumentParser, "_get_formatter", lambda _: formatter)
+        # Each parser would look on the disk for translations of its words.
+        monkeypatch.setattr(argparse, "_", str)
         # Else, all modules are passed over for each side input, to weigh it in a cache.
         monkeypatch.setattr(statecache, "get_deep_size", sys.getsizeof)
         _compress_quickly(monkeypatch)
@@ -55,19 +58,31 @@ def _remember_specs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _remember_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inspect each function once, and each method once for all objects of its class."""
-    find_signature = decorators.get_signature
-    find_once = cache(find_signature)
-    find_bound_once = cache(lambda function: find_signature(MethodType(function, object())))
+    remember = _once_a_function(decorators.get_signature)
+    for module in (decorators, core):
+        monkeypatch.setattr(module, "get_signature", remember)
+    hints = decorators.IOTypeHints
+    monkeypatch.setattr(hints, "from_callable", _once_a_function(hints.from_callable))
+    # With types, Beam keeps the text of the stack of calls that declared them.
+    monkeypatch.setattr(hints, "_make_origin", lambda *_, **__: [])
+    # It looks in the source for functions that both yield and return.
+    check_body = _once_a_function(core._check_fn_use_yield_and_return)
+    monkeypatch.setattr(core, "_check_fn_use_yield_and_return", check_body)
+
+
+def _once_a_function(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Remember what is found of functions, and of methods."""
+    find_once = cache(find)
+    find_bound_once = cache(lambda function: find(MethodType(function, object())))
 
     def remember(function: Any) -> Any:
         if isinstance(function, FunctionType):
             return find_once(function)
         if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
             return find_bound_once(function.__func__)
-        return find_signature(function)
+        return find(function)
 
-    for module in (decorators, core):
-        monkeypatch.setattr(module, "get_signature", remember)
+    return remember
 
 
 def _remember_views(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +99,10 @@ def _remember_views(monkeypatch: pytest.MonkeyPatch) -> None:
         return view
 
     monkeypatch.setattr(PipelineOptions, "view_as", remember)
+    # Each look at an option would list all that its object has, and sort it.
+    monkeypatch.setattr(
+        PipelineOptions, "_visible_option_list", lambda self: vars(self._visible_options)
+    )
 
 
 def _compress_quickly(monkeypatch: pytest.MonkeyPatch) -> None:

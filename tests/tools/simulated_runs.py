@@ -137,10 +137,10 @@ def _draw_files(random: Random, folder: Path) -> list[str]:
 def _draw_text(random: Random) -> bytes:
     """Draw the documents of a file, by WikiText's rule, with lines that cannot be read."""
     lines: list[bytes] = []
-    for document in range(random.choice([1, 3, 12, 40])):
+    for document in range(random.choice([1, 3, 12, 24])):
         lines.append(b" = Title %d = " % document)
         for _ in range(random.choice([0, 1, 2, 5, 9])):
-            words = random.choice([1, 4, 12, 30, 200])
+            words = random.choice([1, 4, 12, 30, 90])
             line = " ".join(_draw_word(random) for _ in range(words)).encode()
             lines.append(b"bad \xff line" if random.random() < 0.03 else line)
         lines.append(b"")

@@ -95,7 +95,7 @@ def write_dataset(folder: Path, recipe: Recipe | None = None) -> Manifest:
 
 def write_entries(folder: Path, entries: Mapping[str, Any]) -> None:
     """Write a manifest whose entries need not be allowed, and its `_SUCCESS`."""
-    content = (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
+    content = json.dumps(entries, ensure_ascii=False).encode()
     (folder / manifests.MANIFEST).write_bytes(content)
     (folder / manifests.SUCCESS).write_bytes(seal(content))
 

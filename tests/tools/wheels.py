@@ -1,4 +1,4 @@
-"""The two wheels, built as `make wheels` does it, with the backend that is installed."""
+"""The two wheels, built by the backend that is installed, without pip as its caller."""
 
 import os
 import shutil
@@ -21,11 +21,13 @@ def build_wheels(folder: Path, with_kernels: bool = False) -> tuple[Path, Path]:
         shutil.rmtree(kernels, ignore_errors=True)
         compile_kernels = (sys.executable, "-m", "deploy.compile_kernels", kernels)
         subprocess.run(compile_kernels, cwd=CHECKOUT, check=True, stdout=subprocess.DEVNULL)
-    options = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    command = (sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder)
+    command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel")
     hooks = {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": str(with_kernels).lower()}
-    packages = (CHECKOUT, CHECKOUT / "job")
-    subprocess.run([*command, *packages], check=True, env={**os.environ, **hooks})
+    for package in (CHECKOUT, CHECKOUT / "job"):
+        subprocess.run(
+            [*command, "--directory", folder], cwd=package, env={**os.environ, **hooks},
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
     [library] = folder.glob("corpusmill-*.whl")
     [job] = folder.glob("corpusmill_job-*.whl")
     return library, job

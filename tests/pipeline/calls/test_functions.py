@@ -241,7 +241,7 @@ def test_a_program_needs_no_guard_and_survives_its_workers(
 ) -> None:
     (tmp_path / "deadly.py").write_text(DEADLY)
     (tmp_path / "program.py").write_text(PROGRAM)
-    argument = repr((texts, str(tokenizer_path), str(tmp_path / "out")))
+    argument = repr((texts[:30], str(tokenizer_path), str(tmp_path / "out")))
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{tmp_path}"}
     printed = subprocess.check_output(
         [sys.executable, tmp_path / "program.py", argument], text=True, env=environment

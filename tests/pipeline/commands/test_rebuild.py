@@ -21,11 +21,13 @@ FLAGS = ("--validation-share", "0.2")
 
 @pytest.fixture(scope="module")
 def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample in two files, one of them compressed, and with a reject."""
+    """A part of the sample in two files, one of them compressed, and with a reject."""
     folder = tmp_path_factory.mktemp("corpus")
     lines = sample.read_bytes().splitlines(keepends=True)
-    (folder / "a.txt").write_bytes(b"".join(lines[:300]))
-    (folder / "b.txt.gz").write_bytes(gzip.compress(b"".join(lines[300:]) + b"Not \xff text .\n"))
+    (folder / "a.txt").write_bytes(b"".join(lines[:120]))
+    (folder / "b.txt.gz").write_bytes(
+        gzip.compress(b"".join(lines[120:220]) + b"Not \xff text .\n")
+    )
     return folder
 
 

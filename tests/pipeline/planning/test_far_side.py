@@ -36,7 +36,7 @@ def large_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_bound_is_exceeded(
     objective: str, flags: tuple[str, ...], size: str, large_tokenizer: Path
 ) -> None:
-    engine = ("--runner", "DataflowRunner", "--workers", "1000", "--sample-bytes", "200kB")
+    engine = ("--runner", "DataflowRunner", "--workers", "1000", "--sample-bytes", "100kB")
     numbers = plan(objective, large_tokenizer, "--corpus-bytes", size, *engine, *flags)
     exceeded = {bound["name"] for bound in numbers["bounds"] if bound["is_exceeded"]}
     assert exceeded == (_TOO_MANY if size == "50TB" and "--drop-duplicates" in flags else set())
@@ -50,7 +50,7 @@ def test_no_bound_is_exceeded(
 
 def test_each_number_grows_with_what_it_stands_for(large_tokenizer: Path) -> None:
     def stages_of(*flags: str) -> dict[str, dict[str, float]]:
-        given = ("--corpus-bytes", "10TB", "--runner", "DataflowRunner", "--sample-bytes", "200kB")
+        given = ("--corpus-bytes", "10TB", "--runner", "DataflowRunner", "--sample-bytes", "100kB")
         numbers = plan("bert", large_tokenizer, *given, *flags)
         return {stage["name"].partition(",")[0]: stage for stage in numbers["stages"]}
 

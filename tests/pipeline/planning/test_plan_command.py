@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import read_manifest_json, run_here
 
-_DATAFLOW = ("--runner", "DataflowRunner", "--sample-bytes", "200kB")
+_DATAFLOW = ("--runner", "DataflowRunner", "--sample-bytes", "100kB")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_bounds_of_this_machine_have_a_cure(
     tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.planning.planned_build.most_workers", lambda: 3)
-    size = ("--sample-bytes", "200kB", "--file-bytes", "1TB")
+    size = ("--sample-bytes", "100kB", "--file-bytes", "1TB")
     files = (*size, "--output", tmp_path / "new" / "out")
     within, beyond = (
         plan("bert", tokenizer_path, "--corpus-bytes", corpus, "--workers", workers, *files)
@@ -168,7 +168,7 @@ def test_compressed_files_are_one_task_each(
 def test_without_an_input_the_text_of_compressed_formats_is_larger_than_their_files(
     any_tokenizer: Path,
 ) -> None:
-    flags = ("--corpus-bytes", "1TB", "--sample-bytes", "200kB")
+    flags = ("--corpus-bytes", "1TB", "--sample-bytes", "100kB")
     plain, parquet = (
         plan("gpt", any_tokenizer, *flags, *formats)
         for formats in ((), ("--input-format", "parquet"))
