@@ -1,15 +1,14 @@
-"""A data set of more files than one task moves, each shard with its provenance."""
+"""A data set of more files than one task moves: 400 shards, each with its provenance."""
 
 from pathlib import Path
 
 import pytest
 
+from corpusmill.limits import LIMITS
 from pipeline.runners.prism import find_program
 from tests.tools.jobs import build, digests
-from tests.tools.small_limits import limit_flags
 
-FAN_IN = 40
-SHARDS = ("--num-shards", "30", *limit_flags(fan_in=FAN_IN))
+SHARDS = ("--num-shards", "400")
 LOOPBACK = "--environment_type=LOOPBACK"
 
 
@@ -37,6 +36,6 @@ def here(
 def test_many_shards_are_those_of_the_local_runner(
     engine: tuple[str, ...], here: dict[str, str], sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    assert len(here) > FAN_IN
+    assert len(here) > LIMITS.stages.fan_in
     build([sample], tokenizer_path, output, *SHARDS, "--runner", *engine)
     assert digests(output) == here
