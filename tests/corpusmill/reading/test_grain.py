@@ -3,7 +3,6 @@
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.token_windows import TokenWindows
@@ -25,7 +25,7 @@ GLOBAL_BATCH = 24
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data sets of several kinds; `dynamic` is masked when it is read."""
     folder = tmp_path_factory.mktemp("grain")
-    dynamic = replace(OBJECTIVES["bert_dynamic"], duplicates=1)
+    dynamic = BertOptions(max_seq_length=64, duplicates=1, whole_word_mask=True, mask="dynamic")
     write_dataset(folder / "dynamic", Recipe(dynamic))
     write_dataset(folder / "stream", Recipe(OBJECTIVES["gpt_stream"]))
     write_dataset(folder / "other", Recipe(dynamic, shards=2))
