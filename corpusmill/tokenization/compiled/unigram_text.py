@@ -353,14 +353,12 @@ def read_characters(
     known, joints = np.zeros(_CODES[-1] + 1, np.int32), np.zeros(_CODES[-1] + 1, np.uint8)
     several, plain = list[str](), _plain()
     for code, image in zip(_CODES, images, strict=True):
-        if code in plain and image == chr(code) and code not in maps.unknown:
-            inert = INERT_TO_WIDE * (code >= WIDE) | INERT * (code not in maps.firsts)
-            known[code] = inert | ranks[image]
-            joints[code] = ENDS | BEGINS | _stay(inert)
-            continue
         if _is_never_known(code):
             continue
         inert = _inertness(code, image, maps)
+        if code in plain and image == chr(code) and code not in maps.unknown:
+            known[code], joints[code] = inert | ranks[image], ENDS | BEGINS | _stay(inert)
+            continue
         joints[code] = _joint(code, image, spacing, inert)
         bits = _bits(code, image, maps, inert)
         if bits is not None and len(image) == 1:
