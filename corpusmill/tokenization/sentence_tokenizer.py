@@ -37,8 +37,6 @@ from corpusmill.tokenization.words.words import (
 )
 
 _LIBRARY = "the tokenizers library"
-# Characters of a text in a message.
-_SHOWN = 60
 # How byte-level tokenizers write a space.
 _BYTE_LEVEL_SPACE = "\u0120"
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +24,7 @@ from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
 from tests.examples.recipes import find_code, read_blocks, run_recipes
+from tests.tools.ranks import run_two_ranks
 
 _STATIC = BertOptions(max_seq_length=64, duplicates=2)
 _DYNAMIC = BertOptions(max_seq_length=64, duplicates=2, mask="dynamic")
@@ -168,7 +168,7 @@ distributed.destroy_process_group()
 """
 
 
-def _run_rank(program: str, rank: int, port: int) -> None:
+def _run_rank(rank: int, program: str, port: int) -> None:
     """Run a program in an environment as torchrun makes it, without importing PyTorch thrice."""
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
@@ -187,15 +187,7 @@ def test_two_ranks_read_every_example_once_and_learn_the_same(
     program = "\n".join([_RECORD, *recipes, _REPORT])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    ranks = [
-        get_context("fork").Process(target=_run_rank, args=(program, rank, port))
-        for rank in range(2)
-    ]
-    for process in ranks:
-        process.start()
-    for process in ranks:
-        process.join()
-    assert [process.exitcode for process in ranks] == [0, 0]
+    run_two_ranks(_run_rank, program, port)
     first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2))
     assert Counter(first["read"] + second["read"]) == Counter(range(first["all"]))
     assert abs(len(first["read"]) - len(second["read"])) <= 1

@@ -281,10 +281,7 @@ def _plain() -> frozenset[int]:
     return frozenset(
         code
         for code in _CODES
-        if code not in WHITE
-        and not unicodedata.decomposition(chr(code))
-        and not _joins(code)
-        and not _is_never_known(code)
+        if code not in WHITE and not unicodedata.decomposition(chr(code)) and not _joins(code)
     )
 
 

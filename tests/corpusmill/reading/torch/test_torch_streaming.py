@@ -1,4 +1,3 @@
-import multiprocessing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
+from tests.tools.ranks import run_two_ranks
 from tests.tools.traced_batches import Key, forked, key, read_plainly
 
 
@@ -144,15 +144,5 @@ def _read_as_rank(rank: int, folder: Path, batches: Batches) -> None:
 
 
 def test_ranks_of_torch_distributed_share_the_samples(batches: Batches, tmp_path: Path) -> None:
-    ranks = [
-        multiprocessing.get_context("fork").Process(
-            target=_read_as_rank, args=(rank, tmp_path, batches)
-        )
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
-    assert [rank.exitcode for rank in ranks] == [0, 0]
+    run_two_ranks(_read_as_rank, tmp_path, batches)
     assert len(list(tmp_path.glob("*.done"))) == 2
