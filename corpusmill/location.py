@@ -289,8 +289,10 @@ class LocalPath(Location):
 
     def written_at(self, name: str) -> float | None:
         """When a file was written."""
-        path = self.local_path(name)
-        return path.stat().st_mtime if path.exists() else None
+        try:
+            return self.local_path(name).stat().st_mtime
+        except FileNotFoundError:
+            return None
 
     def check_file(self, name: str, begin: bytes) -> None:
         """Refuse a file that could not be written at the end of a command, or is not ours."""

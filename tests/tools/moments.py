@@ -1,4 +1,4 @@
-"""What a command leaves behind if it is killed at any moment: just before each change of a file.
+"""What a command does if it is killed, or disturbed, at any moment: just before it touches a file.
 
 A change is what Python's audit hooks report: a file that is opened for writing, renamed, linked or
 removed, and a folder that is made or removed. A state after a change is that before the next one.
@@ -18,13 +18,14 @@ ALL_MOMENTS = bool(os.environ.get("CORPUSMILL_ALL_MOMENTS"))
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
+_LISTINGS = {"os.listdir", "os.scandir"}
 
 # A hook stays for the life of a process, and so calls what is current.
 _listener: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _listener and (event in _CHANGES or event == "open"):
+    if _listener and (event in _CHANGES or event in _LISTINGS or event == "open"):
         _listener[0](event, arguments)
 
 
@@ -82,7 +83,7 @@ class Moments:
             _listener.clear()
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if isinstance(arguments[0], int):
+        if event in _LISTINGS or isinstance(arguments[0], int):
             return
         path = Path(os.fsdecode(arguments[0]))
         if event == "open" and not (arguments[2] & _WRITES):
@@ -100,3 +101,43 @@ class Moments:
     def _keep(self, tree: Tree) -> None:
         if not self.trees or self.trees[-1] != tree:
             self.trees.append(tree)
+
+
+class Disturbance:
+    """Calls something just before the n-th time that this process touches a file in a folder.
+
+    Files are touched when they are opened, changed, or listed. Other processes may then have
+    changed what was there a moment ago.
+
+    Args:
+        folder: the folder.
+        moment: the number of that time, from 0; -1 for never.
+        act: what is called.
+
+    Attributes:
+        moments: how many times there were, those within the call aside.
+    """
+
+    def __init__(self, folder: Path, moment: int, act: Callable[[], object]) -> None:
+        self.moments = 0
+        self._folder, self._moment, self._act = folder, moment, act
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Wait for the moment, for the length of a block."""
+        _add_hook()
+        _listener.append(self._see)
+        try:
+            yield
+        finally:
+            _listener.clear()
+
+    def _see(self, _: str, arguments: tuple[Any, ...]) -> None:
+        path = arguments[0]
+        if isinstance(path, int) or not Path(os.fsdecode(path)).is_relative_to(self._folder):
+            return
+        self.moments += 1
+        if self.moments == self._moment + 1:
+            _listener.clear()
+            self._act()
+            _listener.append(self._see)

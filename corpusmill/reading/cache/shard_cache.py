@@ -28,7 +28,6 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from filelock import FileLock, Timeout
@@ -106,11 +105,21 @@ def measure_places(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Path, 
     with os.scandir(folder) as entries:
         for entry in entries:
             if _PLACE.fullmatch(entry.name):
-                with suppress(FileNotFoundError):  # another process may remove it
+                with suppress(OSError):  # another process may remove it, or may alone enter it
                     if entry.name not in sizes:
                         files = Path(entry.path).iterdir()
                         sizes[entry.name] = sum(file.stat().st_size for file in files)
                     yield Path(entry.path), (entry.stat().st_mtime, sizes[entry.name])
+
+
+@contextmanager
+def _scratch_folder(place: Path) -> Iterator[Path]:
+    """Make a folder beside a place, and remove it with what it then holds."""
+    scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def remove_place(place: Path) -> bool:
@@ -118,15 +127,12 @@ def remove_place(place: Path) -> bool:
 
     A folder without the checksums that are written with a shard is not ours, whatever its name.
     """
-    if not (place / CHECKSUMS).is_file():
-        return False
-    try:
-        scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
-        place.rename(scratch / "removed")
-    except OSError:  # another process was faster, or it belongs to another user
-        return False
-    shutil.rmtree(scratch, ignore_errors=True)
-    return True
+    with suppress(OSError):  # another process was faster, or it belongs to another user
+        if (place / CHECKSUMS).is_file():
+            with _scratch_folder(place) as scratch:
+                place.rename(scratch / "removed")
+            return True
+    return False
 
 
 _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{LAYOUT})\.(?!lock\Z).+")
@@ -174,8 +180,9 @@ class Leftovers:
         leftovers: dict[str, list[Path]] = {}
         for path in list(self._folder.iterdir()):
             match = _LEFTOVER.fullmatch(path.name)
-            if match and not path.is_symlink() and path.is_dir() and _is_scratch(path):
-                leftovers.setdefault(match[1], []).append(path)
+            with suppress(OSError):  # another process has finished with it, or may alone enter it
+                if match and not path.is_symlink() and _is_scratch(path):
+                    leftovers.setdefault(match[1], []).append(path)
         return leftovers
 
 
@@ -211,12 +218,7 @@ class Notice:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._has_terminal:
             self._has_terminal = False
             self._stream.write("\n")
@@ -239,14 +241,12 @@ class Notice:
                 "--num-shards, are read sooner.",
                 stacklevel=2,
             )
-            self._has_terminal = self._is_terminal() and _TERMINAL.acquire(blocking=False)
+            is_terminal = self._stream is not None and self._stream.isatty()
+            self._has_terminal = is_terminal and _TERMINAL.acquire(blocking=False)
         self._shown = seconds
         if self._has_terminal:
             self._stream.write(f"\r{self._piece.shard.file}: unpacked {share} in {seconds:.0f} s")
             self._stream.flush()
-
-    def _is_terminal(self) -> bool:
-        return self._stream is not None and self._stream.isatty()
 
 
 # Seconds to wait for another process before warning the user.
@@ -392,9 +392,7 @@ class ShardCache:
         if self._pieces[piece].is_tiny:
             return self._load(self._pieces[piece])
         place = self.place(piece)
-        columns = self._map(place, self._pieces[piece])
-        if columns is None:
-            columns = self._fill(piece, together)
+        columns = self._map(place, self._pieces[piece]) or self._fill(piece, together)
         with suppress(OSError):  # the cache may be read-only
             os.utime(place)  # shows which pieces were read longest ago
         return columns
@@ -456,8 +454,7 @@ class ShardCache:
     def _unpack(
         self, piece: Piece, place: Path, is_wanted: Callable[[], bool] | None
     ) -> dict[str, Values]:
-        scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=self._cache_folder))
-        try:
+        with _scratch_folder(place) as scratch:
             target = scratch / "columns"
             target.mkdir()
             with Notice(piece, batch_rows(piece.shard, self._limits)) as notice:
@@ -473,8 +470,6 @@ class ShardCache:
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
             target.rename(place)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
         return columns
 
     @contextmanager

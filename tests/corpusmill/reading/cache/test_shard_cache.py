@@ -27,6 +27,7 @@ from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
 from tests.tools.damage import damage_file
+from tests.tools.moments import Disturbance
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries
 
 FORK = get_context("fork")
@@ -181,6 +182,39 @@ def test_leftovers_of_killed_processes_are_removed(
     kept = {path.name for path in cache_folder.iterdir() if path.suffix != ".lock"}
     unpacked = {data.cache.place(shard).name for shard in range(3)}
     assert kept == {"notes", "x.tmp", "0.txt", at_work.name, *unpacked}
+
+
+def test_others_may_remove_what_they_are_done_with_at_any_moment(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    """What they were unpacking, and what a small limit lets them remove."""
+
+    def read(moment: int) -> int:
+        shutil.rmtree(cache_folder, ignore_errors=True)
+        read_all(open_data(bert, cache_folder=cache_folder))
+        first, *_ = unpacked = places(cache_folder)
+        others = [Path(f"{first.with_name('0' * 64 + '-2')}.{end}") for end in ("abc", "def")]
+        for other in others:
+            (other / "columns").mkdir(parents=True)
+        shutil.rmtree(first)
+        data = open_data(bert, cache_folder=cache_folder, cache_bytes=10**9)
+
+        def remove() -> None:
+            for place in others:
+                shutil.rmtree(place, ignore_errors=True)
+            for place in unpacked:
+                shard_cache.remove_place(place)
+
+        disturbance = Disturbance(cache_folder, moment, remove)
+        with disturbance.awaited():
+            assert np.array_equal(read_all(data), expected)
+        assert not [place for place in places(cache_folder) if "." in place.name]
+        return disturbance.moments
+
+    moments = read(-1)
+    assert moments > 20
+    for moment in range(moments):
+        read(moment)
 
 
 def test_the_folder_is_searched_for_leftovers_once(
