@@ -570,6 +570,21 @@ def locate(text: str, options: Mapping[str, Any] | None = None) -> Location:
         raise UserError(text, cause, "Write the whole path, or ./~ for a name") from None
 
 
+def locate_here(name: str, path: str | Path) -> Path:
+    """Parse the path of a file or a folder that must be on this machine.
+
+    Args:
+        name: of the argument, for messages.
+        path: what the user wrote.
+
+    Raises:
+        UserError: it is a URL, or begins with a home folder that does not exist.
+    """
+    if scheme_of(str(path)) not in {None, "file"}:
+        raise UserError(f"{name}={path}", "it is not on this machine", "Give a path, not a URL")
+    return cast(LocalPath, locate(str(path))).local_path()
+
+
 def drop_last_slash(url: str) -> str:
     """Return a URL without slashes at its end, but those of its scheme."""
     return _LAST_SLASHES.sub("", url)

@@ -17,7 +17,7 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, 
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, catch_panics, count_things, option, suggest
 from corpusmill.limits import LIMITS, ReadingLimits
-from corpusmill.location import Location, locate, refuse_special
+from corpusmill.location import Location, locate, locate_here, refuse_special
 from corpusmill.reading.cache.pieces import cut_shards
 from corpusmill.reading.cache.shard_cache import (
     Leftovers,
@@ -366,7 +366,9 @@ class DataSet(Samples, Traceable):
     ) -> None:
         self._root, self._options = locate(str(url), storage_options), storage_options
         self.split = split
-        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
+        cache = (
+            locate_here("cache_folder", cache_folder) if cache_folder else default_cache_folder()
+        )
         self.cache_folder = cache
         self._cache_place = (cache, cache_bytes, Leftovers(cache))
         for _ in range(_MOST_EXCHANGES):

@@ -26,7 +26,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import smallest_integer
 from corpusmill.arrays.ragged import cut_rows
 from corpusmill.errors import UserError
-from corpusmill.location import refuse_special, scheme_of, write_whole
+from corpusmill.location import locate_here, refuse_special, write_whole
 from corpusmill.objectives.columns import boundary_column
 from corpusmill.objectives.examples.packing import cumulate, pack_stream, packed_tokens
 from corpusmill.objectives.gpt import LENGTHS
@@ -96,7 +96,8 @@ class TokenPacks(Samples):
         place = smallest_integer(max(shard.tokens for shard in data_set.shards))
         lists = pa.field("pieces", pa.list_(pa.from_numpy_dtype(place)))
         self._schema = pa.schema([lists], metadata=header)
-        self._file = _find_file(file, data_set.cache_folder / f"{self.digest}.packs")
+        default = data_set.cache_folder / f"{self.digest}.packs"
+        self._file = default if file is None else locate_here("file", file)
         if not self._file.exists():
             self._make_file()
         self._open()
@@ -292,18 +293,6 @@ class TokenPacks(Samples):
             for value in (changed[0], own[changed[0]], expected[changed[0]])
         )
         return f"it was made with {name}={made}, not {wanted}"
-
-
-def _find_file(file: str | Path | None, default: Path) -> Path:
-    """Return where the file of packs is.
-
-    Raises:
-        UserError: it is not on this machine.
-    """
-    if file is not None and scheme_of(str(file)) is not None:
-        cause = "packs are read from a file on this machine"
-        raise UserError(f"file={file}", cause, "Copy it, and give a path")
-    return default if file is None else Path(file).expanduser().absolute()
 
 
 def _sum_up(bounds: Integers) -> Integers:

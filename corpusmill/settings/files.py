@@ -82,11 +82,13 @@ def read_file(path: str) -> dict[str, Any]:
     Raises:
         UserError: there is no such file, or it is neither YAML nor TOML with names and values.
     """
-    flag, file = f"--config {path}", Path(path).expanduser()
+    flag, file = f"--config {path}", Path(path)
     if file.suffix.lower() not in _SUFFIXES:
         raise UserError(flag, f"its name does not end with {', '.join(_SUFFIXES)}", "Rename it")
     try:
-        text = file.read_bytes().decode()
+        text = file.expanduser().read_bytes().decode()
+    except RuntimeError:
+        raise UserError(flag, "there is no such home folder", _HELP) from None
     except OSError as error:
         raise UserError(flag, f"it cannot be read ({error.strerror})", _HELP) from None
     except UnicodeDecodeError as error:

@@ -37,6 +37,8 @@ def test_a_place_that_nothing_knows_is_refused_wherever_it_is_given(
     )
     build([sample], tokenizer_path, output, "--temp-location", url, refused=[part])
     run_here("train-tokenizer", "--input", sample, "--output", url, refused=[part])
+    cause = part if url.startswith("~") else "it cannot be read (No such file"
+    run_here("bert", "--config", f"{url}/x.yaml", refused=[f"--config {url}/x.yaml: ", cause])
     for command in ("inspect", "verify"):
         shown = "fsspec does not know this URL" if url == "foo://bar" else part
         run_here(command, url, refused=[shown])

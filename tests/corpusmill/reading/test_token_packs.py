@@ -494,7 +494,7 @@ def _shorten(data_set: DataSet) -> DataSet:
 
 
 def test_a_packed_file_needs_a_place_on_this_machine(stream: DataSet, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="from a file on this machine") as refusal:
+    with pytest.raises(UserError, match="it is not on this machine") as refusal:
         TokenPacks(stream, 64, "s3://bucket/packs")
     assert refusal.value.value == "file=s3://bucket/packs"
     (tmp_path / "file").touch()

@@ -354,6 +354,17 @@ def test_a_folder_that_cannot_be_made_is_named(below: str, bert: Path, tmp_path:
     assert "can be written to" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "cause"), [("s3://bucket/cache", "not on this machine"), ("~nobody-here/x", "home")]
+)
+def test_a_folder_that_is_not_on_this_machine_is_refused(
+    place: str, cause: str, bert: Path
+) -> None:
+    with pytest.raises(UserError, match=cause) as refusal:
+        DataSet(bert, cache_folder=place)
+    assert place in refusal.value.value
+
+
 def test_a_read_only_cache_is_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
