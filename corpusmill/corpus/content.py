@@ -28,6 +28,7 @@ class Content(NamedTuple):
         is_text: whether it is text that can be read as it stands, if someone asks for that.
         has_returns: whether its lines end with carriage returns alone.
         is_known: whether the file was looked at, or only its name.
+        has_open_line: whether more of its first line may show another format.
     """
 
     compression: str = ""
@@ -37,6 +38,7 @@ class Content(NamedTuple):
     is_text: bool = True
     has_returns: bool = False
     is_known: bool = True
+    has_open_line: bool = False
 
     @property
     def is_in_ranges(self) -> bool:
@@ -107,12 +109,23 @@ def judge(head: bytes, is_whole: bool) -> Content:
         return binary
     text = head.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
     content = next((content for rule in _RULES if (content := rule(text, is_whole))), Content())
-    return content._replace(has_returns=has_returns(head))
+    is_open = not is_whole and has_open_line(head)
+    return content._replace(has_returns=has_returns(head), has_open_line=is_open)
 
 
 def has_returns(head: bytes) -> bool:
     """Whether the lines of a text end with carriage returns alone, as its beginning shows."""
     return b"\r" in head[:-1] and b"\n" not in head
+
+
+def has_open_line(head: bytes) -> bool:
+    """Whether the beginning of a file is that of a line whose end tells what the file is.
+
+    Example:
+        b'{"text": "A boat' may be the first of many JSON lines, or an object of many lines.
+    """
+    begin = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    return b"\n" not in head and (begin == b"{" or has_returns(head))
 
 
 _CONTAINERS = (

@@ -15,7 +15,12 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from corpusmill.corpus.content import find_compression, find_container, is_plain
+from corpusmill.corpus.content import (
+    find_compression,
+    find_container,
+    has_open_line,
+    is_plain,
+)
 from corpusmill.limits import LIMITS, RefusalLimits
 
 
@@ -199,8 +204,8 @@ _TAR_SUFFIXES = {".tgz": ".gz", ".tbz2": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 COMPRESSED_SUFFIXES = (*_DECODERS, *_TAR_SUFFIXES)
 # Enough for the marks of compressed files and of tar archives.
 _MARK_BYTES = 512
-# What is judged of a file's text. A longer first line is told by its beginning.
-HEAD_BYTES = 2**16
+# What is judged of a file's text, and of one whose first line tells its format only by its end.
+HEAD_BYTES, LINE_HEAD_BYTES = 2**16, 2**24
 
 
 def is_compressed(path: str) -> bool:
@@ -314,6 +319,27 @@ def peek(stream: BinaryIO, size: int) -> bytes:
     head = read_fully(stream, size)
     stream.seek(0)
     return head
+
+
+def peek_head(stream: BinaryIO, most: int = LINE_HEAD_BYTES) -> tuple[bytes, bool]:
+    """Return the first bytes of a stream, by which it is judged, as `peek` does.
+
+    They are more than usual if they hold no whole line, and only the end of the line tells whether
+    the text is of JSON lines, or whether carriage returns end its lines.
+
+    Args:
+        stream: of `open_decompressed`.
+        most: how many bytes they may be.
+
+    Returns:
+        The bytes, and whether they are all.
+    """
+    size = HEAD_BYTES
+    head = peek(stream, size)
+    while len(head) == size < most and has_open_line(head):
+        size = min(2 * size, most)
+        head = peek(stream, size)
+    return head, len(head) < size
 
 
 def read_fully(stream: BinaryIO, size: int) -> bytes:

@@ -18,6 +18,7 @@ from corpusmill.corpus.content import (
 from corpusmill.corpus.decompression import (
     COMPRESSED_SUFFIXES,
     HEAD_BYTES,
+    LINE_HEAD_BYTES,
     DamagedStreamError,
     ReturnReader,
     compression_of,
@@ -25,6 +26,7 @@ from corpusmill.corpus.decompression import (
     is_decompressed,
     open_decompressed,
     peek,
+    peek_head,
 )
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
@@ -191,20 +193,20 @@ def piece_bits(options: DocumentOptions) -> int:
     return FORMATS[options.input_format].piece_bits
 
 
-def look_at(raw: BinaryIO, name: str) -> Content:
+def look_at(raw: BinaryIO, name: str, most: int = LINE_HEAD_BYTES) -> Content:
     """Judge a file by its first bytes.
 
     Args:
         raw: the file, seekable, at its beginning.
         name: its name, whose suffix counts if the bytes are neither compressed nor text.
+        most: how many bytes of its text are looked at.
     """
     head = peek(raw, HEAD_BYTES)
     compression = compression_of(head, name)
     if problem := check_compression(head, compression):
         return problem
-    if compression:
-        head = peek(open_decompressed(raw, name), HEAD_BYTES)
-    return judge(head, len(head) < HEAD_BYTES)._replace(compression=compression)
+    text = open_decompressed(raw, name) if compression else raw
+    return judge(*peek_head(text, most))._replace(compression=compression)
 
 
 def judge_name(name: str, input_format: str = "") -> Content:
@@ -352,14 +354,13 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     """
     options = part.options
     if options.input_format == "auto":
-        head = peek(stream, HEAD_BYTES)
-        content = judge(head, len(head) < HEAD_BYTES)
+        content = judge(*peek_head(stream))
         options = replace(options, input_format=_format_of(part.file, content))
     reader, part = FORMATS[options.input_format], replace(part, options=options)
     if reader.is_text and not part.start:
-        head = peek(stream, HEAD_BYTES)
+        head, is_whole = peek_head(stream)
         is_known = part.format_is_known
-        found = judge_bytes(head) if is_known else judge(head, len(head) < HEAD_BYTES)
+        found = judge_bytes(head) if is_known else judge(head, is_whole)
         if found and (conflict := find_conflict(found, options.input_format, is_known)):
             return iter([_refuse_file(stream, part, conflict[0])])
         stream = ReturnReader.open(stream) if has_returns(head) else stream
@@ -423,7 +424,7 @@ def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     if options.language is not None:
         load_splitter(options.language)
     reader = FORMATS[options.input_format]
-    if reader.is_text and has_returns(peek(stream, HEAD_BYTES)):
+    if reader.is_text and has_returns(peek_head(stream)[0]):
         stream = ReturnReader.open(stream)
     if reader.check:
         reader.check(stream, file, options)

@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from corpusmill.corpus.content import Content
-from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, open_decompressed
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
@@ -340,8 +340,12 @@ def _look_at(planned: PlannedRange) -> Content:
     if scheme_of(planned.file) is None:
         with open(planned.file, "rb") as raw:  # noqa: PTH123  the path is text
             return look_at(raw, planned.file)
-    if is_object_path(planned.file) and planned.bytes:
-        planned = planned._replace(bytes=min(planned.bytes, _FETCHED_BYTES))
+    if is_object_path(planned.file) and (planned.bytes or 0) > _FETCHED_BYTES:
+        begin = planned._replace(bytes=_FETCHED_BYTES)
+        with open_listed(begin, _FETCHED_BYTES + 1) as raw:
+            content = look_at(raw, planned.file, HEAD_BYTES)
+        if not content.has_open_line:
+            return content
     with open_listed(planned, _FETCHED_BYTES + 1) as raw:
         return look_at(raw, planned.file)
 

@@ -267,6 +267,15 @@ def test_little_of_an_object_is_fetched_to_look_at_it(filled: Bucket) -> None:
     assert ranges == ["bytes=0-262143", "bytes=0-262143", "bytes=0-9"]
 
 
+def test_more_of_an_object_is_fetched_where_only_the_end_of_a_long_line_tells_what_it_is(
+    filled: Bucket,
+) -> None:
+    line = b'{"text": "' + b"long " * 2**17 + b'"}\n'
+    write_file(f"{filled.url}/looked/long.jsonl", 2 * line)
+    [file] = list_inputs([f"{filled.url}/looked/long.jsonl"], "/nowhere")
+    assert file.content.format == "json-lines"
+
+
 def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
     filled: Bucket, sample: Path, tokenizer_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ class Rows(NamedTuple):
 def list_lines(text: str, is_whole: bool) -> list[str]:
     """Return the complete lines of a text, with their ends."""
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text)
-    return lines if is_whole else lines[:-1]
+    return lines if is_whole or text.endswith("\n") else lines[:-1]
 
 
 def measure_rows(lines: Sequence[str], dialect: Dialect, is_whole: bool) -> Rows:

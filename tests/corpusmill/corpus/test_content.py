@@ -16,6 +16,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.content import (
     Content,
     find_compression,
@@ -23,9 +24,9 @@ from corpusmill.corpus.content import (
     judge_bytes,
     measure_window,
 )
-from corpusmill.corpus.decompression import HEAD_BYTES
+from corpusmill.corpus.decompression import HEAD_BYTES, LINE_HEAD_BYTES
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import look_at, resolve_format
+from corpusmill.corpus.input_formats import look_at, read_file, resolve_format
 from corpusmill.errors import UserError
 
 TEXTS = [f'A boat came up the river, and number {n} said "no".\nIt rained.' for n in range(60)]
@@ -72,7 +73,8 @@ def pack_zip() -> bytes:
         (json.dumps(RECORDS, indent=2), "json"),
         ("[\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n", "json"),
         (json.dumps(RECORDS[0], indent=4), "json"),
-        (json.dumps({"text": "long " * HEAD_BYTES}), "json"),
+        (json.dumps({"text": "long " * HEAD_BYTES}), "json-lines"),
+        ('{"text": "' + "long " * HEAD_BYTES + '",\n "id": 1}\n', "json"),
         (json.dumps([{"text": "long " * HEAD_BYTES}]), "json"),
         ("[]", "json"),
         (json.dumps(TEXTS), "json"),
@@ -287,6 +289,41 @@ def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None
 @pytest.mark.parametrize(("good", "expected"), [(1, "json"), (2, "json"), (3, "json-lines")])
 def test_the_first_three_lines_tell_json_lines(good: int, expected: str) -> None:
     assert look(b'{"text": 1}\n' * good + b"{{no}}\n").format == expected
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize(("size", "is_known_beyond"), [(HEAD_BYTES, 1), (LINE_HEAD_BYTES, 0)])
+def test_a_long_first_line_tells_the_format_by_its_end(
+    size: int, is_known_beyond: bool, beyond: int
+) -> None:
+    begin, end = b'{"text": "', b'"}\n'
+    line = begin + b"a" * (size + beyond - len(begin + end)) + end
+    content = look(line + LINES.encode(), "a.txt")
+    is_seen = is_known_beyond or beyond <= 0
+    assert content.format == ("json-lines" if is_seen else "json")
+    assert content.has_open_line != is_seen
+    chosen = DocumentOptions(input_format="json-lines")
+    if is_seen:
+        assert resolve_format(chosen, {"a": content}) == chosen
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("size", [9, HEAD_BYTES])
+def test_a_carriage_return_in_a_long_line_ends_none(size: int, end: str) -> None:
+    line = "a" * 9 + "\r" + "b" * size
+    content = look(f"{line}{end}{line}{end}".encode())
+    assert content.has_returns == (end == "\r")
+    assert content.is_in_ranges == (end != "\r")
+
+
+def test_a_long_first_record_of_chosen_lines_is_read() -> None:
+    records = [{"text": "long " * HEAD_BYTES}, *RECORDS]
+    data = "".join(json.dumps(record) + "\n" for record in records).encode()
+    for input_format in ("auto", "json-lines"):
+        options = DocumentOptions(input_format=input_format)
+        [*batches] = read_file(io.BytesIO(data), FileRange("a.jsonl", 0, options))
+        assert sum(batch.counts.documents for batch in batches) == len(records)
+        assert sum(batch.counts.lines for batch in batches) == len(records)
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, ""), (5, "csv")])
