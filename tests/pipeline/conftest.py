@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+from pipeline.recipe import probe
 from tests.tools.buckets import bucket
 from tests.tools.growing import Growing, halve
 from tests.tools.remembered_beam import remembered_beam
@@ -10,6 +11,12 @@ from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
 
 __all__ = ["bucket", "long_text", "output", "remembered_beam"]
+
+
+@pytest.fixture(autouse=True)
+def short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare less text with the tokenizer's library, which is a quarter of a small job."""
+    monkeypatch.setattr(probe, "_FEWEST_BYTES", 2**12)
 
 
 @pytest.fixture

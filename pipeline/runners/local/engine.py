@@ -25,6 +25,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -175,7 +176,7 @@ class LocalEngine(Engine):
         is_here = all(scheme_of(path) in {None, "hf"} for _, path in self.places)
         return _CLIENTS if is_here and not self.flags else ()
 
-    @property
+    @cached_property
     def parallelism(self) -> int:
         """The number of workers: not more than this machine can hold."""
         return min(self.options.workers, most_workers())

@@ -32,6 +32,11 @@ def probe(folder: Path, options: DocumentOptions = TEXT) -> list[str]:
     return read_probe(list_inputs([str(folder)], str(folder.parent / "t")), options).texts
 
 
+@pytest.fixture(autouse=True)
+def short_probe() -> None:
+    """Here a probe is as long as usual."""
+
+
 def test_a_small_corpus_is_read_whole(sample: Path) -> None:
     lines = [line.strip() for line in sample.read_text().splitlines()]
     sentences = [line for line in lines if line and not line.startswith("=")]
