@@ -73,7 +73,7 @@ test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/co
 coverage: $(ENV)/test ## Show which lines of the library the tests run; takes twice as long as the tests
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-bench: $(ENV)/test ## Measure the tables of docs/explanation/figures.md beside their rivals, and compare; takes two hours
+bench: $(ENV)/test ## Measure the tables of docs/explanation/figures.md beside their rivals, and compare; takes an hour
 	$(VENV)/python -m benchmarks $(BENCH)
 
 test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java

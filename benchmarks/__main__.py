@@ -1,7 +1,7 @@
 """Fill the tables of the page of figures: `python -m benchmarks [TABLE ...]`.
 
 Each table of docs/explanation/figures.md is what one benchmark prints. Without names all tables
-are measured anew, which takes about two hours on two cores; the others keep their figures and their
+are measured anew, which takes about an hour on two cores; the others keep their figures and their
 dates. A table stands between two comments, `<!-- table: NAME -->` and `<!-- end -->`, and ends
 with its command, the day and the machine. The same figures as numbers are in figures.json beside
 the page. They are compared with the last ones there of the same machine (benchmarks/README.md says
