@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import lzma
-import random
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -293,7 +293,7 @@ def test_more_of_an_object_is_fetched_where_only_the_end_of_a_long_line_tells_wh
 def test_a_compressed_object_is_looked_at_however_large_its_blocks_are(
     filled: Bucket, compress: Callable[[bytes], bytes]
 ) -> None:
-    records = [{"text": random.randbytes(2**10).hex()} for _ in range(2**9)]
+    records = [{"text": os.urandom(2**10).hex()} for _ in range(2**9)]
     data = json.dumps(records).encode()
     url = f"{filled.url}/looked/large"
     write_file(url, compress(data))
