@@ -313,7 +313,7 @@ def _has_tags(text: str) -> bool:
     ) >= len(lines)
 
 
-_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,}\n?)+(>[^\n]*)?")
+_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,})+(>[^\n]*)?")
 _FASTQ = re.compile(r"@[^\n]+\n([A-Z]+)\n\+[^\n]*\n[!-~]+\n")
 
 

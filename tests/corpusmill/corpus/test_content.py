@@ -281,6 +281,15 @@ def test_text_may_have_a_nul_now_and_then(nuls: int, size: int, is_text: bool) -
     assert (judge_bytes(data) is None) == is_text
 
 
+@pytest.mark.parametrize("end", [">b\nACDEF\n", ">b\nIt is 9.\n", "\n\n"])
+def test_many_sequences_before_other_text_are_judged_at_once(end: str) -> None:
+    """With a choice at each of them a regular expression would not come to an end."""
+    sequences = ">a\nMKTAYIAKQRQISFVKSHFSRQ\n\n" * 999
+    assert look((sequences + end).encode()).what == (
+        "" if end.strip() else "sequences of FASTA or FASTQ"
+    )
+
+
 @pytest.mark.parametrize(("tags", "what"), [(2, ""), (3, "HTML")])
 def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None:
     assert look(b"<p>a" + b"</p>\n" * tags).what == what
