@@ -313,7 +313,7 @@ def _has_tags(text: str) -> bool:
     ) >= len(lines)
 
 
-_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,}\n?)+(>[^\n]*)?")
+_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,})+(>[^\n]*)?")
 _FASTQ = re.compile(r"@[^\n]+\n([A-Z]+)\n\+[^\n]*\n[!-~]+\n")
 
 
@@ -367,6 +367,7 @@ def _judge_notation(text: str, _: bool) -> Content | None:
 
 _OBJECT = re.compile(r'\s*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 _ARRAY = re.compile(r'\s*\[\s*(?=[\[{"\]])')
+_ESCAPE = re.compile(r"\\.")
 _FEW_LINES = 3
 
 
@@ -374,10 +375,12 @@ def _judge_json(text: str, is_whole: bool) -> Content | None:
     if text.lstrip()[:1] not in {"{", "["}:
         return None
     lines = [line for line in list_lines(text, is_whole) if line.strip()][:_FEW_LINES]
-    records = [_parse(line) for line in lines]
-    if records and all(isinstance(record, dict) for record in records):
-        return Content(format="json-lines")
+    # A line that ends within a string is damaged, in either format.
+    whole = [line for line in lines if not _ESCAPE.sub("", line).count('"') % 2]
     is_json = bool(_OBJECT.match(text))
+    is_most = 2 * sum(isinstance(_parse(line), dict) for line in whole) > len(whole)
+    if lines and (is_most if whole else is_json):
+        return Content(format="json-lines")
     if is_array := _ARRAY.match(text):
         with suppress(ValueError, RecursionError):
             json.JSONDecoder().raw_decode(text, is_array.end())

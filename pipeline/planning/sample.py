@@ -21,7 +21,7 @@ import pyarrow as pa
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.duplicates import ROW_BYTES, hash_documents
-from corpusmill.corpus.input_formats import reads_in_ranges
+from corpusmill.corpus.input_formats import piece_bits, reads_in_ranges
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, Pool, candidate_limit
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from pipeline.graph import Job, plan_preparation
@@ -36,7 +36,7 @@ from transforms.tally import COUNTS
 # So many places of a corpus are read, at even distances.
 _PLACES = 8
 # Files of these formats can be cut after a line.
-_OF_LINES = {"text", "lines", "json-lines", "csv", "tsv"}
+_OF_LINES = {"text", "lines", "json-lines"}
 _BLOCK_BYTES = 2**20
 
 
@@ -45,15 +45,16 @@ class SamplePart(NamedTuple):
 
     Attributes:
         range: the part.
-        stored_bytes: how many bytes of the input it stands for; None if that is counted as it is
-            read.
+        share: how many bytes of the input each byte stands for that is counted as read.
         text_bytes: after so many bytes of text its reading stops; None for a part that is read to
             its end.
+        in_blocks: whether the bytes of a block are counted before its rows are read.
     """
 
     range: PlannedRange
-    stored_bytes: int | None
-    text_bytes: int | None
+    share: float = 1.0
+    text_bytes: int | None = None
+    in_blocks: bool = False
 
 
 def choose_parts(
@@ -83,13 +84,19 @@ def choose_parts(
     return [
         _copy(file, number, share, folder)
         if documents.of_file(number).input_format in _OF_LINES
-        else _read_whole(file, number, share)
+        else _read_whole(file, number, share, piece_bits(documents.of_file(number)) > 0)
         for number, file in chosen
     ]
 
 
-def _read_whole(file: InputFile, number: int, text_bytes: int) -> SamplePart:
-    return SamplePart(file.planned._replace(file_index=number), None, text_bytes)
+def _read_whole(
+    file: InputFile, number: int, text_bytes: int, in_blocks: bool = False
+) -> SamplePart:
+    share = 1.0
+    if file.content.compression:
+        content, stored = _read_start(file, text_bytes)
+        share = stored / max(1, len(content))
+    return SamplePart(file.planned._replace(file_index=number), share, text_bytes, in_blocks)
 
 
 def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[SamplePart]:
@@ -103,25 +110,31 @@ def _cut(files: Sequence[tuple[int, InputFile]], num_bytes: int) -> Iterator[Sam
             first, last = max(begin, start) - start, min(stop, end) - start
             if first < last:
                 planned = file.planned._replace(file_index=number, start=first, end=last)
-                yield SamplePart(planned, None, None)
+                yield SamplePart(planned)
 
 
 def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePart:
     """Copy the first lines of a file, decompressed."""
+    content, stored = _read_start(file, num_bytes)
+    share = stored / max(1, len(content))
+    if len(content) >= num_bytes:
+        content = content[: content.rfind(b"\n", 0, num_bytes) + 1]
+        if not content:  # the first line is longer
+            return _read_whole(file, number, num_bytes)
+    path = Path(folder) / f"copy-{number}"
+    path.write_bytes(content)
+    return SamplePart(PlannedRange(str(path), file.name, number, 0, len(content)), share)
+
+
+def _read_start(file: InputFile, num_bytes: int) -> tuple[bytes, int]:
+    """Return so many bytes of a file or some more, decompressed, and how many of its bytes."""
     content = b""
     with open_listed(file.planned) as raw:
         with suppress(DamagedStreamError):
             stream = open_decompressed(raw, file.path)
             while len(content) < num_bytes and (block := stream.read(_BLOCK_BYTES)):
                 content += block
-        stored = file.bytes if len(content) < num_bytes else raw.tell()
-    if len(content) >= num_bytes:
-        kept = content.rfind(b"\n", 0, num_bytes) + 1 or len(content)
-        content, stored = content[:kept], round(stored * kept / len(content))
-    path = Path(folder) / f"copy-{number}"
-    path.write_bytes(content)
-    planned = PlannedRange(str(path), file.name, number, 0, len(content))
-    return SamplePart(planned, min(stored, file.bytes), None)
+        return content, file.bytes if len(content) < num_bytes else raw.tell()
 
 
 # What is read to measure how long it takes, where the text of the sample is not wanted.
@@ -206,13 +219,12 @@ class _PartReader(TaskDoFn):
             self.stored_bytes += _count_stored(part, counts, is_stopped)
 
 
-def _count_stored(part: SamplePart, counts: Counter[str], is_stopped: bool) -> float:
+def _count_stored(part: SamplePart, counts: Counter[str], is_stopped: bool) -> int:
     """Return the bytes of the input that a part stands for."""
-    if part.stored_bytes is not None:
-        return part.stored_bytes
-    read, length = counts["read.bytes"], (part.range.end or 0) - part.range.start
-    # Until it is stopped a reader has counted a block that it has not read to its end.
-    return min(read, counts["tokenize.text_bytes"], length) if is_stopped else read
+    read = counts["read.bytes"]
+    if is_stopped and part.in_blocks:
+        read = min(read, counts["tokenize.text_bytes"])
+    return min(round(read * part.share), part.range.bytes or read)
 
 
 def _spill(job: Job, batches: Iterable[pa.RecordBatch]) -> None:

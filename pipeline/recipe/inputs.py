@@ -297,6 +297,8 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
 
 # Of an object in a store, to look at it: compressed text of as much as is judged.
 _FETCHED_BYTES = 2**18
+# These have blocks that may be longer, and no text before the end of the first one.
+_LARGE_BLOCKS = {".bz2", ".lz4"}
 
 
 def look_at_files(
@@ -344,7 +346,7 @@ def _look_at(planned: PlannedRange) -> Content:
         begin = planned._replace(bytes=_FETCHED_BYTES)
         with open_listed(begin, _FETCHED_BYTES + 1) as raw:
             content = look_at(raw, planned.file, HEAD_BYTES)
-        if not content.has_open_line:
+        if not content.has_open_line and content.compression not in _LARGE_BLOCKS:
             return content
     with open_listed(planned, _FETCHED_BYTES + 1) as raw:
         return look_at(raw, planned.file)

@@ -99,7 +99,8 @@ def read_probe(files: Sequence[InputFile], reading: CorpusReading) -> Probe:
             column = batch.documents.column("sentences")
             # As `column.flatten()`, which imports Arrow's functions for a twentieth of a second.
             bounds = to_numpy(column.offsets)
-            sentences = column.values[bounds[0] : bounds[-1]].to_pylist()
+            whole = column.values[bounds[0] : bounds[-1]].to_pylist()
+            sentences = [sentence[:budget] for sentence in whole]
             lengths = [len(sentence.encode()) for sentence in sentences]
             documents, size = documents + batch.documents.num_rows, size + batch.counts.bytes
             enough = int(np.searchsorted(np.cumsum(lengths), left)) + 1
@@ -116,16 +117,20 @@ def _read_batches(file: InputFile, start: int, options: DocumentOptions) -> Iter
         if start:
             stream.seek(start)
         if options.input_format in _OF_LINES:
-            stream = io.BytesIO(_read_lines(stream, start > 0))
+            stream = io.BytesIO(_read_lines(stream, start > 0, options.max_line_bytes))
         yield from read_corpus(stream, FileRange(file.path, 0, options))
 
 
-def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:
-    """Read whole lines, without a first or a last one that is incomplete."""
-    content = bytearray()
+def _read_lines(stream: BinaryIO, from_within: bool, longest: int) -> bytes:
+    """Read whole lines, without a first or a last one that is incomplete.
+
+    The first line of a file may be a whole book.
+    """
+    content, most = bytearray(), _BYTES
     with suppress(DamagedStreamError):
-        while len(content) < _BYTES and (read := stream.read(_BYTES - len(content))):
+        while len(content) < most and (read := stream.read(_BYTES)):
             content += read
+            most = _BYTES if from_within or b"\n" in content else longest
     first = content.find(b"\n") + 1 if from_within else 0
     last = content.rfind(b"\n") + 1 if len(content) >= _BYTES else len(content)
     return bytes(content[first:last])

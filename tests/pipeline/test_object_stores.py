@@ -1,14 +1,21 @@
 """The whole job with everything in a bucket, on emulators of Google Cloud Storage and of S3."""
 
+import bz2
 import gzip
 import hashlib
 import json
+import lzma
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 import transforms.commit.groups
 import transforms.shuffle.trees
@@ -274,6 +281,24 @@ def test_more_of_an_object_is_fetched_where_only_the_end_of_a_long_line_tells_wh
     write_file(f"{filled.url}/looked/long.jsonl", 2 * line)
     [file] = list_inputs([f"{filled.url}/looked/long.jsonl"], "/nowhere")
     assert file.content.format == "json-lines"
+
+
+@pytest.mark.parametrize(
+    "compress",
+    [
+        gzip.compress, bz2.compress, lzma.compress, zstandard.compress,
+        partial(lz4.frame.compress, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
+    ],
+)  # fmt: skip
+def test_a_compressed_object_is_looked_at_however_large_its_blocks_are(
+    filled: Bucket, compress: Callable[[bytes], bytes]
+) -> None:
+    records = [{"text": os.urandom(2**10).hex()} for _ in range(2**9)]
+    data = json.dumps(records).encode()
+    url = f"{filled.url}/looked/large"
+    write_file(url, compress(data))
+    [file] = list_inputs([url], "/nowhere")
+    assert file.content.format == "json"
 
 
 def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(

@@ -118,7 +118,7 @@ def find_dialect(
         doubled if there is none or several.
     """
     lines = list_lines(text, is_whole)
-    header = next((line for line in lines if line.strip()), "")
+    header = next((line for line in lines if line.strip()), text)
     separator = separator or find_separator(header.rstrip("\r\n"), text_field)
     if quotes:
         return Dialect(separator, quotes)
@@ -126,8 +126,9 @@ def find_dialect(
     candidates = (double, backslash, none) if _has_escapes(text, separator) else (double, none)
     rows = {dialect: measure_rows(lines, dialect, is_whole) for dialect in candidates}
     good = [dialect for dialect in candidates if rows[dialect].are_right]
-    # Rows that are right line by line have no cells of several lines, and so no quotes.
-    if none in good and rows[good[0]].has_long:
+    # Rows that are right line by line have no cells of several lines, and so no quotes. Any line is
+    # right where there is one column.
+    if none in good and rows[good[0]].has_long and rows[none].cells[0] > 1:
         return none
     if backslash in good and not _has_bare_quotes(text, separator):
         return backslash

@@ -133,12 +133,13 @@ class _ValueReader:
 
     Attributes:
         position: byte of the file up to which the stream was read.
+        end: byte of the file after the last record that was yielded.
     """
 
     def __init__(self, stream: BinaryIO, part: FileRange) -> None:
         self._stream, self._max_bytes = stream, part.options.max_line_bytes
         self._block_bytes = part.limits.corpus.batch_bytes
-        self.position = 0
+        self.position = self.end = 0
 
     def __iter__(self) -> Iterator[_Values]:
         state = np.array([0, 0, 0, 0, -1])
@@ -152,6 +153,7 @@ class _ValueReader:
             state[_BEGIN] = min(0, state[_BEGIN])
             start = max(len(mark), len(rest))
             begins, ends = find_values(np.frombuffer(data, np.uint8), start, state)
+            self.end = base + int(ends[-1]) if len(ends) else self.end
             if lost and len(ends):
                 # The first one began in bytes that are gone.
                 yield _Values(b"", base, np.array([base - lost]), ends[:1] + lost)
@@ -179,9 +181,12 @@ class _Records(RecordCollector):
         super().__init__(part)
         self._reader, self._counted = reader, 0
 
+    def close(self) -> None:
+        self._reader.end = self._reader.position
+
     def take(self) -> DocumentBatch:
-        self.counts += ReadCounts(bytes=self._reader.position - self._counted)
-        self._counted = self._reader.position
+        self.counts += ReadCounts(bytes=self._reader.end - self._counted)
+        self._counted = self._reader.end
         return super().take()
 
     def add_values(self, values: _Values) -> bool:

@@ -281,14 +281,35 @@ def test_text_may_have_a_nul_now_and_then(nuls: int, size: int, is_text: bool) -
     assert (judge_bytes(data) is None) == is_text
 
 
+@pytest.mark.parametrize("end", [">b\nACDEF\n", ">b\nIt is 9.\n", "\n\n"])
+def test_many_sequences_before_other_text_are_judged_at_once(end: str) -> None:
+    """With a choice at each of them a regular expression would not come to an end."""
+    sequences = ">a\nMKTAYIAKQRQISFVKSHFSRQ\n\n" * 999
+    assert look((sequences + end).encode()).what == (
+        "" if end.strip() else "sequences of FASTA or FASTQ"
+    )
+
+
 @pytest.mark.parametrize(("tags", "what"), [(2, ""), (3, "HTML")])
 def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None:
     assert look(b"<p>a" + b"</p>\n" * tags).what == what
 
 
-@pytest.mark.parametrize(("good", "expected"), [(1, "json"), (2, "json"), (3, "json-lines")])
-def test_the_first_three_lines_tell_json_lines(good: int, expected: str) -> None:
-    assert look(b'{"text": 1}\n' * good + b"{{no}}\n").format == expected
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("gb", "json"), ("gbbg", "json"), ("gbg", "json-lines"), ("bgg", "json-lines"),
+        ("tg", "json-lines"), ("gt", "json-lines"), ("t", "json-lines"), ("tbg", "json"),
+    ],
+)  # fmt: skip
+def test_most_of_the_first_three_lines_tell_json_lines(lines: str, expected: str) -> None:
+    """A torn line is of none of the formats, and does not count."""
+    kinds = {"g": '{"text": "a \\" boat"}\n', "b": '{"text": {}\n', "t": '{"text": "a \\" bo\n'}
+    content = look("".join(map(kinds.__getitem__, lines)).encode())
+    assert content.format == expected
+    chosen = DocumentOptions(input_format="json-lines")
+    if expected == "json-lines":
+        assert resolve_format(chosen, {"a": content}) == chosen
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])

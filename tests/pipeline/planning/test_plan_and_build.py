@@ -1,8 +1,14 @@
 """A plan of a corpus says what its build then does, writes and leaves."""
 
+import csv
+import gzip
 import json
+import tarfile
 from collections import Counter
+from collections.abc import Callable
+from io import BytesIO, StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -122,6 +128,69 @@ def test_a_part_of_a_corpus_tells_what_all_of_it_makes(
     # Dictionaries of values take more of a sample's few rows, and copies of a text compress well.
     output = output_bytes(tmp_path / "out")
     assert output <= planned["bytes"]["output"] == pytest.approx(output, rel=0.35)
+
+
+def _write_json(texts: list[str]) -> bytes:
+    return json.dumps([{"text": text, "id": "9" * len(text)} for text in texts]).encode()
+
+
+def _write_json_lines(texts: list[str]) -> bytes:
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+
+
+def _write_csv(texts: list[str]) -> bytes:
+    sink = StringIO()
+    csv.writer(sink).writerows([["text"], *([text] for text in texts)])
+    return sink.getvalue().encode()
+
+
+def _write_tar(texts: list[str]) -> bytes:
+    sink = BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        for number, text in enumerate(texts):
+            member = tarfile.TarInfo(f"{number}.txt")
+            member.size = len(text)
+            archive.addfile(member, BytesIO(text.encode()))
+    return sink.getvalue()
+
+
+def _write_wet(texts: list[str]) -> bytes:
+    header = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: "
+    pages = (f"{header}{len(text)}\r\n\r\n{text}\r\n\r\n" for text in texts)
+    return "".join(pages).encode()
+
+
+@pytest.mark.parametrize(
+    ("size", "compress"),
+    [(3 * 10**2, bytes), (3 * 10**5, gzip.compress)],
+    ids=["pages", "compressed books"],
+)
+@pytest.mark.parametrize(
+    ("write", "input_format"),
+    [
+        (_write_json, "json"), (_write_json_lines, "json-lines"), (_write_csv, "csv"),
+        (_write_tar, "tar"), (_write_wet, "wet"),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_file_of_records_tells_what_all_of_it_makes(
+    write: Callable[[list[str]], bytes],
+    input_format: str,
+    compress: Callable[[bytes], bytes],
+    size: int,
+    any_tokenizer: Path,
+    tmp_path: Path,
+) -> None:
+    number = 3 * 10**6 // size
+    draw = Random(1)  # noqa: S311  not for secrets
+    texts = [
+        "\n".join(f"{draw.getrandbits(180):x}" for _ in range(size // 45)) for _ in range(number)
+    ]
+    path = tmp_path / "corpus"
+    path.write_bytes(compress(write(texts)))
+    flags = ("--input", str(path), "--input-format", input_format, "--duplicates", "1")
+    planned = plan("bert", any_tokenizer, *flags, "--sample-bytes", "200kB")
+    assert not planned["exact"]
+    assert planned["counts"]["documents"] == pytest.approx(number, rel=0.2)
 
 
 @pytest.mark.parametrize("flags", [(), ("--drop-duplicates",), ("--validation-share", "0.2")])

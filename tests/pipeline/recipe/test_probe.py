@@ -45,6 +45,16 @@ def test_a_small_corpus_is_read_whole(sample: Path) -> None:
     assert texts == sentences[: len(texts)]
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 256 * 2**10])
+def test_a_first_record_longer_than_the_piece_is_read_in_part(tmp_path: Path, beyond: int) -> None:
+    path, words = tmp_path / "books.txt", "all of a book "
+    book = words * ((256 * 2**10 + beyond) // len(words))
+    path.write_text(2 * f"{book:.<{256 * 2**10 + beyond - 1}}\n")
+    [text, *_] = probe(path, DocumentOptions(input_format="lines"))
+    assert len(text) >= 32_000
+    assert book.startswith(text)
+
+
 def test_a_file_that_changes_is_read_as_it_was_listed_or_named(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a line .\nanother one .\n")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.decompression import HEAD_BYTES
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_file
 from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect, find_separator
@@ -62,6 +63,28 @@ def test_cells_of_several_lines_stay_in_quotes() -> None:
     texts = [f"one\ntwo {n}\n\nthree, four" for n in range(30)]
     content = read(write(texts))
     assert content.texts == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("lines", [2, HEAD_BYTES // 4])
+@pytest.mark.parametrize("name", ["csv", "tsv"])
+def test_the_cells_of_a_single_column_may_have_several_lines(
+    name: str, lines: int, quoting: Any
+) -> None:
+    texts = [f"one {n}\n" + "two\n" * (lines - 1) + "three" for n in range(3)]
+    sink = io.StringIO()
+    csv.writer(sink, quoting=quoting).writerows([["text"], *([text] for text in texts)])
+    content = read(sink.getvalue().encode(), replace(CSV, input_format=name))
+    assert content.texts == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, HEAD_BYTES])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_the_beginning_of_a_long_header_shows_the_separator(separator: str, beyond: int) -> None:
+    header = f'"id"{separator}"text"{separator}"a, b'
+    data = header + "x" * (HEAD_BYTES + beyond - len(header) - 2) + '"\n'
+    data += separator.join(["1", "a boat", "c"]) + "\n"
+    assert read(data.encode()).texts == [["a boat"]]
 
 
 def test_a_damaged_row_does_not_make_letters_of_all_quotes() -> None:
