@@ -135,8 +135,9 @@ class ChatOptions(ObjectiveOptions):
                     option("chat_template", text), "there is no such file", "Correct the path"
                 )
             text = content.decode("utf-8-sig", errors="replace")
-        if "\ufffd" in text:  # for bytes that cannot be decoded, as in the file beside a tokenizer
-            raise UserError(option("chat_template"), "it is not UTF-8", "Save it as UTF-8")
+        if "\ufffd" in text:  # which stands for bytes that could not be decoded
+            cause = "it is not UTF-8, or has the character U+FFFD"
+            raise UserError(option("chat_template"), cause, "Save it as UTF-8, without U+FFFD")
         if not RESERVED.isdisjoint(text):
             cause = "it has noncharacters of Unicode (U+FDD0 to U+FDEF)"
             raise UserError(option("chat_template"), cause, "Remove them")

@@ -256,7 +256,9 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
     read = ChatOptions(chat_template="f.jinja").complete(lacking, lambda _: b"{{ 1 }}")
     assert read.chat_template == "{{ 1 }}"
     assert read.complete(tokenizer, lambda _: None) == read
-    marked = ChatOptions(chat_template="f.jinja").complete(lacking, lambda _: b"\xef\xbb\xbf{{ 1 }}")
+    marked = ChatOptions(chat_template="f.jinja").complete(
+        lacking, lambda _: b"\xef\xbb\xbf{{ 1 }}"
+    )
     assert marked == read
     for content in ("{{ 1 }}".encode("utf-16"), "\u00e9 {{ 1 }}".encode("latin-1")):
         with pytest.raises(UserError, match="not UTF-8"):
