@@ -126,7 +126,8 @@ def build(
         dataset = corpusmill.build("bert", texts, "tokenizer.json", "out", max_seq_length=128)
     """
     run = _find_function("build")
-    locate(fspath(output), storage_options)  # they are checked before any work
+    if isinstance(output, str | PathLike):  # other values are refused as those of all options
+        locate(fspath(output), storage_options)  # they are checked before any work
     given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
     if preset is not None:
         given["preset"] = preset

@@ -30,8 +30,7 @@ class _Group:
             least = self.least.get(name, 1)
             most = getattr(type(self), name) if self.is_recorded else 2**62
             if not (isinstance(value, int) and least <= value <= most):
-                end = f"{least} to {most}" if self.is_recorded else f"{least} or more"
-                cause = f"it must be an integer of {end}"
+                cause = f"it must be an integer of {least} to {most}"
                 raise UserError(option("limits", f"{name}={value}"), cause, "Give such a number")
 
 

@@ -134,7 +134,10 @@ class ChatOptions(ObjectiveOptions):
                 raise UserError(
                     option("chat_template", text), "there is no such file", "Correct the path"
                 )
-            text = content.decode(errors="replace")
+            text = content.decode("utf-8-sig", errors="replace")
+        if "\ufffd" in text:  # which stands for bytes that could not be decoded
+            cause = "it is not UTF-8, or has the character U+FFFD"
+            raise UserError(option("chat_template"), cause, "Save it as UTF-8, without U+FFFD")
         if not RESERVED.isdisjoint(text):
             cause = "it has noncharacters of Unicode (U+FDD0 to U+FDEF)"
             raise UserError(option("chat_template"), cause, "Remove them")

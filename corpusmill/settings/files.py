@@ -86,7 +86,7 @@ def read_file(path: str) -> dict[str, Any]:
     if file.suffix.lower() not in _SUFFIXES:
         raise UserError(flag, f"its name does not end with {', '.join(_SUFFIXES)}", "Rename it")
     try:
-        text = file.expanduser().read_bytes().decode()
+        text = file.expanduser().read_bytes().decode("utf-8-sig")
     except RuntimeError:
         raise UserError(flag, "there is no such home folder", _HELP) from None
     except OSError as error:
@@ -112,14 +112,13 @@ def _parse(flag: str, text: str, is_toml: bool) -> Any:
         if is_toml:
             return tomllib.loads(text)
         return yaml.load(text, _Loader)  # noqa: S506  derived from the safe loader
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(flag, f"it is not TOML: {error}", "Correct it") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise UserError(flag, f"{place}{error.problem}", "Correct it") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(flag, f"it is not YAML: {first_line(error)}", "Correct it") from None
+        kind = "TOML" if is_toml else "YAML"
+        raise UserError(flag, f"it is not {kind}: {first_line(error)}", "Correct it") from None
 
 
 def read_options(

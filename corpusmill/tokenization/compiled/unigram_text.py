@@ -219,8 +219,8 @@ class Characters(NamedTuple):
         known: int32[code points], the bits above; 0 for a character that is not known.
         ends: int32[images + 1]; images[ends[i] : ends[i + 1]] are the symbols of image i.
         images: int32[...].
-        codes: int32[symbols], the code point of each; symbol 0 is none. Those of pieces come first,
-            and ascend.
+        codes: int32[symbols], the code point of each; symbol 0 is none, -1. Those of pieces come
+            first, and ascend.
         space: the rank of "▁".
         joints: uint8[code points], how they stand beside spaces (`units.find_joints`).
     """
@@ -367,7 +367,7 @@ def read_characters(
         known,
         np.cumsum([0, *map(len, several)]).astype(np.int32),
         np.array([ranks[character] for image in several for character in image], np.int32),
-        np.array([0, *map(ord, symbols)], np.int32),
+        np.array([-1, *map(ord, symbols)], np.int32),
         ranks[SPACE],
         joints,
     )

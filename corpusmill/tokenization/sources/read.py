@@ -97,7 +97,7 @@ def from_vocab_json(
     file.check_options(options, VOCAB_JSON)
     _check_byte_level(file, vocabulary)
     try:
-        lines = merges.decode("utf-8").splitlines()
+        lines = merges.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         file.refuse(f"the merges.txt beside it is not UTF-8 ({error})")
     # Only the first line is a version: a token may begin with #, too.

@@ -109,6 +109,12 @@ def test_the_objective_of_an_estimate_is_in_the_file_or_a_word(tmp_path: Path) -
     assert options_from(["inspect-corpus", *file, "gpt"]).objective.mode == "stream"
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    for suffix, content in ((".yaml", "folder: out"), (".toml", "folder = 'out'")):
+        file = write(tmp_path, f"\ufeff{content}", suffix)
+        assert options_from(["inspect", *file]).folder == "out"
+
+
 def test_a_value_without_a_name_may_stand_in_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "folder: out\nexamples: 5")
     assert options_from(["inspect", *file]).folder == "out"
@@ -152,7 +158,8 @@ def test_refused_files(content: str, parts: list[str], tmp_path: Path) -> None:
 
 
 def test_refused_flags(tmp_path: Path) -> None:
-    (tmp_path / "dates").mkdir()
+    for folder in ("dates", "deep"):
+        (tmp_path / folder).mkdir()
     toml = write(tmp_path, "seed = 1\nseed = 2", ".toml")
     cases: list[tuple[list[str], str]] = [
         (["bert", *toml], "it is not TOML"),
@@ -160,6 +167,7 @@ def test_refused_flags(tmp_path: Path) -> None:
             ["bert", *write(tmp_path / "dates", "seed = 2024-01-01", ".toml")],
             "the value is not a whole",
         ),
+        (["bert", *write(tmp_path / "deep", f"a = {'[' * 5000}", ".toml")], "it is not TOML"),
         (["bert", "--config", "missing.yaml"], "No such file"),
         (["bert", "--config", "build.ini"], "does not end with .yaml"),
         (["bert", "--config"], "its value is missing"),

@@ -256,6 +256,16 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
     read = ChatOptions(chat_template="f.jinja").complete(lacking, lambda _: b"{{ 1 }}")
     assert read.chat_template == "{{ 1 }}"
     assert read.complete(tokenizer, lambda _: None) == read
+    marked = ChatOptions(chat_template="f.jinja").complete(
+        lacking, lambda _: b"\xef\xbb\xbf{{ 1 }}"
+    )
+    assert marked == read
+    for content in ("{{ 1 }}".encode("utf-16"), "\u00e9 {{ 1 }}".encode("latin-1")):
+        with pytest.raises(UserError, match="not UTF-8"):
+            ChatOptions(chat_template="f.jinja").complete(lacking, {"f.jinja": content}.get)
+        (folder / "chat_template.jinja").write_bytes(content)
+        with pytest.raises(UserError, match="not UTF-8"):
+            ChatOptions().complete(load_tokenizer(folder), lambda _: None)
     with pytest.raises(UserError, match="noncharacters"):
         ChatOptions(chat_template="{{ '\ufdd1' }}").complete(lacking, lambda _: None)
     with pytest.raises(UserError, match="no chat template that can be used"):

@@ -158,6 +158,10 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"input": "missing/*.txt"}, r"input='missing/\*.txt': no such file"),
         ({"tokenizer": "none.json"}, "tokenizer='none.json'"),
         ({"tokenizer": object()}, "the value is not a text"),
+        ({"output": None}, "output=None: the value is not a text"),
+        ({"output": b"out"}, "output=b'out': the value is not a text"),
+        ({"limits": ["stages.fan_in=1"]}, "an integer of 2 to 4611686018427387904"),
+        ({"limits": [f"stages.fan_in={2**62 + 1}"]}, "an integer of 2 to 4611686018427387904"),
     ],
 )  # fmt: skip
 def test_mistakes_are_raised_in_the_words_of_python(

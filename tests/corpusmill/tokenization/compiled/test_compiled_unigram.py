@@ -261,6 +261,12 @@ def test_the_last_of_equal_pieces_counts_and_an_empty_one_never() -> None:
     assert rows(*compiled(text).encode_spans(*as_spans(texts))) == plain_rows(plain, texts)
 
 
+def test_a_zero_byte_may_be_a_piece_or_in_one() -> None:
+    text = unigram(more=(("\0", -3.0), ("a\0b", -3.0)))
+    plain, texts = Tokenizer.from_str(text), ["\0", "film \0 film", "a\0b\0\0", "xa\0"]
+    assert rows(*compiled(text).encode_spans(*as_spans(texts))) == plain_rows(plain, texts)
+
+
 def test_unknown_neighbours_may_be_a_piece_after_all() -> None:
     # Scores so high that two unknown characters are better than a piece.
     described = json.loads(unigram())

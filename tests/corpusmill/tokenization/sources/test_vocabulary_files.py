@@ -60,6 +60,9 @@ def test_each_of_its_paths_gives_the_same_tokenizer(folder: Path) -> None:
     # Like save_model with a prefix.
     prefixed = {"m/a-vocab.json": VOCAB, "m/a-merges.txt": MERGES}
     assert read_tokenizer("m/a-vocab.json", prefixed.get).json == files[0].json
+    # Like files that an editor has saved with a byte order mark.
+    marked = {path: b"\xef\xbb\xbf" + content for path, content in FILES.items()}
+    assert read_tokenizer("m", marked.get).json == files[0].json
 
 
 def test_a_folders_tokenizer_json_comes_first() -> None:
