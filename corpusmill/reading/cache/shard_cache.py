@@ -427,28 +427,37 @@ class ShardCache:
     def _fill(
         self, piece: int, together: set[int], is_wanted: Callable[[], bool] | None = None
     ) -> dict[str, Values]:
-        place = self.place(piece)
         try:
-            self._cache_folder.mkdir(parents=True, exist_ok=True)
-            # What is only unpacked ahead waits for nobody.
-            with _lock(place, is_patient=is_wanted is None):
-                columns = self._map(place, self._pieces[piece])
-                if columns is None:
-                    self._leftovers.remove(place)
-                    columns = self._unpack(self._pieces[piece], place, is_wanted)
-                    self.unpackings += 1
-                    self._make_room({self.place(other) for other in together})
-                    if self._pressure.is_thrashing(piece):
-                        self._pressure.warn(
-                            f"cache_bytes={self._cache_bytes}: shards are unpacked again and "
-                            "again, as too few fit. Give more, or a smaller window."
-                        )
+            # Somebody may be removing the folder at this very moment.
+            for _ in ("first", "second"):
+                with suppress(FileNotFoundError):
+                    return self._fill_once(piece, together, is_wanted)
+            return self._fill_once(piece, together, is_wanted)
         except OSError as error:
             raise UserError(
                 f"cache_folder={self._cache_folder}",
                 f"a shard cannot be unpacked there ({error.strerror or error})",
                 "Give a folder with room that can be written to, or limit cache_bytes",
             ) from error
+
+    def _fill_once(
+        self, piece: int, together: set[int], is_wanted: Callable[[], bool] | None
+    ) -> dict[str, Values]:
+        place = self.place(piece)
+        self._cache_folder.mkdir(parents=True, exist_ok=True)
+        # What is only unpacked ahead waits for nobody.
+        with _lock(place, is_patient=is_wanted is None):
+            columns = self._map(place, self._pieces[piece])
+            if columns is None:
+                self._leftovers.remove(place)
+                columns = self._unpack(self._pieces[piece], place, is_wanted)
+                self.unpackings += 1
+                self._make_room({self.place(other) for other in together})
+                if self._pressure.is_thrashing(piece):
+                    self._pressure.warn(
+                        f"cache_bytes={self._cache_bytes}: shards are unpacked again and "
+                        "again, as too few fit. Give more, or a smaller window."
+                    )
         return columns
 
     def _unpack(
@@ -466,7 +475,7 @@ class ShardCache:
             # Map it before the renaming, after which other processes may remove it.
             columns = self._map(target, piece)
             if columns is None:
-                raise OSError(f"{target} cannot be mapped")
+                raise FileNotFoundError(f"{target} cannot be mapped")
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
             target.rename(place)

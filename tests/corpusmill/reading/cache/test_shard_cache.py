@@ -311,6 +311,24 @@ def test_a_cache_removed_during_reading_stays_readable(
     assert np.array_equal(read_all(data), expected)
 
 
+def test_the_folder_may_be_removed_at_any_moment(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    def read(moment: int) -> int:
+        def remove() -> None:
+            shutil.rmtree(cache_folder, ignore_errors=True)
+
+        remove()
+        disturbance = Disturbance(cache_folder, moment, remove)
+        with disturbance.awaited():
+            data = open_data(bert, cache_folder=cache_folder, cache_bytes=10**9)
+            assert np.array_equal(read_all(data), expected)
+        return disturbance.moments
+
+    for moment in range(read(-1)):
+        read(moment)
+
+
 def test_a_shard_removed_right_after_its_renaming_is_still_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
