@@ -41,6 +41,7 @@ from corpusmill.reading.cache.pieces import (
     CHECKSUMS,
     Piece,
     cut_shards,
+    describe_files,
     note_comparison,
     were_compared,
 )
@@ -48,6 +49,7 @@ from corpusmill.reading.cache.unpacking import (
     DamagedError,
     always,
     batch_rows,
+    damaged,
     describe_checks,
     fetch_parts,
     load_piece,
@@ -467,10 +469,10 @@ class ShardCache:
             target = scratch / "columns"
             target.mkdir()
             with Notice(piece, batch_rows(piece.shard, self._limits)) as notice:
-                source = self._fetch(piece, scratch / "copies", is_wanted)
                 # For what is unpacked ahead nobody waits.
                 wanted = is_wanted or notice.count_batch
                 with self._named(piece):
+                    source = self._fetch(piece, scratch / "copies", is_wanted)
                     unpack_piece(source, self._manifest, piece, target, self._limits, wanted)
             # Map it before the renaming, after which other processes may remove it.
             columns = self._map(target, piece)
@@ -483,13 +485,24 @@ class ShardCache:
 
     @contextmanager
     def _named(self, piece: Piece) -> Iterator[None]:
-        """Name the shard whose rows are damaged."""
+        """Name the shard whose rows are damaged, or that is replaced while it is read."""
+        before = self._describe(piece.shard)
         try:
             yield
         except ValueError as error:
             name = f"{self._folder}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
+        # Its bytes were compared before its rows were read.
+        if self._describe(piece.shard) != before:
+            raise damaged(self._folder, piece.shard.file, "it was replaced while it was read")
+
+    def _describe(self, shard: Shard) -> Any:
+        """Return what changes when a file of a shard on this machine is written or replaced."""
+        local = self._folder.local_path("")
+        with suppress(FileNotFoundError):  # which reading it will say
+            return local and describe_files(local, self._manifest.parts(shard.file))
+        return None
 
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""
