@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -220,6 +221,13 @@ def test_the_state_of_a_reader_is_refused_after_a_removal(whole: Growing, copied
     drop(copied.output, choose(whole.output))
     with pytest.raises(UserError, match="Read the data of the earlier run"):
         Loader(make_batches(DataSet(copied.output), 8, seed=3)).load_state_dict(loader.state_dict())
+
+
+def test_a_reader_that_is_open_is_told_of_a_removal(copied: Growing, tmp_path: Path) -> None:
+    data = DataSet(copied.output, cache_folder=tmp_path / "cache")
+    drop(copied.output, choose(copied.output))
+    with pytest.raises(UserError, match="it was changed after it was opened here"):
+        data.take(np.arange(len(data)))
 
 
 def test_conditions_of_sql(copied: Growing, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
+from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
@@ -489,13 +490,31 @@ class ShardCache:
         before = self._describe(piece.shard)
         try:
             yield
+        except DamagedError:
+            self._refuse_changed()
+            raise
         except ValueError as error:
+            self._refuse_changed()
             name = f"{self._folder}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
         # Its bytes were compared before its rows were read.
         if self._describe(piece.shard) != before:
             raise damaged(self._folder, piece.shard.file, "it was replaced while it was read")
+
+    def _refuse_changed(self) -> None:
+        """Refuse a data set of which rows were removed, or that was replaced, since it was opened.
+
+        Raises:
+            UserError: it is another one now.
+        """
+        try:
+            has_changed = read_manifest(self._folder) != self._manifest
+        except UserError:
+            return
+        if has_changed:
+            cause = "it was changed after it was opened here"
+            raise UserError(str(self._folder), cause, "Open it again, or a copy of what it was")
 
     def _describe(self, shard: Shard) -> Any:
         """Return what changes when a file of a shard on this machine is written or replaced."""
