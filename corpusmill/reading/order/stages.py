@@ -12,7 +12,6 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import isfinite
-from numbers import Rational
 from operator import index
 from typing import Literal, SupportsIndex
 
@@ -126,7 +125,7 @@ def read_weights(weights: Weights, names: Sequence[str] | None, sources: int) ->
         cause = f"each of the {sources} sources needs one number, 0 or more"
         raise UserError(value, cause, "Give as many numbers as sources")
     # Python 3.11 makes no fractions of NumPy's float32.
-    parts = [Fraction(one if isinstance(one, Rational) else float(one)) for one in numbers]
+    parts = [Fraction(one if isinstance(one, int) else float(one)) for one in numbers]
     if not any(parts):
         raise UserError(value, "no source would be read", "Give one of them more than 0")
     whole = sum(parts)
