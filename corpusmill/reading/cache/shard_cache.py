@@ -426,28 +426,30 @@ class ShardCache:
         try:
             yield
         except DamagedError:
-            self._refuse_changed()
+            self._refuse_changed(piece.shard)
             raise
         except ValueError as error:
-            self._refuse_changed()
+            self._refuse_changed(piece.shard)
             name = f"{self._folder}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
         # Its bytes were compared before its rows were read.
         if self._describe(piece.shard) != before:
+            self._refuse_changed(piece.shard)
             raise damaged(self._folder, piece.shard.file, "it was replaced while it was read")
 
-    def _refuse_changed(self) -> None:
-        """Refuse a data set of which rows were removed, or that was replaced, since it was opened.
+    def _refuse_changed(self, shard: Shard) -> None:
+        """Refuse a shard of which rows were removed, or that was replaced, since it was opened.
 
         Raises:
-            UserError: it is another one now.
+            UserError: the data set has another one now.
         """
         try:
-            has_changed = read_manifest(self._folder) != self._manifest
+            now = read_manifest(self._folder).entries
         except UserError:
             return
-        if has_changed:
+        known = self._manifest.entries
+        if any(now.get(name) != known[name] for name in self._manifest.parts(shard.file)):
             cause = "it was changed after it was opened here"
             raise UserError(str(self._folder), cause, "Open it again, or a copy of what it was")
 
