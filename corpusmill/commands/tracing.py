@@ -104,7 +104,8 @@ def _find_step(samples: Samples, command: Trace) -> Step:
     if state is None:
         cause = "it holds no state of a reader of corpusmill"
         raise UserError(option("state", command.state), cause, "Save what state_dict() returns")
-    run = run_of(samples, state, command.batch_size or 1, command.world_size)
+    read = (command.batch_size or 1, command.world_size, command.drop_last)
+    run = run_of(samples, state, *read)
     return run.step_before(state)
 
 

@@ -319,8 +319,14 @@ def _join_splits(earlier: Manifest, added: Manifest) -> Iterator[tuple[str, Spli
             for kind, counts in split.distributions.items():
                 distributions.setdefault(kind, Counter()).update(counts)
         shards = [shard for split in splits for shard in split.shards]
-        ordered = {kind: dict(sorted(counts.items())) for kind, counts in distributions.items()}
-        yield name, Split.from_shards(shards, ordered)
+        rows = sum(split.rows for split in splits)
+        # After a removal, a part may not know some of its distributions any more.
+        whole = {
+            kind: dict(sorted(counts.items()))
+            for kind, counts in distributions.items()
+            if counts.total() == rows
+        }
+        yield name, Split.from_shards(shards, whole)
 
 
 def rewrite_shard(

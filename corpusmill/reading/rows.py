@@ -33,7 +33,7 @@ def check_epoch(name: str, epoch: int, size: int) -> None:
 
 
 def check_minimum(name: str, value: int | None, minimum: int) -> None:
-    """Refuse a number below the minimum, which is 0 or 1; None is accepted.
+    """Refuse a number below the minimum, which is 0 or 1, or beyond 63 bits; None is accepted.
 
     Args:
         name: the keyword.
@@ -41,8 +41,11 @@ def check_minimum(name: str, value: int | None, minimum: int) -> None:
         minimum: the smallest accepted value.
 
     Raises:
-        UserError: the value is too small.
+        UserError: the value is out of range.
     """
+    if value is not None and value > MOST_SAMPLES:
+        cause = "there are never so many samples"
+        raise UserError(f"{name}={value}", cause, f"Give {MOST_SAMPLES} or less")
     if value is not None and value < minimum:
         cause = f"{name} must {'be positive' if minimum else 'not be negative'}"
         raise UserError(f"{name}={value}", cause, f"Give {minimum} or more")

@@ -219,9 +219,10 @@ class Run:
             state: what `state_dict` returned.
 
         Raises:
-            UserError: the state was saved before the first step, or its batches are by length.
+            UserError: the state was saved before the first step, or where no step ends, or its
+                batches are by length.
         """
-        number = int(state["number"])
+        number = Position.from_state(state, len(self.order)).number
         if state.get("taken"):
             cause = "it was saved within a pool of batches by length"
             raise UserError("state", cause, "Give seed, epoch and step instead")
@@ -232,7 +233,7 @@ class Run:
         for pool in self._pools(epoch):
             if pool.position_after(pool.steps).number >= number:
                 for step in range(pool.steps):
-                    if pool.position_after(step + 1).number >= number:
+                    if pool.position_after(step + 1).number == number:
                         return self._read(pool, epoch, step, before + step)
             before += pool.steps
         raise UserError(
@@ -295,7 +296,13 @@ class Run:
         return Step(epoch, number, tuple(map(self.order.locate, batches)))
 
 
-def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_size: int = 1) -> Run:
+def run_of(
+    samples: Samples,
+    state: Mapping[str, Any],
+    batch_size: int,
+    world_size: int = 1,
+    drop_last: bool = False,
+) -> Run:
     """Return how a run read its samples, from the state that its loader saved.
 
     Args:
@@ -303,6 +310,7 @@ def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_si
         state: what `state_dict` returned.
         batch_size: samples of a rank in a step.
         world_size: the number of ranks.
+        drop_last: whether it left out samples that did not fill a whole step at an epoch's end.
 
     Raises:
         UserError: the state belongs to other samples, or to an order of another kind.
@@ -310,11 +318,12 @@ def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_si
     if state.get("samples") != samples.digest:
         cause = f"it belongs to the samples {state.get('samples')}, these are {samples.digest}"
         raise UserError("state", cause, "Give the data set that was read")
-    described = state.get("order") or {}
-    values = {name: described[name] for name in _ORDER_VALUES if name in described}
+    described = state.get("order")
+    known = described if isinstance(described, Mapping) else {}
+    values = {name: known[name] for name in _ORDER_VALUES if isinstance(known.get(name), int)}
     for order in (samples.order(**values), Order(samples.shard_sizes, **values)):
         if order.describe() == described:
-            return Run(order, FixedBatches(batch_size), world_size, samples.limits)
+            return Run(order, FixedBatches(batch_size, drop_last), world_size, samples.limits)
     cause = f"its order is {described}"
     cure = "Only the usual order of a single data set can be told from a state"
     raise UserError("state", cause, cure)

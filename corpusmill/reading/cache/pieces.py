@@ -13,7 +13,7 @@ and again if one has been written since: its time, size or inode is then not the
 An unpacked piece is compared when it is first mapped:
 
     checksums.json    {"input_ids.values": 3735928559, ...}, CRC-32C of each file
-    compared.json     what `_describe` returned when the files were compared last
+    compared.json     what `describe_files` returned when the files were compared last
 """
 
 import json
@@ -78,7 +78,7 @@ def were_compared(note: Path, folder: Path, names: Iterable[str]) -> bool:
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = json.loads(note.read_text())
-        return bool(noted["boot"]) and noted == _describe_files(folder, names)
+        return bool(noted["boot"]) and noted == describe_files(folder, names)
     return False
 
 
@@ -86,7 +86,7 @@ def note_comparison(note: Path, folder: Path, names: Iterable[str]) -> None:
     """Note that some files have been compared; the rest is as of `were_compared`."""
     with suppress(OSError):  # the cache may be read-only
         new = note.with_name(f"{note.name}.{os.urandom(16).hex()}")
-        new.write_text(json.dumps(_describe_files(folder, names)))
+        new.write_text(json.dumps(describe_files(folder, names)))
         new.replace(note)
 
 
@@ -98,8 +98,16 @@ def _checksum(path: Path, block_bytes: int) -> int:
     return checksum
 
 
-def _describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Return what changes when the machine starts or a file is written."""
+def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Return what changes when the machine starts or a file is written.
+
+    Args:
+        folder: of the files.
+        names: theirs.
+
+    Raises:
+        FileNotFoundError: one is missing.
+    """
     states = {name: (folder / name).stat() for name in names}
     files = {name: [at.st_size, at.st_mtime_ns, at.st_ino] for name, at in states.items()}
     return {"boot": _BOOT_ID.read_text() if _BOOT_ID.exists() else "", "files": files}

@@ -17,8 +17,6 @@ mapped its files can still read them.
 import os
 import re
 import shutil
-import sys
-import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,13 +25,13 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from threading import Lock
-from typing import Any, Self, TextIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
+from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
@@ -41,13 +39,16 @@ from corpusmill.reading.cache.pieces import (
     CHECKSUMS,
     Piece,
     cut_shards,
+    describe_files,
     note_comparison,
     were_compared,
 )
 from corpusmill.reading.cache.unpacking import (
     DamagedError,
+    Notice,
     always,
     batch_rows,
+    damaged,
     describe_checks,
     fetch_parts,
     load_piece,
@@ -184,69 +185,6 @@ class Leftovers:
                 if match and not path.is_symlink() and _is_scratch(path):
                     leftovers.setdefault(match[1], []).append(path)
         return leftovers
-
-
-# Seconds until something is said, and between two lines of progress on a terminal.
-_NOTICE_SECONDS, _LINE_SECONDS = 10.0, 1.0
-
-# Of shards that are unpacked at a time, one shows its progress.
-_TERMINAL = Lock()
-
-
-class Notice:
-    """Warns once if a piece takes long, and then shows the progress on a terminal.
-
-    Args:
-        piece: the rows that are unpacked.
-        batch_rows: rows that are unpacked at a time.
-        stream: the terminal; None for standard error. Nothing is shown elsewhere.
-        clock: returns seconds.
-    """
-
-    def __init__(
-        self,
-        piece: Piece,
-        batch_rows: int,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._piece, self._batch_rows = piece, batch_rows
-        self._stream = stream or sys.stderr
-        self._clock, self._begin, self._done, self._shown = clock, clock(), 0, 0.0
-        self._has_terminal = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._has_terminal:
-            self._has_terminal = False
-            self._stream.write("\n")
-            _TERMINAL.release()
-
-    def count_batch(self) -> bool:
-        """Note that one more batch is unpacked, and return true: the next one is wanted."""
-        seconds = self._clock() - self._begin
-        if seconds >= (self._shown + _LINE_SECONDS if self._shown else _NOTICE_SECONDS):
-            self._show(seconds)
-        self._done = min(self._done + self._batch_rows, self._piece.rows)
-        return True
-
-    def _show(self, seconds: float) -> None:
-        share = f"{self._done / max(1, self._piece.rows):.0%} of {self._piece.rows:,} rows"
-        if not self._shown:
-            warnings.warn(
-                f"{self._piece.shard.file}: rows are unpacked before the first is read, {share} in "
-                f"{seconds:.0f} s. This happens once. Shards of fewer rows, by a larger "
-                "--num-shards, are read sooner.",
-                stacklevel=2,
-            )
-            is_terminal = self._stream is not None and self._stream.isatty()
-            self._has_terminal = is_terminal and _TERMINAL.acquire(blocking=False)
-        self._shown = seconds
-        if self._has_terminal:
-            self._stream.write(f"\r{self._piece.shard.file}: unpacked {share} in {seconds:.0f} s")
-            self._stream.flush()
 
 
 # Seconds to wait for another process before warning the user.
@@ -427,28 +365,37 @@ class ShardCache:
     def _fill(
         self, piece: int, together: set[int], is_wanted: Callable[[], bool] | None = None
     ) -> dict[str, Values]:
-        place = self.place(piece)
         try:
-            self._cache_folder.mkdir(parents=True, exist_ok=True)
-            # What is only unpacked ahead waits for nobody.
-            with _lock(place, is_patient=is_wanted is None):
-                columns = self._map(place, self._pieces[piece])
-                if columns is None:
-                    self._leftovers.remove(place)
-                    columns = self._unpack(self._pieces[piece], place, is_wanted)
-                    self.unpackings += 1
-                    self._make_room({self.place(other) for other in together})
-                    if self._pressure.is_thrashing(piece):
-                        self._pressure.warn(
-                            f"cache_bytes={self._cache_bytes}: shards are unpacked again and "
-                            "again, as too few fit. Give more, or a smaller window."
-                        )
+            # Somebody may be removing the folder at this very moment.
+            for _ in ("first", "second"):
+                with suppress(FileNotFoundError, FileExistsError):
+                    return self._fill_once(piece, together, is_wanted)
+            return self._fill_once(piece, together, is_wanted)
         except OSError as error:
             raise UserError(
                 f"cache_folder={self._cache_folder}",
                 f"a shard cannot be unpacked there ({error.strerror or error})",
                 "Give a folder with room that can be written to, or limit cache_bytes",
             ) from error
+
+    def _fill_once(
+        self, piece: int, together: set[int], is_wanted: Callable[[], bool] | None
+    ) -> dict[str, Values]:
+        place = self.place(piece)
+        self._cache_folder.mkdir(parents=True, exist_ok=True)
+        # What is only unpacked ahead waits for nobody.
+        with _lock(place, is_patient=is_wanted is None):
+            columns = self._map(place, self._pieces[piece])
+            if columns is None:
+                self._leftovers.remove(place)
+                columns = self._unpack(self._pieces[piece], place, is_wanted)
+                self.unpackings += 1
+                self._make_room({self.place(other) for other in together})
+                if self._pressure.is_thrashing(piece):
+                    self._pressure.warn(
+                        f"cache_bytes={self._cache_bytes}: shards are unpacked again and "
+                        "again, as too few fit. Give more, or a smaller window."
+                    )
         return columns
 
     def _unpack(
@@ -458,15 +405,15 @@ class ShardCache:
             target = scratch / "columns"
             target.mkdir()
             with Notice(piece, batch_rows(piece.shard, self._limits)) as notice:
-                source = self._fetch(piece, scratch / "copies", is_wanted)
                 # For what is unpacked ahead nobody waits.
                 wanted = is_wanted or notice.count_batch
                 with self._named(piece):
+                    source = self._fetch(piece, scratch / "copies", is_wanted)
                     unpack_piece(source, self._manifest, piece, target, self._limits, wanted)
             # Map it before the renaming, after which other processes may remove it.
             columns = self._map(target, piece)
             if columns is None:
-                raise OSError(f"{target} cannot be mapped")
+                raise FileNotFoundError(f"{target} cannot be mapped")
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
             target.rename(place)
@@ -474,13 +421,44 @@ class ShardCache:
 
     @contextmanager
     def _named(self, piece: Piece) -> Iterator[None]:
-        """Name the shard whose rows are damaged."""
+        """Name the shard whose rows are damaged, or that is replaced while it is read."""
+        before = self._describe(piece.shard)
         try:
             yield
+        except DamagedError:
+            self._refuse_changed(piece.shard)
+            raise
         except ValueError as error:
+            self._refuse_changed(piece.shard)
             name = f"{self._folder}/{piece.shard.file}"
             cause = f"its rows are not what {MANIFEST} says ({error})"
             raise DamagedError(name, cause, "Copy or build the data set again") from error
+        # Its bytes were compared before its rows were read.
+        if self._describe(piece.shard) != before:
+            self._refuse_changed(piece.shard)
+            raise damaged(self._folder, piece.shard.file, "it was replaced while it was read")
+
+    def _refuse_changed(self, shard: Shard) -> None:
+        """Refuse a shard of which rows were removed, or that was replaced, since it was opened.
+
+        Raises:
+            UserError: the data set has another one now.
+        """
+        try:
+            now = read_manifest(self._folder).entries
+        except UserError:
+            return
+        known = self._manifest.entries
+        if any(now.get(name) != known[name] for name in self._manifest.parts(shard.file)):
+            cause = "it was changed after it was opened here"
+            raise UserError(str(self._folder), cause, "Open it again, or a copy of what it was")
+
+    def _describe(self, shard: Shard) -> Any:
+        """Return what changes when a file of a shard on this machine is written or replaced."""
+        local = self._folder.local_path("")
+        with suppress(FileNotFoundError):  # which reading it will say
+            return local and describe_files(local, self._manifest.parts(shard.file))
+        return None
 
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""

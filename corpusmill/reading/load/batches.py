@@ -340,9 +340,7 @@ class Batches:
         Raises:
             UserError: the state belongs to other data or to another order.
         """
-        # Both are missing in what is no state, which the version shows.
-        pool_reads = tuple(tuple(entry) for entry in state.get("taken", ()))
-        position = Position(int(state.get("number", 0)), pool_reads)
+        position = Position.from_state(state, len(self.order))
         expected = self.state_dict(position)
         for name, cure in (
             ("version", "Use the version of corpusmill that wrote it"),

@@ -152,7 +152,7 @@ def curriculum(
     check_minimum("epochs", epochs, 0)
     plain = samples.order(seed, shuffle, window)
     values = _read_values(samples, by)
-    if isinstance(stages, int):
+    if isinstance(stages, int | np.integer):
         members, sizes = _divide(-values if descending else values, stages)
     else:
         members, sizes = _divide_at(values, stages, descending)

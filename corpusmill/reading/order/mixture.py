@@ -46,6 +46,7 @@ from corpusmill.reading.order.stages import (
     Weights,
     check_quotas,
     plan_stages,
+    read_epoch_size,
     read_weights,
     share,
     tell_apart,
@@ -57,7 +58,6 @@ from corpusmill.reading.rows import (
     Part,
     Shares,
     Values,
-    check_minimum,
     gather,
     group,
 )
@@ -403,8 +403,7 @@ def mix(
     names, parts = _name_sources(sources)
     joined = JoinedSamples(parts)
     sizes = [len(part) for part in parts]
-    if isinstance(epoch_size, int):
-        check_minimum("epoch_size", epoch_size, 1)
+    epoch_size = read_epoch_size(epoch_size)
     given_orders = _find_orders(orders, names, parts)
     usual = [part.order(seed, shuffle, window) for part in parts]
     chosen = tuple(order or other for order, other in zip(given_orders, usual, strict=True))

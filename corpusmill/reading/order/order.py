@@ -108,6 +108,10 @@ def unpermute(place: int, size: int, key: np.uint64) -> int:
             return place
 
 
+# The largest number of samples whose shares `floor_share` finds.
+LARGEST_WHOLE = 2**50
+
+
 @njit
 def floor_share(place: int, part: int, whole: int) -> int:
     """Return place * part / whole, rounded down.
@@ -118,7 +122,7 @@ def floor_share(place: int, part: int, whole: int) -> int:
     Args:
         place: 0 to `whole`.
         part: 0 to `whole`.
-        whole: 1 to 2**50.
+        whole: 1 to LARGEST_WHOLE.
 
     Example:
         place 7 of 10 and part 3 give 2.

@@ -5,16 +5,17 @@ From a position to the end of its epoch it is read in *steps*; in a step each ra
 A *pool* is a stretch of the sequence that is arranged into steps on its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from operator import index
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.errors import UserError
-from corpusmill.reading.rows import Integers, check_minimum
+from corpusmill.reading.rows import MOST_SAMPLES, Integers, check_minimum
 
 # The most steps in a pool of batches that follow the order; it only limits the look-ahead.
 _POOL_STEPS = 1024
@@ -34,6 +35,28 @@ class Position:
 
     number: int
     pool_reads: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], size: int) -> Self:
+        """Return the position of a state, which may come from anywhere.
+
+        Args:
+            state: what `state_dict` of a reader returned.
+            size: samples of an epoch.
+
+        Raises:
+            UserError: its numbers are none that a reader saves.
+        """
+        number, taken = state.get("number", 0), state.get("taken", ())
+        try:
+            position = cls(index(number), tuple(tuple(map(index, entry)) for entry in taken))
+            least = min(min(entry) for entry in ((position.number,), *position.pool_reads))
+            if least < 0 or position.end > MOST_SAMPLES - size:
+                raise ValueError("a number is out of range")
+        except (TypeError, ValueError) as error:
+            cause = f"its number is {number}, and taken is {taken}"
+            raise UserError("state", cause, "Give what state_dict() returned") from error
+        return position
 
     @property
     def samples_read(self) -> int:

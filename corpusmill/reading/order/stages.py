@@ -12,10 +12,12 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import isfinite
-from typing import Literal
+from operator import index
+from typing import Literal, SupportsIndex
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.masking.masked_lm import MaskShares, check_shares
+from corpusmill.reading.order.order import LARGEST_WHOLE
 from corpusmill.reading.rows import check_minimum
 
 EpochSize = int | Literal["first_exhausted", "all_exhausted"]
@@ -122,7 +124,8 @@ def read_weights(weights: Weights, names: Sequence[str] | None, sources: int) ->
     if len(numbers) != sources or not are_weights:
         cause = f"each of the {sources} sources needs one number, 0 or more"
         raise UserError(value, cause, "Give as many numbers as sources")
-    parts = [Fraction(number) for number in numbers]
+    # Python 3.11 makes no fractions of NumPy's float32.
+    parts = [Fraction(one if isinstance(one, int) else float(one)) for one in numbers]
     if not any(parts):
         raise UserError(value, "no source would be read", "Give one of them more than 0")
     whole = sum(parts)
@@ -182,6 +185,21 @@ def _round(exact: Sequence[Fraction], most: Sequence[int]) -> Quotas:
     return tuple(quotas)
 
 
+def read_epoch_size(epoch_size: EpochSize | None) -> EpochSize | None:
+    """Return the samples of an epoch, or the rule that gives them, as `mix` takes it.
+
+    Raises:
+        UserError: it is neither a whole number from 1 on nor a rule.
+    """
+    if epoch_size is None or epoch_size in ("first_exhausted", "all_exhausted"):
+        return epoch_size
+    if not isinstance(epoch_size, SupportsIndex):
+        cure = 'Give a whole number, "first_exhausted" or "all_exhausted"'
+        raise UserError(f"epoch_size={epoch_size!r}", "it is not a number of samples", cure)
+    check_minimum("epoch_size", index(epoch_size), 1)
+    return index(epoch_size)
+
+
 def share(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: EpochSize) -> Quotas:
     """Return the samples of each source in an epoch of a mixture.
 
@@ -204,11 +222,14 @@ def share(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: EpochSiz
 def check_quotas(
     value: object, quotas: Quotas, shares: Sequence[Fraction], names: Sequence[str] | None
 ) -> None:
-    """Refuse quotas that leave out a source with a weight.
+    """Refuse quotas that leave out a source with a weight, or of more samples than can be shared.
 
     Raises:
-        UserError: a source would not be read at all.
+        UserError: a source would not be read at all, or there are too many samples.
     """
+    if sum(quotas) > LARGEST_WHOLE:
+        cause = f"it would take {sum(quotas):,} samples to give each source its share"
+        raise UserError(str(value), cause, f"Give larger shares, or up to {LARGEST_WHOLE} samples")
     for source, (quota, part) in enumerate(zip(quotas, shares, strict=True)):
         if part and not quota:
             name = names[source] if names else source

@@ -285,6 +285,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "--limit -1": ("--row", "1", "--limit", "-1"),
     "--epoch -1": ("--step", "1", "--batch-size", "4", "--epoch", "-1"),
     "window must": ("--step", "1", "--batch-size", "4", "--window", "0"),
+    "never so many": ("--step", "1", "--batch-size", "4", "--window", str(2**63)),
     "lanes must": ("--step", "1", "--batch-size", "4", "--lanes", "0"),
     "seed=-1": ("--step", "1", "--batch-size", "4", "--seed", "-1"),
     "and not of a token stream": ("--step", "1", "--batch-size", "4", "--context-len", "8"),

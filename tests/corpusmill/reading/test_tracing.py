@@ -73,17 +73,25 @@ def _by_place(reading: Reading) -> tuple[int, int, int]:
 
 
 @settings(deadline=None)
-@given(shards, st.integers(1, 9), st.integers(1, 4), st.integers(0, 2), st.booleans())
+@given(
+    shards, st.integers(1, 9), st.integers(1, 4), st.integers(0, 2), st.booleans(), st.booleans()
+)
 def test_the_step_before_a_state_is_the_one_that_was_read_last(
-    sizes: tuple[int, ...], batch_size: int, world_size: int, epoch: int, is_usual: bool
+    sizes: tuple[int, ...],
+    batch_size: int,
+    world_size: int,
+    epoch: int,
+    is_usual: bool,
+    drop_last: bool,
 ) -> None:
     samples = NumberedSamples(sizes, shard_parts=tuple(place % 2 for place in range(len(sizes))))
     if len(samples) < world_size:
         return
     order = samples.order(9, window=7) if is_usual else Order(sizes, 9, window=7)
-    batches = read_by(lambda *_: FixedBatches(batch_size), samples, order)
+    batches = read_by(lambda *_: FixedBatches(batch_size, drop_last), samples, order)
     for step in read_epoch(batches, Position(epoch * len(samples)), world_size):
-        run = run_of(samples, batches.state_dict(step.position), batch_size, world_size)
+        read = (batch_size, world_size, drop_last)
+        run = run_of(samples, batches.state_dict(step.position), *read)
         traced = run.step_before(batches.state_dict(step.position))
         assert traced.epoch == epoch
         assert tuple(batch.tolist() for batch in traced.batches) == step.samples
@@ -116,8 +124,15 @@ def _state(**changes: Any) -> dict[str, Any]:
     [
         (lambda: run_of(SAMPLES, _state(samples="x"), 4), "belongs to the samples x"),
         (lambda: run_of(SAMPLES, _state(order={"kind": 1}), 4), "its order is"),
+        (lambda: run_of(SAMPLES, _state(order={"window": "7"}), 4), "its order is"),
+        (lambda: run_of(SAMPLES, _state(order=None), 4), "its order is None"),
         (lambda: _run().step_before(_state(number=0)), "before the first step"),
         (lambda: _run().step_before(_state(taken=[[1, 2]])), "batches by length"),
+        (lambda: _run().step_before(_state(number=7)), "no step ends where it was saved"),
+        (lambda: _run().step_before(_state(number="x")), "its number is x"),
+        (lambda: _run().step_before(_state(taken=5)), "and taken is 5"),
+        (lambda: _run().step_before(_state(number=-4)), "its number is -4"),
+        (lambda: _run().step_before(_state(number=2**63 - 1)), "its number is 9223372036854775807"),
         (lambda: _run().step(-1, 0), "epoch"),
         (lambda: _run().step(0, -1), "step"),
         (lambda: Run(Order((4,)), FixedBatches(1), 0), "world_size"),

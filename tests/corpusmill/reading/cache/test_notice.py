@@ -8,8 +8,7 @@ import pytest
 from corpusmill.dataset.manifest import Shard
 from corpusmill.limits import LIMITS
 from corpusmill.reading.cache.pieces import Piece
-from corpusmill.reading.cache.shard_cache import Notice
-from corpusmill.reading.cache.unpacking import batch_rows
+from corpusmill.reading.cache.unpacking import Notice, batch_rows
 
 
 class Screen(StringIO):

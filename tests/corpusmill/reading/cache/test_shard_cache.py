@@ -9,6 +9,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +17,7 @@ from threading import Timer
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.errors import UserError
@@ -309,6 +311,55 @@ def test_a_cache_removed_during_reading_stays_readable(
     data.take(np.arange(3))
     shutil.rmtree(cache_folder)
     assert np.array_equal(read_all(data), expected)
+
+
+def test_the_folder_may_be_removed_at_any_moment(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    def read(moment: int) -> int:
+        def remove() -> None:
+            shutil.rmtree(cache_folder, ignore_errors=True)
+
+        remove()
+        disturbance = Disturbance(cache_folder, moment, remove)
+        with disturbance.awaited():
+            data = open_data(bert, cache_folder=cache_folder, cache_bytes=10**9)
+            assert np.array_equal(read_all(data), expected)
+        return disturbance.moments
+
+    for moment in range(read(-1)):
+        read(moment)
+
+
+@pytest.mark.parametrize("memory_tokens", [0, 10**9])
+def test_rows_that_replace_those_of_a_shard_while_it_is_read_are_not_read(
+    memory_tokens: int, bert: Path, cache_folder: Path, expected: np.ndarray, tmp_path: Path
+) -> None:
+    """Another build may replace the data set between two looks at a file."""
+    [name] = [path.name for path in bert.glob("train-00000-*.parquet")]
+    table = pq.read_table(bert / name)
+    pq.write_table(table.take(np.arange(len(table))[::-1]), tmp_path / "reversed")
+    content = (bert / name).read_bytes()
+    folder = tmp_path / "out"
+    shutil.copytree(bert, folder)
+
+    def read(moment: int) -> int:
+        shutil.rmtree(cache_folder, ignore_errors=True)
+        (folder / name).write_bytes(content)
+        data = DataSet(folder, cache_folder=cache_folder)
+        data = data.with_limits(ReadingLimits(memory_tokens=memory_tokens))
+
+        def replace() -> None:
+            shutil.copy(tmp_path / "reversed", tmp_path / "new")
+            (tmp_path / "new").replace(folder / name)
+
+        disturbance = Disturbance(folder, moment, replace)
+        with disturbance.awaited(), suppress(UserError):
+            assert np.array_equal(read_all(data), expected)
+        return disturbance.moments
+
+    for moment in range(read(-1)):
+        read(moment)
 
 
 def test_a_shard_removed_right_after_its_renaming_is_still_read(

@@ -65,6 +65,12 @@ def test_an_exhausted_source_begins_its_next_epoch() -> None:
         ((1, -1), 10, "one number, 0 or more"),
         ((1, 1000), 10, r"proportions=\(1, 1000\): source 0 has no sample in 10"),
         ((1, 1), 0, "epoch_size=0: epoch_size must be positive"),
+        ((1, 1), 1e6, "epoch_size=1000000.0: it is not a number of samples. Give a whole number"),
+        ((1, 1), "all", "epoch_size='all': it is not a number of samples"),
+        ((1, 1), 2**63, f"epoch_size={2**63}: there are never so many samples"),
+        ((1, 1), 2**50 + 1, "it would take 1,125,899,906,842,625 samples"),
+        ((1e-300, 1), "all_exhausted", "to give each source its share. Give larger shares"),
+        ([Stage([1, 1], 2**50 + 1)], None, f"or up to {2**50} samples"),
         (([Stage([1, 1], 10)]), "all_exhausted", "with stages, an epoch has a number"),
         ([Stage([1, 1], 10), 1], None, "some are stages, and others are not"),
         ({"a": 1, "b": 1}, None, "the sources have no names"),
@@ -75,6 +81,22 @@ def test_proportions_that_leave_a_source_out_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         mix([SMALL, LARGE], proportions, epoch_size=epoch_size)
+
+
+def test_numbers_may_be_those_of_numpy() -> None:
+    _, plain = mix([SMALL, LARGE], [0.5, 0.25], epoch_size=30)
+    weights = np.array([0.5, 0.25], np.float32)
+    _, order = mix([SMALL, LARGE], list(weights), epoch_size=np.int64(30))  # type: ignore[arg-type]
+    assert order.describe() == plain.describe()
+
+
+def test_the_largest_epoch_has_the_share_of_each_source() -> None:
+    _, order = mix([SMALL, LARGE], [1, 3], epoch_size=2**50)
+    numbers = np.arange(2**50 - 4096, 2**50)
+    sources, places = order.assign(numbers)
+    assert places[sources == 0].max() == 2**48 - 1
+    assert places[sources == 1].max() == 3 * 2**48 - 1
+    assert len(np.unique(np.stack([sources, places]), axis=1).T) == len(numbers)
 
 
 def test_rows_are_those_of_the_sources_with_new_numbers() -> None:
