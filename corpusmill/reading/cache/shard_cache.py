@@ -367,7 +367,7 @@ class ShardCache:
     ) -> dict[str, Values]:
         try:
             # Somebody may be removing the folder at this very moment.
-            for _ in ("first", "second"):
+            for _ in range(2):
                 with suppress(FileNotFoundError, FileExistsError):
                     return self._fill_once(piece, together, is_wanted)
             return self._fill_once(piece, together, is_wanted)
