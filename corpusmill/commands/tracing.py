@@ -104,8 +104,7 @@ def _find_step(samples: Samples, command: Trace) -> Step:
     if state is None:
         cause = "it holds no state of a reader of corpusmill"
         raise UserError(option("state", command.state), cause, "Save what state_dict() returns")
-    read = (command.batch_size or 1, command.world_size, command.drop_last)
-    run = run_of(samples, state, *read)
+    run = run_of(samples, state, command.batch_size or 1, command.world_size, command.drop_last)
     return run.step_before(state)
 
 

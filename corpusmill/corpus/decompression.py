@@ -15,12 +15,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from corpusmill.corpus.content import (
-    find_compression,
-    find_container,
-    has_open_line,
-    is_plain,
-)
+from corpusmill.corpus.content import find_compression, find_container, has_open_line, is_plain
 from corpusmill.limits import LIMITS, RefusalLimits
 
 

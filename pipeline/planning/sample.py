@@ -120,14 +120,14 @@ def _copy(file: InputFile, number: int, num_bytes: int, folder: str) -> SamplePa
     if len(content) >= num_bytes:
         content = content[: content.rfind(b"\n", 0, num_bytes) + 1]
         if not content:  # the first line is longer
-            return _read_whole(file, number, num_bytes)
+            return SamplePart(file.planned._replace(file_index=number), share, num_bytes)
     path = Path(folder) / f"copy-{number}"
     path.write_bytes(content)
     return SamplePart(PlannedRange(str(path), file.name, number, 0, len(content)), share)
 
 
 def _read_start(file: InputFile, num_bytes: int) -> tuple[bytes, int]:
-    """Return so many bytes of a file or some more, decompressed, and how many of its bytes."""
+    """Return at least `num_bytes` of a file's text, or all, and how many stored bytes hold them."""
     content = b""
     with open_listed(file.planned) as raw:
         with suppress(DamagedStreamError):

@@ -126,11 +126,11 @@ def _read_lines(stream: BinaryIO, from_within: bool, longest: int) -> bytes:
 
     The first line of a file may be a whole book.
     """
-    content, most = bytearray(), _BYTES
+    content, most = bytearray(), _BYTES if from_within else longest
     with suppress(DamagedStreamError):
         while len(content) < most and (read := stream.read(_BYTES)):
             content += read
-            most = _BYTES if from_within or b"\n" in content else longest
+            most = _BYTES if b"\n" in read else most
     first = content.find(b"\n") + 1 if from_within else 0
     last = content.rfind(b"\n") + 1 if len(content) >= _BYTES else len(content)
     return bytes(content[first:last])

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,17 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 @cache
 def _add_hook() -> None:
     sys.addaudithook(_hook)
+
+
+@contextmanager
+def _listening(see: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None]:
+    """Tell a function of each event, for the length of a block."""
+    _add_hook()  # once, and only where it is needed, as all that Python does then takes longer
+    _listener.append(see)
+    try:
+        yield
+    finally:
+        _listener.clear()
 
 
 Tree = dict[str, bytes | None]
@@ -72,15 +83,9 @@ class Moments:
         self.trees: list[Tree] = []
         self._folder = folder
 
-    @contextmanager
-    def recorded(self) -> Iterator[None]:
+    def recorded(self) -> AbstractContextManager[None]:
         """Record the states for the length of a block."""
-        _add_hook()  # once, and only where it is needed, as all that Python does then takes longer
-        _listener.append(self._see)
-        try:
-            yield
-        finally:
-            _listener.clear()
+        return _listening(self._see)
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in _LISTINGS or isinstance(arguments[0], int):
@@ -122,15 +127,9 @@ class Disturbance:
         self.moments = 0
         self._folder, self._moment, self._act = folder, moment, act
 
-    @contextmanager
-    def awaited(self) -> Iterator[None]:
+    def awaited(self) -> AbstractContextManager[None]:
         """Wait for the moment, for the length of a block."""
-        _add_hook()
-        _listener.append(self._see)
-        try:
-            yield
-        finally:
-            _listener.clear()
+        return _listening(self._see)
 
     def _see(self, _: str, arguments: tuple[Any, ...]) -> None:
         path = arguments[0]

@@ -231,7 +231,7 @@ def damaged(folder: Location, name: str, cause: str) -> DamagedError:
     return DamagedError(f"{folder}/{name}", cause, cure)
 
 
-# Seconds until something is said, and between two lines of progress on a terminal.
+# Seconds until the user is warned, and between two lines of progress on a terminal.
 _NOTICE_SECONDS, _LINE_SECONDS = 10.0, 1.0
 
 # Of shards that are unpacked at a time, one shows its progress.
