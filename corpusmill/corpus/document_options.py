@@ -23,15 +23,22 @@ class TextMaker(Protocol):
     def fields(self) -> tuple[str, ...]:
         """The names of the fields of which it makes a text, as far as a record has them."""
 
-    def __call__(self, record: Mapping[str, Any]) -> str:
-        """Return the text of a record, a mapping of names to values in JSON's types.
+    def __call__(self, record: Mapping[str, Any], others: tuple[str, ...] = ()) -> str:
+        """Return the text of a record.
+
+        Args:
+            record: a mapping of names to values in JSON's types.
+            others: the names of fields that the record has beside those.
 
         Raises:
             UnreadableError: the record is refused, with a reason and a detail.
         """
 
-    def knows(self, names: Sequence[str]) -> bool:
-        """Whether a record with these fields may have a text."""
+    def explain_lack(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Return why a record with these fields has no text, and the cure; None if it may have.
+
+        The cause ends before the names of the fields, which follow it.
+        """
 
 
 @dataclass(frozen=True)

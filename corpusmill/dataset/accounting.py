@@ -346,7 +346,7 @@ def split_distributions(
     distributions: dict[str, dict[str, dict[int, int]]] = {}
     for name, number in sorted(counts.items()):
         match name.split("."):
-            case [_, split, distribution, value]:
+            case ["write", split, distribution, value]:
                 values = distributions.setdefault(split, {}).setdefault(distribution, {})
                 values[int(value)] = number
             case _:

@@ -106,6 +106,15 @@ USUAL = {
     "unlearned documents": Range(
         0, 0, "none", "a text of which nothing is learned takes time and teaches nothing"
     ),
+    "open turns": Range(
+        0, 0, "none", "a model learns to stop from the token that ends what it learns"
+    ),
+    "unread fields": Range(
+        0, 0, "none", "what stands in no text is lost, or changes what the rest of it means"
+    ),
+    "unknown roles": Range(
+        0, 0, "none", "templates know system, user, assistant and tool, and models were taught them"
+    ),
     "crossing tokens": Range(
         0, 0, "none", "most templates end what is learned, and what is before it, with a token"
     ),
@@ -137,6 +146,11 @@ class Facts:
     def count(self, name: str) -> int:
         """The count of this name; 0 where there is none."""
         return self.manifest.counts.get(name, 0)
+
+    def parts_of(self, stem: str) -> dict[str, int]:
+        """The counts whose names begin with a stem, by the rest of their names."""
+        counts = self.manifest.counts
+        return {name.removeprefix(stem): n for name, n in counts.items() if name.startswith(stem)}
 
     @cached_property
     def distributions(self) -> dict[str, Counter[int]]:

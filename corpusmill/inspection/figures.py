@@ -66,11 +66,14 @@ def corpus_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
         kept = counts.get("build.kept_tokens", learned)
         meaning = f"of the tokens in examples are learned: {learned:,}"
         yield share_figure("learned", learned / kept, meaning)
-    prefix = "tokenize.messages."
-    roles = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
-    if roles:
-        meaning = ", ".join(f"{role} {number:,}" for role, number in roles.items())
-        yield Figure("messages", sum(roles.values()), f"{sum(roles.values()):,}", meaning)
+    for name, stem, meaning in (
+        ("messages", "tokenize.messages.", ""),
+        ("unread", "tokenize.unread.", "times a field of a record has not reached the text: "),
+    ):
+        parts = {part.removeprefix(stem): n for part, n in counts.items() if part.startswith(stem)}
+        total, listed = sum(parts.values()), ", ".join(f"{part} {n:,}" for part, n in parts.items())
+        if parts:
+            yield Figure(name, total, f"{total:,}", meaning + listed)
 
 
 def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:

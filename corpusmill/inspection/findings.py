@@ -18,6 +18,7 @@ from corpusmill.dataset.manifest_entries import weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
 from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
+from corpusmill.objectives.chat_records import USUAL_ROLES
 
 __all__ = ["USUAL", "Finding", "find"]
 
@@ -25,6 +26,12 @@ __all__ = ["USUAL", "Finding", "find"]
 _LARGE_BYTES = 2**28
 # Compressed files, which one worker reads from their beginning to their end.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4", ".tgz", ".tbz2", ".txz", ".tzst")
+# Fields that tell of a record what no text needs.
+_DESCRIBING = frozenset({
+    "id", "idx", "index", "uuid", "hash", "source", "dataset", "category", "task", "split", "url",
+    "license", "language", "lang", "date", "created", "timestamp", "score", "meta", "metadata",
+    "conversation_id", "prompt_id", "messages.id",
+})  # fmt: skip
 # A larger share is not kept back for validation.
 _LARGEST_SHARE = 0.3
 
@@ -314,6 +321,37 @@ def _check_learned(facts: Facts) -> Iterator[Finding]:
         cause = "They join the end of what asks for an answer with its beginning, most likely"
         cure = "Let what asks for an answer end with a special token or a line break, not a space"
         yield _find("crossing tokens", crossing / documents, what, cause, cure)
+    following = facts.parts_of("tokenize.open_turns.")
+    if following:
+        turns, number = facts.count("tokenize.learned_turns"), sum(following.values())
+        what = f"{number:,} of {count_things(turns, 'learned turn')} end with no special token, so "
+        what += "that a model does not learn to stop"
+        token = max(following, key=following.__getitem__)
+        cure = f"Give {option('end_of_turn', token or '<|im_end|>')}, or the token at which your "
+        cure += "model stops; or let {% generation %} hold the end of a turn"
+        yield _find("open turns", number / max(1, turns), what, "The template writes none", cure)
+
+
+def _check_unread(facts: Facts) -> Iterator[Finding]:
+    """Name the fields of records that reach no text, and roles that no template knows."""
+    documents = max(1, facts.count("tokenize.documents"))
+    fields = facts.parts_of("tokenize.unread.")
+    if fields := {name: number for name, number in fields.items() if name not in _DESCRIBING}:
+        listed = ", ".join(f"{name} ({number:,})" for name, number in fields.items())
+        what = (
+            f"Fields of records do not reach the text, or not whole, in so many of them: {listed}"
+        )
+        cause = "The template or the layout of the records has no place for them"
+        cure = "Give a template that writes them, or rename, join or remove them in the input"
+        yield _find("unread fields", max(fields.values()) / documents, what, cause, cure)
+    learned = {*facts.options.get("learned_roles", ())}
+    roles = facts.parts_of("tokenize.messages.")
+    if roles := {name: roles[name] for name in roles.keys() - USUAL_ROLES - learned}:
+        listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(roles.items()))
+        what = f"Messages have roles that are none of a template's: {listed}"
+        cause = "Their turns are written as the template has it, and are not learned"
+        cure = f"Name them {', '.join(sorted(USUAL_ROLES))}; or give {option('learned_roles')}"
+        yield _find("unknown roles", sum(roles.values()) / documents, what, cause, cure)
 
 
 def _check_copies(facts: Facts) -> Iterator[Finding]:
@@ -478,5 +516,6 @@ _CHECKS = (
     _check_special_tokens,
     _check_bounds,
     _check_kept_fields,
+    _check_unread,
     _check_learned,
 )

@@ -1,354 +1,177 @@
-r"""Chat templates, rendered so that those of strangers can neither run code nor hang.
+"""Chat templates, rendered as transformers' `apply_chat_template` renders them.
 
-A template is one of Jinja, with what transformers' `apply_chat_template` gives to it: trimmed
-blocks, `break` and `continue`, `{% generation %}`, `tojson` and `raise_exception`. There is no
-`strftime_now`, as a rendered text must not depend on the day.
+The environment is jinja2's immutable sandbox with what transformers gives to it: trimmed blocks,
+`break` and `continue`, `{% generation %}`, `tojson`, `raise_exception`, `strftime_now`, and a
+`namespace` and a `dict` that lead nowhere else. Source: `_cached_compile_jinja_template` in
+transformers/utils/chat_template_utils.py. The date is an option, as no build may depend on the day.
 
-Jinja's sandbox keeps a template from everything but its values. What it leaves is time and memory:
-loops within loops, texts that are doubled, `'a' * 10**9`. So a rendering has a number of steps,
-which are counted and not timed, so that the same template fails at the same place on every machine.
-Each turn of a loop, call, filter and operator takes some steps, and a text as many as it has
-characters; what would multiply texts is counted before it is computed. Filters and methods of which
-templates have no need, such as `center` and `format`, are not there.
+While a template renders, two things are noted: what stands in `{% generation %}`, and where the
+loop that writes the messages reaches each of them, so that the text of each message is known without
+rendering the messages before it again.
 """
 
 import json
+import random
 import re
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterator,
-    KeysView,
-    Sequence,
-    ValuesView,
-)
-from functools import lru_cache, partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from jinja2 import nodes, pass_context
-from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext, Undefined
+from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
-from jinja2.visitor import NodeTransformer
 
-from corpusmill.corpus.batches import UnreadableError
-from corpusmill.errors import UserError, in_one_line, option
-from corpusmill.tokenization.text_cuts import BEGIN, END
+from corpusmill.objectives.chat_records import RefusedRecordError
 
-# The steps of an operation and of a value in a list, besides those for their sizes, and of the
-# least rendering.
-_STEPS, _STEPS_OF_A_PART, _LEAST_STEPS = 64, 8, 2**22
-# The most steps that a rendering takes for each character of its conversation.
-_STEPS_PER_CHARACTER = 256
-_MOST_DEPTH = 32
-_LARGEST_BITS, _MOST_ARGUMENT = 4096, 1024
+# A longer text is no document (`corpusmill.corpus.document_options.MAX_LIMIT_BYTES`).
+_MOST_CHARACTERS = 2**28
+
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
-_CURE = "Give another template, which a person has read"
+# Texts that are words, attributes and variables.
+_WORDS = re.compile(r"(?<![\w|>])[^\W\d]\w*(?![\w|>])")
 
-# fmt: off
-_FILTERS = (
-    "abs", "batch", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int",
-    "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject",
-    "rejectattr", "replace", "reverse", "round", "select", "selectattr", "slice", "sort", "string",
-    "title", "tojson", "trim", "unique", "upper",
-)
-# Those that look at all that is in a value, and the tests that do.
-_DEEP = frozenset({"join", "max", "min", "sort", "string", "tojson", "unique"})
-_COMPARING = (
-    "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", ">=", "ge", "<", "lt", "lessthan",
-    "<=", "le", "in",
-)
-_METHODS: dict[type, frozenset[str]] = {
-    str: frozenset({
-        "capitalize", "count", "endswith", "find", "index", "isalnum", "isalpha", "isdecimal",
-        "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "join", "lower",
-        "lstrip", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex",
-        "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase",
-        "title", "upper",
-    }),
-    dict: frozenset({"get", "items", "keys", "values"}),
-    list: frozenset({"count", "index"}),
-    tuple: frozenset({"count", "index"}),
-}
-# fmt: on
-_SIZED = (str, list, tuple, set, dict, KeysView, ValuesView, ItemsView)
+Span = tuple[int, int]
 
 
-class UnsafeTemplateError(Exception):
-    """A template takes too long, needs too much memory, or does what no template may."""
+class Rendering(NamedTuple):
+    """The text of a conversation.
+
+    Attributes:
+        text: the text.
+        turns: where the text of each message is, by its number; empty if that is not known.
+        generated: what stands in `{% generation %}`.
+    """
+
+    text: str
+    turns: dict[int, Span]
+    generated: list[Span]
 
 
-class _Steps:
-    """The steps that are left of a rendering, under a name that no template can write."""
+class _Progress:
+    """How far a template has come, and what it has come to."""
 
-    name = "\0steps"
+    def __init__(self) -> None:
+        self.begin([])
 
-    def __init__(self, number: int) -> None:
-        self.number, self.left, self.depth = number, number, 0
+    def begin(self, messages: Sequence[Any]) -> None:
+        self.length = 0
+        self.generated: list[tuple[int, str]] = []
+        self._numbers = {id(message): number for number, message in enumerate(messages)}
+        self._loops: list[list[tuple[int, int]]] = []
 
-    def spend(self, steps: int) -> None:
-        self.left -= steps + _STEPS
-        if self.left < 0:
-            raise UnsafeTemplateError(f"it takes more than {self.number:,} steps")
+    def new_loop(self) -> list[tuple[int, int]]:
+        """Return the list of a loop's steps, each the number of a message and the place in the text."""
+        self._loops.append([])
+        return self._loops[-1]
 
-    def spend_on(self, value: Any) -> int:
-        """Spend the size of a value with all that is in it, as of one that is written or compared.
+    def note(self, loop: list[tuple[int, int]], message: Any) -> None:
+        """Note that a loop reaches a message, or its end."""
+        number = self._numbers.get(id(message), -1)
+        if number >= 0 or (message is None and loop):
+            loop.append((number, self.length))
 
-        A list may hold another one many times, so that its text is larger than its memory.
-
-        Returns:
-            The size.
-        """
-        left = self.left
-
-        def measure(part: Any, depth: int) -> None:
-            nonlocal left
-            left -= size_of(part) + _STEPS_OF_A_PART
-            if left < 0 or depth > _MOST_DEPTH:
-                raise UnsafeTemplateError(f"it takes more than {self.number:,} steps")
-            if isinstance(part, dict):
-                for pair in part.items():
-                    measure(pair[0], depth + 1)
-                    measure(pair[1], depth + 1)
-            elif isinstance(part, list | tuple | set):
-                for inner in part:
-                    measure(inner, depth + 1)
-            elif not (part is None or isinstance(part, str | int | float | Undefined | range)):
-                raise SecurityError(f"it writes or compares a {type(part).__name__}")
-
-        measure(value, 0)
-        size = self.left - left
-        self.spend(size)
-        return size
+    def find_turns(self) -> dict[int, Span]:
+        """Return the text of each message: what the loop that writes most has written for it."""
+        loop = max(
+            self._loops, key=lambda loop: loop[-1][1] - loop[0][1] if loop else 0, default=[]
+        )
+        numbers = [number for number, _ in loop if number >= 0]
+        if numbers != sorted({*numbers}):
+            return {}
+        steps = pairwise([*loop, (-1, self.length)])
+        spans = ((number, (begin, end)) for (number, begin), (_, end) in steps)
+        return {number: span for number, span in spans if number >= 0}
 
 
-def size_of(value: Any) -> int:
-    """The steps for a value, without those for what is in it."""
-    if isinstance(value, _SIZED):
-        return len(value) + 1
-    return value.bit_length() if isinstance(value, int) else 1
+class _Messages(list[Any]):
+    """Messages whose loops are noted."""
+
+    progress: _Progress
+
+    def __iter__(self) -> Iterator[Any]:
+        loop = self.progress.new_loop()
+        for message in super().__iter__():
+            self.progress.note(loop, message)
+            yield message
+        self.progress.note(loop, None)
+
+    def __getitem__(self, key: Any) -> Any:
+        item = super().__getitem__(key)
+        return _follow(item, self.progress) if isinstance(key, slice) else item
+
+    def plain(self) -> list[Any]:
+        return [*super().__iter__()]
 
 
-def _steps_of(context: Context) -> _Steps:
-    steps: _Steps = context[_Steps.name]
-    return steps
+def _follow(messages: Iterable[Any], progress: _Progress) -> _Messages:
+    followed = _Messages(messages)
+    followed.progress = progress
+    return followed
 
 
-@pass_context
-def _spend_on(context: Context, value: Any) -> Any:
-    _steps_of(context).spend_on(value)
-    return value
+def _make_loop(progress: _Progress) -> type[LoopContext]:
+    """Return jinja2's loop with `loop` in it, which reads a message ahead, with its steps noted."""
 
+    class Loop(LoopContext):
+        def __init__(self, iterable: Any, *args: Any, **kwargs: Any) -> None:
+            values = iterable.plain() if isinstance(iterable, _Messages) else iterable
+            super().__init__(values, *args, **kwargs)
+            self._steps = progress.new_loop()
 
-@pass_context
-def _spend(context: Context, value: Any) -> Any:
-    _steps_of(context).spend(size_of(value))
-    return value
+        def __next__(self) -> Any:
+            try:
+                value, loop = super().__next__()
+            except StopIteration:
+                progress.note(self._steps, None)
+                raise
+            progress.note(self._steps, value)
+            return value, loop
 
-
-@pass_context
-def _each(context: Context, values: Any) -> Iterator[Any]:
-    # An iterator, so that a loop over what cannot be iterated fails as in Jinja.
-    return _count(_steps_of(context), iter(values))
-
-
-def _count(steps: _Steps, values: Iterator[Any]) -> Iterator[Any]:
-    for value in values:
-        steps.spend(0)
-        yield value
-
-
-def _wrap(node: Any, name: str) -> Any:
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-
-
-class _CountSteps(NodeTransformer):
-    """Puts a filter that counts around all that takes time and is not a filter or a call."""
-
-    def visit_Output(self, node: Any) -> Any:  # noqa: N802  Jinja's names
-        node = self.generic_visit(node)
-        node.nodes = [
-            _wrap(
-                nodes.Const(part.data, lineno=part.lineno)
-                if isinstance(part, nodes.TemplateData)
-                else part,
-                "spend_on",
-            )
-            for part in node.nodes
-        ]
-        return node
-
-    def visit_For(self, node: Any) -> Any:  # noqa: N802
-        node = self.generic_visit(node)
-        node.iter = _wrap(node.iter, "each")
-        return node
-
-    def visit_Compare(self, node: Any) -> Any:  # noqa: N802
-        node = self.generic_visit(node)
-        node.expr = _wrap(node.expr, "spend_on")
-        for operand in node.ops:
-            operand.expr = _wrap(operand.expr, "spend_on")
-        return node
-
-    def visit_Concat(self, node: Any) -> Any:  # noqa: N802
-        node = self.generic_visit(node)
-        node.nodes = [_wrap(part, "spend_on") for part in node.nodes]
-        return _wrap(node, "spend")
-
-    def visit_Getitem(self, node: Any) -> Any:  # noqa: N802
-        node = self.generic_visit(node)
-        return _wrap(node, "spend") if isinstance(node.arg, nodes.Slice) else node
-
-    def _visit_collection(self, node: Any) -> Any:
-        node = self.generic_visit(node)
-        # A target of an assignment is no value.
-        return node if getattr(node, "ctx", "load") == "store" else _wrap(node, "spend")
-
-    visit_List = visit_Dict = visit_Tuple = _visit_collection  # noqa: N815
+    return Loop
 
 
 class _Generation(Extension):
-    """`{% generation %}`: what a model generates stands between marks."""
+    """`{% generation %}`: what a model generates."""
 
-    tags = {"generation"}  # noqa: RUF012  as Jinja declares it
+    tags = {"generation"}  # noqa: RUF012  as jinja2 declares it
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Put marks around the tag's content, in a scope of its own."""
+        """Make the tag's content a call, as transformers does."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        marks = [nodes.Output([nodes.TemplateData(mark)], lineno=line) for mark in (BEGIN, END)]
-        return nodes.Scope([marks[0], *body, marks[1]], lineno=line)
+        return nodes.CallBlock(self.call_method("_note"), [], [], body).set_lineno(line)
+
+    def _note(self, caller: Macro) -> str:
+        text: str = caller()
+        progress = self.environment.progress  # type: ignore[attr-defined]
+        progress.generated.append((progress.length, text))
+        return text
 
 
-def _guard(name: str, call: Callable[..., Any], is_deep: bool) -> Callable[..., Any]:
-    """Return a filter or a test that counts its steps, and refuses to blow texts up."""
+class _Dict:
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        return dict(*args, **kwargs)
 
-    @pass_context
-    def guarded(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        steps, size = _steps_of(context), 0
-        if is_deep:
-            value = list(_count(steps, value)) if isinstance(value, Iterator) else value
-            size = steps.spend_on(value)
-        numbers = _check_arguments(steps, name, value, (*args, *kwargs.values()))
-        if name == "tojson":  # each value may have a line of its own, which is indented
-            steps.spend(size * _MOST_DEPTH * max(numbers, default=0))
-        result = call(name, value, args, kwargs, context, context.eval_ctx)
-        steps.spend(size_of(result))
-        return _count(steps, result) if isinstance(result, Iterator) else result
-
-    return guarded
-
-
-def _check_arguments(steps: _Steps, name: str, value: Any, given: Sequence[Any]) -> list[int]:
-    """Spend what arguments hold, and what `replace` and `join` would multiply.
-
-    Returns:
-        The arguments that are whole numbers.
-    """
-    for argument in given:
-        steps.spend_on(argument)
-    texts = [argument for argument in given if isinstance(argument, str)]
-    if name == "replace" and isinstance(value, str) and len(texts) > 1:
-        steps.spend(value.count(texts[0]) * len(texts[1]))
-    if name == "join" and isinstance(value, _SIZED):
-        steps.spend(len(value) * max(map(len, texts), default=0))
-    numbers = [abs(argument) for argument in given if isinstance(argument, int)]
-    if max(numbers, default=0) > _MOST_ARGUMENT:
-        raise UnsafeTemplateError(f"it gives {name} the number {max(numbers):,}")
-    return numbers
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-
-    def __init__(self) -> None:
-        extensions: list[type[Extension]] = [_Generation, loopcontrols]
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=extensions, optimized=False
-        )
-        plain = ImmutableSandboxedEnvironment()
-        # Nothing is escaped for HTML, as in transformers.
-        plain.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
-        self.filters = {name: _guard(name, plain.call_filter, name in _DEEP) for name in _FILTERS}
-        self.filters |= {"spend_on": _spend_on, "spend": _spend, "each": _each}
-        self.tests |= {name: _guard(name, plain.call_test, True) for name in _COMPARING}
-        self.globals = {
-            "range": self.globals["range"],
-            "namespace": _Namespace,
-            "dict": dict,
-            "raise_exception": _raise_exception,
-        }
-
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether a template may use it: methods that neither change a value nor blow it up."""
-        if not super().is_safe_attribute(obj, attr, value):
-            return False
-        known = (attr in names for kind, names in _METHODS.items() if isinstance(obj, kind))
-        return not callable(value) or next(known, isinstance(obj, LoopContext))
-
-    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
-        """Refuse what no template may use, even if it is not used."""
-        raise SecurityError(f"it reads {attribute} of a {type(obj).__name__}")
-
-    def wrap_str_format(self, value: Any) -> None:
-        """Have `format` judged as other methods are."""
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute what two values give, after its size is known."""
-        steps, size = _steps_of(context), size_of(left) + size_of(right)
-        are_numbers = isinstance(left, int) and isinstance(right, int)
-        if operator == "%" and isinstance(left, str):
-            raise SecurityError("it formats a text with %")
-        if operator == "*" and not are_numbers:
-            size = _multiply(left, right)
-        if operator == "**":
-            size = size_of(left) * abs(right) if are_numbers else size
-        if are_numbers and size > _LARGEST_BITS:
-            raise UnsafeTemplateError("it computes with numbers that are too large")
-        steps.spend(size)
-        return super().call_binop(context, operator, left, right)
-
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063
-        """Call a function, a method or a macro, as deep as templates need it."""
-        steps = _steps_of(__context)
-        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
-        if isinstance(__obj, LoopContext) and args:
-            args = (_count(steps, iter(args[0])), *args[1:])
-        elif isinstance(owner, str):
-            if name == "join" and args:
-                args = (list(_count(steps, iter(args[0]))),)
-                steps.spend(len(args[0]) * len(owner))
-            steps.spend(len(owner))
-            _check_arguments(steps, name, owner, (*args, *kwargs.values()))
-        steps.depth += 1
-        if steps.depth > _MOST_DEPTH:
-            raise UnsafeTemplateError("its macros call one another without an end")
-        result = super().call(__context, __obj, *args, **kwargs)
-        steps.depth -= 1
-        steps.spend(size_of(result))
-        return result
-
-
-def _multiply(left: Any, right: Any) -> int:
-    """The size of a text or list that is repeated."""
-    many, times = (left, right) if isinstance(right, int) else (right, left)
-    return size_of(many) * max(1, times if isinstance(times, int) else 1)
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*args)
 
 
 class _Namespace(Namespace):
-    """A namespace whose names do not begin with an underscore; it holds no other namespace."""
+    """A namespace whose names do not begin with an underscore."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         self, *rest = args
-        Namespace.__init__(self, *rest)
-        for name, value in kwargs.items():
+        Namespace.__init__(self)
+        for name, value in dict(*rest, **kwargs).items():
             self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or isinstance(value, Namespace):
+        if name.startswith("_"):
             raise SecurityError(f"it keeps {name} in a namespace")
         super().__setitem__(name, value)
 
@@ -357,66 +180,97 @@ def _raise_exception(message: str) -> None:
     raise TemplateError(message)
 
 
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _make_environment(date: str, progress: _Progress) -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.extend(progress=progress)
+    environment.filters["tojson"] = _to_json
+    environment.globals |= {
+        "raise_exception": _raise_exception,
+        "strftime_now": datetime.fromisoformat(date).strftime,
+        "dict": _Dict(),
+        "namespace": _Namespace,
+    }
+    return environment
+
+
 class ChatTemplate:
     """A chat template, compiled.
 
     Args:
         source: its text.
+        date: what `strftime_now` writes, in ISO 8601.
 
     Attributes:
         has_marks: whether it marks what a model generates.
 
     Raises:
-        UserError: it is not one.
+        Exception: any that jinja2 raises for a text that is no template.
     """
 
-    def __init__(self, source: str) -> None:
-        environment = _Environment()
+    def __init__(self, source: str, date: str) -> None:
         self.has_marks = bool(_GENERATION.search(source))
-        try:
-            code = environment.compile(_CountSteps().visit(environment.parse(source)))
-        except (TemplateSyntaxError, TemplateError, RecursionError, SyntaxError) as error:
-            cause = f"it is no chat template that can be used here ({in_one_line(error)})"
-            raise UserError(option("chat_template"), cause, _CURE) from None
-        make = environment.template_class.from_code
-        self._template = make(environment, code, environment.make_globals(None))
+        self._words, self._progress = {*_WORDS.findall(source)}, _Progress()
+        self._template = _make_environment(date, self._progress).from_string(source)
+        names = self._template.root_render_func.__globals__
+        names["LoopContext"] = _make_loop(self._progress)
 
-    def render(self, messages: list[Any], add_generation_prompt: bool, **values: Any) -> str:
-        """Render a conversation; what the template marks as generated stands between marks.
+    def is_known(self, name: str) -> bool:
+        """Return whether the template looks for a name: as an attribute, a text or a variable."""
+        return name in self._words
+
+    def render(
+        self, messages: Sequence[Any], values: Mapping[str, Any], asks: bool = False
+    ) -> Rendering:
+        """Render a conversation.
+
+        Args:
+            messages: the messages.
+            values: what the template knows beside them.
+            asks: whether what asks for an answer stands at the end.
 
         Raises:
-            UnreadableError: the template refuses the conversation, or fails on it.
-            UserError: it takes too long, or does what no template may do.
+            RefusedRecordError: the template refuses the conversation, or fails on it.
         """
-        size = len(json.dumps([messages, values], default=str))
-        steps = _Steps(_LEAST_STEPS + _STEPS_PER_CHARACTER * size)
+        progress, pieces = self._progress, list[str]()
+        progress.begin(messages)
+        random.seed(0)  # which templates may draw from
+        given = {"messages": _follow(messages, progress), "add_generation_prompt": asks}
         try:
-            return self._template.render(
-                {
-                    "messages": messages,
-                    "add_generation_prompt": add_generation_prompt,
-                    **values,
-                    _Steps.name: steps,
-                }
-            )
-        except (
-            UnsafeTemplateError,
-            SecurityError,
-            RecursionError,
-            MemoryError,
-            OverflowError,
-        ) as error:
-            cause = f"the template is not safe to render: {in_one_line(error)}"
-            raise UserError(option("chat_template"), cause, _CURE) from None
-        except UndefinedError as error:
-            if "strftime_now" in str(error):
-                cause = "it writes the day on which it is rendered (strftime_now), by which no "
-                cause += "build would be like another"
-                cure = "Give a template with a fixed date"
-                raise UserError(option("chat_template"), cause, cure) from None
-            raise UnreadableError("template-refuses", in_one_line(error)) from None
+            for piece in self._template.generate({**values, **given}):
+                pieces.append(piece)
+                progress.length += len(piece)
+                if progress.length > _MOST_CHARACTERS:
+                    raise TemplateError(f"its text is longer than {_MOST_CHARACTERS:,} characters")
         except Exception as error:  # templates of strangers fail in any way
-            raise UnreadableError("template-refuses", in_one_line(error)) from None
+            detail = str(error).strip() or type(error).__name__
+            raise RefusedRecordError("template-refuses", detail) from None
+        text = "".join(pieces)
+        return Rendering(text, progress.find_turns(), [*_locate(text, progress.generated)])
 
 
-load_template = lru_cache(maxsize=4)(ChatTemplate)
+def _locate(text: str, generated: Sequence[tuple[int, str]]) -> Iterator[Span]:
+    """Yield where generated texts are; within macros they are further on than was known."""
+    for place, piece in generated:
+        begin = text.find(piece, place)
+        if begin < 0:
+            cause = "it changes what stands in {% generation %}"
+            raise RefusedRecordError("template-refuses", cause)
+        yield begin, begin + len(piece)

@@ -181,7 +181,7 @@ def encode_documents(
     cuts_before, drop = CUTS.number, drop_empty_texts if cuts else drop_empty
     if isinstance(cuts, TextMarks):
         texts = documents.column("sentences").flatten().to_pylist()
-        token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(texts, cuts)
+        token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(texts)
     else:
         marks = Counter(special_tokens_in_text=tokenizer.count_special(tokenized))
         if cuts:

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
-from corpusmill.tokenization.text_cuts import APART, BEGIN, END, RESERVED, TextMarks
+from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts
 from corpusmill.tokenization.tokenizer_file import added_tokens
 
 # Stands before each special token of a text in which others are ordinary text.
 _SPECIAL = "\ufdd3"
 _MARKS = re.compile(f"[{BEGIN}{END}]")
-_COUNTED = re.compile(f"[{chr(ord(_SPECIAL) + 1)}-{max(RESERVED)}]")
 
 
 class MarkedPieces(NamedTuple):
@@ -75,7 +74,7 @@ class MarkedTokenizer:
 
     def encode(self, text: str) -> tuple[list[str], Encoding]:
         """Tokenize a text; return it as the places of its tokens have it, cut at its marks."""
-        pieces = _MARKS.split(_COUNTED.sub("", text))
+        pieces = _MARKS.split(read_counts(text)[1])
         tokenizer = self._plain
         if APART in text and not self._in_text:
             tokenizer = self._renamed
@@ -83,14 +82,14 @@ class MarkedTokenizer:
         pieces = [piece.replace(APART, "") for piece in pieces]
         return pieces, tokenizer.encode("".join(pieces), add_special_tokens=False)
 
-    def encode_pieces(self, texts: Iterable[str], marks: TextMarks) -> MarkedPieces:
+    def encode_pieces(self, texts: Iterable[str]) -> MarkedPieces:
         """Tokenize texts, and cut their tokens at their marks."""
         counts, ids = Counter[str](), [np.zeros(0, np.int32)]
         lengths, documents = [np.zeros(1, np.int64)], [0]
         for text in texts:
             pieces, encoding = self.encode(text)
             is_inside, crossing = _find_inside(pieces, encoding)
-            counts += Counter({name: text.count(marks.of(name)) for name in marks.counted})
+            counts += Counter(read_counts(text)[0])
             counts += Counter(special_tokens_in_text=text.count(APART), crossing_tokens=crossing)
             # The first piece is outside, and may be empty.
             cuts = np.flatnonzero(np.diff(is_inside, prepend=False))

@@ -18,7 +18,6 @@ from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
-from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import (
     added_tokens,
     hide_special_tokens,
@@ -201,14 +200,14 @@ class SentenceTokenizer:
     def _marked(self) -> MarkedTokenizer:
         return MarkedTokenizer(*self._marked_arguments)
 
-    def encode_marked(self, texts: list[str], marks: TextMarks) -> MarkedPieces:
+    def encode_marked(self, texts: list[str]) -> MarkedPieces:
         """Tokenize texts with marks, by the tokenizers library.
 
         Raises:
             UserError: it cannot tokenize one of them.
         """
         with self._refusing_panics():
-            pieces = self._marked.encode_pieces(texts, marks)
+            pieces = self._marked.encode_pieces(texts)
         return pieces._replace(token_ids=pieces.token_ids.astype(self._dtype))
 
     @contextmanager

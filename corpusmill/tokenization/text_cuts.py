@@ -3,14 +3,18 @@
 Or marks in texts, which are taken out before they are tokenized, and cut the tokens.
 """
 
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # the process that renders conversations needs no arrays
+    import numpy as np
+    import numpy.typing as npt
 
 # Noncharacters of Unicode, which no text needs.
-APART, BEGIN, END, _FIRST_COUNTED = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd8"
+APART, BEGIN, END, _COUNTS = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd8"
 RESERVED = frozenset(map(chr, range(0xFDD0, 0xFDF0)))
 
 
@@ -22,10 +26,10 @@ class TextCuts(Protocol):
 
     def __call__(
         self,
-        documents: npt.NDArray[np.uint64],
-        text: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        documents: "npt.NDArray[np.uint64]",
+        text: "npt.NDArray[np.uint8]",
+        offsets: "npt.NDArray[np.int64]",
+    ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]":
         """Cut the texts of documents into pieces, of which some may be empty.
 
         Args:
@@ -49,24 +53,27 @@ class TextMarks:
     A document's tokens are those of its whole text without marks, in which special tokens are
     recognized. They are cut into pieces: what stands between BEGIN and END is every second piece,
     and a token that crosses a mark belongs to the piece outside. APART stands within what would be
-    a special token and is ordinary text.
-
-    Attributes:
-        counted: names of things in a text, each of which is written as a character, `of`, and
-            counted.
+    a special token and is ordinary text. A text may begin with what is counted of it
+    (`write_counts`).
     """
-
-    counted: tuple[str, ...] = ()
-
-    def of(self, name: str) -> str:
-        """Return the character that counts a thing."""
-        return chr(ord(_FIRST_COUNTED) + self.counted.index(name))
 
 
 Cuts = TextCuts | TextMarks
+_HEADER = re.compile(f"{_COUNTS}([^{_COUNTS}]*){_COUNTS}")
 _NO_MARKS = dict.fromkeys(map(ord, RESERVED))
+
+
+def write_counts(counts: Mapping[str, int]) -> str:
+    """Return what a marked text begins with, to count things of it by name."""
+    return f"{_COUNTS}{json.dumps(counts, separators=(',', ':'))}{_COUNTS}"
+
+
+def read_counts(text: str) -> tuple[dict[str, int], str]:
+    """Return what is counted of a marked text, and the text without that."""
+    header = _HEADER.match(text)
+    return (json.loads(header[1]), text[header.end() :]) if header else ({}, text)
 
 
 def remove_marks(text: str) -> str:
     """Return a text without its marks."""
-    return text.translate(_NO_MARKS)
+    return read_counts(text)[1].translate(_NO_MARKS)

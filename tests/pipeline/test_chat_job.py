@@ -205,7 +205,7 @@ def test_a_template_that_refuses_all_conversations_fails(
 def test_what_is_learned_is_never_guessed(lines: Path, tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text("{{ messages[-1].content }}")
     named = ("--input", lines, "--tokenizer", tokenizer, "--output", tmp_path / "out")
-    refused = ["--chat-template", "cannot be told", f"which is in {lines}"]
+    refused = ["no example was built", "template-refuses"]
     jobs.run_here("chat", *named, "--chat-template", tmp_path / "t.jinja", refused=refused)
     assert not (tmp_path / "out").exists()
 

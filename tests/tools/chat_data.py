@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from corpusmill.objectives.chat_records import Layout
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.chat_families import FAMILIES, Family
@@ -72,3 +73,19 @@ def load_tokenizer(folder: Path) -> TokenizerFile:
         return Path(path).read_bytes() if Path(path).is_file() else None
 
     return read_tokenizer(str(folder), read_bytes)
+
+
+def renderer_settings(template: str, family: Family = FAMILIES["chatml"], **changes: Any) -> str:
+    """What a `Renderer` is made of, in JSON."""
+    names = zip(("bos_token", "eos_token"), family.special, strict=False)
+    settings = {
+        "templates": {"default": template},
+        "date": "2024-07-26",
+        "values": {name: token for name, token in names if token},
+        "special": sorted({*filter(None, family.special)}, key=len, reverse=True),
+        "layout": Layout(),
+        "roles": ["assistant"],
+        "last_alone": False,
+        "end_of_turn": [],
+    }
+    return json.dumps(settings | changes)

@@ -92,7 +92,12 @@ def take_text(record: Any, options: DocumentOptions) -> str:
     text_field = options.text_field
     if maker := options.text_maker:
         values = ((name, find_value(record, name)) for name in maker.fields)
-        text = make_text({name: each for name, each in values if each is not MISSING}, options)
+        others = (name for name, value in record.items() if value not in (None, "", [], {}))
+        text = make_text(
+            {name: value for name, value in values if value is not MISSING},
+            options,
+            tuple(name for name in others if name not in maker.fields),
+        )
     else:
         text = record[text_field] if text_field in record else find_value(record, text_field)
     if type(text) is not str:

@@ -240,18 +240,21 @@ def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> UserErro
     return no_text(text_field, cause, "Name the field that holds the text", names)
 
 
-def make_text(record: Mapping[str, Any], options: DocumentOptions) -> str:
+def make_text(
+    record: Mapping[str, Any], options: DocumentOptions, others: tuple[str, ...] = ()
+) -> str:
     """Make the text of a record, which is never cut.
 
     Args:
         record: the fields of which the text is made.
         options: with what makes it.
+        others: the names of its other fields.
 
     Raises:
         UnreadableError: no text is made of it, or it is too long for a document.
     """
     assert options.text_maker  # noqa: S101  the callers know that there is one
-    text, most = options.text_maker(record), options.max_document_bytes
+    text, most = options.text_maker(record, others), options.max_document_bytes
     if 4 * len(text) > most and (size := len(text.encode(errors="replace"))) > most:
         detail = f"{size} bytes, above --max-document-bytes {most}"
         raise UnreadableError("record-too-long", detail)
@@ -269,11 +272,8 @@ def check_made_field(file: str, names: Sequence[str], options: DocumentOptions) 
     Raises:
         UserError: names the existing fields.
     """
-    if options.text_maker and not options.text_maker.knows(names):
-        wanted = ", ".join(options.text_maker.fields)
-        cause = f"it has none of the fields {wanted} that a text is made of; its fields are "
-        cure = "Rename a field, or name it with an option of the objective"
-        raise UserError(option("input", file), cause + list_names(names), cure)
+    if options.text_maker and (lack := options.text_maker.explain_lack(names)):
+        raise UserError(option("input", file), lack[0] + list_names(names), lack[1])
 
 
 class NoTextError(UserError):

@@ -163,6 +163,7 @@ MAIN_FILES = (
 )  # fmt: skip
 COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json", "added_tokens.json")
 CHAT_TEMPLATE = "chat_template.jinja"
+_TEMPLATE_WITH_TOOLS = "additional_chat_templates/tool_use.jinja"
 
 _NAME = re.compile(r"(?:[\w-][\w.-]*/)?[\w-][\w.-]*(?:@[\w./-]+)?")
 _FILE = re.compile(r"\.(json|txt|model|tiktoken|bpe|gz|zst|bz2|xz)$")
@@ -357,11 +358,20 @@ def _complete(file: SourceFile, source: Source, revision: str | None) -> Tokeniz
 
 
 def _find_chat_template(file: SourceFile) -> str | None:
-    """Return the template beside a tokenizer; of several with names, the one called default."""
-    if content := file.read_bytes(file.path[: file.path.rfind("/") + 1] + CHAT_TEMPLATE):
-        return content.decode(errors="replace")
-    template = file.config.get("chat_template")
+    """Return the template beside a tokenizer; several with names as a list in JSON.
+
+    Source: `_from_pretrained` of transformers' tokenization_utils_base.py.
+    """
+    folder = file.path[: file.path.rfind("/") + 1]
+    if content := file.read_bytes(folder + CHAT_TEMPLATE):
+        template: Any = content.decode(errors="replace")
+        if with_tools := file.read_bytes(folder + _TEMPLATE_WITH_TOOLS):
+            template = [
+                {"name": "default", "template": template},
+                {"name": "tool_use", "template": with_tools.decode(errors="replace")},
+            ]
+    else:
+        template = file.config.get("chat_template")
     if isinstance(template, list):
-        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
-        template = named.get("default")
+        return json.dumps(template, ensure_ascii=False)
     return template if isinstance(template, str) else None

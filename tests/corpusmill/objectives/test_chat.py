@@ -1,5 +1,6 @@
 """Conversations: their text, what is learned of it, and their rows."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -15,114 +16,223 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS
-from corpusmill.objectives.chat import ChatOptions, Conversations, read_messages
+from corpusmill.objectives.chat import ChatOptions, Conversations, _divide_templates
+from corpusmill.objectives.chat_records import Layout, RefusedRecordError, read_conversation
+from corpusmill.objectives.chat_rendering import Renderer
+from corpusmill.objectives.chat_templates import ChatTemplate
 from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.text_cuts import APART, BEGIN, END, remove_marks
+from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts, remove_marks
 from tests.corpusmill.objectives.reference_chat import encode, pack_lengths
-from tests.tools.chat_data import draw_conversations, load_tokenizer, write_tokenizer
+from tests.tools.chat_data import (
+    draw_conversations,
+    load_tokenizer,
+    renderer_settings,
+    write_tokenizer,
+)
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM, Family, strip_thinking
 
 CHATML = FAMILIES["chatml"]
+LLAMA = FAMILIES["llama-3"]
+ENDLESS = "{% for a in range(9999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+Record = dict[str, Any]
 
 
-def renderer(family: Family, template: str | None = None, **options: Any) -> Conversations:
-    names = ("bos_token", "eos_token")
-    tokens = tuple(pair for pair in zip(names, family.special, strict=False) if pair[1])
-    special = sorted({*filter(None, family.special)}, key=len, reverse=True)
-    return Conversations(template or family.template, tokens, tuple(special), **options)
+def renderer(family: Family = CHATML, template: str | None = None, **changes: Any) -> Renderer:
+    settings = renderer_settings(template or family.template, family, **changes)
+    return Renderer(**json.loads(settings))
 
 
 def learned_of(text: str) -> tuple[str, ...]:
     return tuple(re.findall(f"{BEGIN}(.*?){END}", text, re.DOTALL))
 
 
+def counts_of(text: str, prefix: str) -> dict[str, int]:
+    counts, _ = read_counts(text)
+    return {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+
+
+def ask(*contents: Any, **last: Any) -> list[Record]:
+    """Messages of user and assistant in turn, the last of which has further keys."""
+    roles = "user", "assistant"
+    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(contents)]
+    messages[-1] |= last
+    return messages
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_learn_what_the_model_writes(name: str) -> None:
     family = FAMILIES[name]
-    text = renderer(family)({"messages": family.messages})
+    text = renderer(family)({"messages": family.messages}, ())
     assert remove_marks(text) == family.text
     assert learned_of(text) == family.learned
-    last = renderer(family, last_alone=True)({"messages": family.messages})
+    last = renderer(family, last_alone=True)({"messages": family.messages}, ())
     assert learned_of(last) == family.learned[-1:]
 
 
 def test_turns_of_other_roles_are_learned_with_their_headers() -> None:
-    make = renderer(CHATML, roles=("assistant", "system"))
+    roles = ["assistant", "system"]
     system = "<|im_start|>system\nBe brief.<|im_end|>"
-    assert learned_of(make({"messages": CHATML.messages})) == (system, *CHATML.learned)
-    bos = renderer(FAMILIES["internlm"], roles=("system",))
-    # The token that begins a text is no part of the first turn.
-    assert learned_of(bos({"messages": CHATML.messages})) == (system,)
+    text = renderer(roles=roles)({"messages": CHATML.messages}, ())
+    assert learned_of(text) == (system, *CHATML.learned)
+    # The token that begins a text is no part of the first turn, and turns that touch are two.
+    for family, end in ((FAMILIES["internlm"], "<|im_end|>"), (LLAMA, "<|eot_id|>")):
+        text = renderer(family, roles=["system"])({"messages": family.messages}, ())
+        assert [one.count(end) for one in learned_of(text)] == [1]
+        all_roles = renderer(family, roles=["user", "assistant"], last_alone=True)
+        assert learned_of(all_roles({"messages": family.messages}, ())) == family.learned[-1:]
 
 
-def test_marks_are_compared_with_prefixes() -> None:
+def test_marks_are_learned_as_transformers_has_them() -> None:
     marked = FAMILIES["tulu"].template
-    without_end = marked.replace("message['content'] + eos_token }}", "message['content'] }}")
+    for mark, learned in (
+        ("{% generation %}", ("The keeper.<|endoftext|>", "He as well.<|endoftext|>")),
+        ("{% generation %}{{ '>' }}", (">The keeper.<|endoftext|>", ">He as well.<|endoftext|>")),
+    ):
+        template = marked.replace("{% generation %}", mark)
+        text = renderer(FAMILIES["tulu"], template)({"messages": MESSAGES}, ())
+        assert learned_of(text) == learned
+    without_end = marked.replace("content'] + eos_token }}{% endgen", "content'] }}{% endgen")
     without_end = without_end.replace("{% endgeneration %}", "{% endgeneration %}{{ eos_token }}")
-    with pytest.raises(UserError) as error:
-        renderer(FAMILIES["tulu"], without_end)({"messages": FAMILIES["tulu"].messages})
-    # Both are shown.
-    assert "{The keeper.}<|endoftext|>" in str(error.value)
-    assert "{The keeper.<|endoftext|>}" in str(error.value)
-    nested = marked.replace(
-        "{% generation %}", "{% generation %}{% generation %}{% endgeneration %}"
+    text = renderer(FAMILIES["tulu"], without_end)({"messages": MESSAGES}, ())
+    assert learned_of(text) == ("The keeper.", "He as well.")
+    assert counts_of(text, "open_turns.") == {"<|endoftext|>": 2}
+
+
+def test_thoughts_of_earlier_turns_may_be_left_out() -> None:
+    messages = ask("a", "<think>hm</think>\nYes.", "b", "<think>ah</think>\nNo.")
+    for marks in (("{% generation %}", "{% endgeneration %}"), ("", "")):
+        text = renderer(CHATML, strip_thinking(*marks))({"messages": messages}, ())
+        assert learned_of(text) == ("Yes.<|im_end|>", "<think>ah</think>\nNo.<|im_end|>")
+        assert counts_of(text, "unread.") == {"messages.content": 1}
+
+
+def test_prompts_that_do_not_stand_in_the_text_are_looked_for() -> None:
+    for messages, learned in (
+        (ask("a", "b")[1:], ("b",)),  # a greeting
+        ([*ask("a", "b"), *ask("a", "c")[1:]], ("b", "c")),
+        ([*ask("a", "b"), {"role": "tool", "content": "t"}, *ask("a", "c")[1:]], ("b", "c")),
+    ):
+        for name, end in (("chatml", "<|im_end|>"), ("smollm", "<|im_end|>"), ("vicuna", "</s>")):
+            if name == "chatml" or messages[-1] in messages[:2]:
+                text = renderer(FAMILIES[name])({"messages": messages}, ())
+                assert tuple(one.strip() for one in learned_of(text)) == tuple(
+                    one + end for one in learned
+                ), name
+    # Where the prompt begins thoughts, turns without them are learned from their header on.
+    thinks = CHATML.template.replace("assistant\\n' }}{% endif", "assistant\\n<think>' }}{% endif")
+    text = renderer(CHATML, thinks)({"messages": ask("a", "<b>")}, ())
+    assert learned_of(text) == ("<b><|im_end|>",)
+
+
+def test_time_grows_with_the_number_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation is rendered once, and the messages before its first answer twice."""
+    rendered, render = list[int](), ChatTemplate.render
+    monkeypatch.setattr(
+        ChatTemplate,
+        "render",
+        lambda self, messages, *rest, **named: (
+            rendered.append(len(messages)) or render(self, messages, *rest, **named)
+        ),
     )
-    with pytest.raises(UserError, match="within another one"):
-        renderer(FAMILIES["tulu"], nested)({"messages": MESSAGES})
-
-
-def test_where_prefixes_do_not_hold_marks_alone_are_taken() -> None:
-    messages = [dict(message) for message in MESSAGES]
-    messages[1]["content"] = messages[3]["content"] = "<think>hm</think>\nYes."
-    marks = "{% generation %}", "{% endgeneration %}"
-    text = renderer(CHATML, strip_thinking(*marks))({"messages": messages})
-    assert learned_of(text) == ("Yes.<|im_end|>", "<think>hm</think>\nYes.<|im_end|>")
-    with pytest.raises(UserError, match=r"cannot be told.*Who keeps the light"):
-        renderer(CHATML, strip_thinking("", ""))({"messages": messages})
-    with pytest.raises(UserError, match="cannot be told"):
-        renderer(CHATML, strip_thinking(*marks), roles=("user",))({"messages": messages})
+    text = renderer()({"messages": ask(*"ab" * 500)}, ())
+    assert len(learned_of(text)) == 500
+    assert rendered == [1000, 1, 1]
 
 
 def test_people_cannot_write_special_tokens() -> None:
     content = "a <|im_end|> b"
-    text = renderer(CHATML)({"messages": [{"role": "user", "content": content}, MESSAGES[1]]})
+    text = renderer()({"messages": [{"role": "user", "content": content}, MESSAGES[1]]}, ())
     assert f"a <{APART}|im_end|> b<|im_end|>" in text
     assert learned_of(text) == ("The keeper.<|im_end|>",)
-    parts = [{"type": "text", "text": content}]
-    template = "{% for m in messages %}{{ m.content[0].text }}{% endfor %}"
-    text = renderer(CHATML, template)({"messages": [{"role": "user", "content": parts}]})
-    assert text[1:] == f"a <{APART}|im_end|> b"
+    parts = "{% for m in messages %}{% for p in m.content %}{{ p.text | trim }}{% endfor %}"
+    parts += "{{ m.name }}{% endfor %}"
+    for pieces in (
+        ["a<|im_", "end|>"],
+        ["a<|im_ ", " end|>"],
+        ["a<", "|im_end|>"],
+        ["a<|im_end|>"],
+    ):
+        messages = [{"role": "user", "content": [{"text": piece} for piece in pieces]}]
+        text = renderer(CHATML, parts, roles=["user"])({"messages": messages}, ())
+        _, body = read_counts(text)
+        assert remove_marks(body) == "a<|im_end|>"
+        assert "<|im_end|>" not in body
+    messages = [{"role": "user", "content": [{"text": "<|im_"}], "name": "end|>"}]
+    text = renderer(CHATML, parts, roles=["user"])({"messages": messages}, ())
+    assert "<|im_end|>" not in read_counts(text)[1]
+
+
+CALL = {"name": "area", "arguments": {"n": 3}}
+CALLS = [{"type": "function", "function": CALL}]
+TEXT_CALL = {"name": "area", "arguments": '{"n": 3}'}
+TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
 
 
 @pytest.mark.parametrize(
     ("record", "messages"),
     [
         ({"messages": MESSAGES, "conversations": None}, MESSAGES),
-        (
-            {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]},
-            [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
-        ),
+        ({"conversations": TURNS}, ask("a", "b")),
+        ({"messages": TURNS}, ask("a", "b")),
         ({"messages": None, "conversations": MESSAGES, "system": "Be brief."}, [SYSTEM, *MESSAGES]),
         ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, [SYSTEM, *MESSAGES]),
+        ({"instruction": "Add.", "input": "1 2", "output": "3"}, ask("Add.\n\n1 2", "3")),
+        ({"instruction": "Add.", "input": "", "output": ""}, ask("Add.", "")),
         (
-            {"instruction": "Add.", "input": "1 2", "output": "3"},
-            [{"role": "user", "content": "Add.\n\n1 2"}, {"role": "assistant", "content": "3"}],
+            {"instruction": "c", "output": "d", "history": [["a", "b"]], "system": "Be brief."},
+            [SYSTEM, *ask("a", "b", "c", "d")],
+        ),
+        ({"messages": json.dumps(ask("a"))}, ask("a")),
+        ({"messages": [json.dumps(ask("a")[0])]}, ask("a")),
+        ({"messages": ask("a", name=None, weight=1)}, ask("a")),
+        (
+            {"messages": ask("a", None, tool_calls=[{"function": TEXT_CALL}])},
+            [ask("a")[0], {"role": "assistant", "tool_calls": [{"function": CALL}]}],
+        ),
+        ({"messages": ask("a", tool_calls=json.dumps(CALLS))}, ask("a", tool_calls=CALLS)),
+        (
+            {"messages": ask("a", None, function_call=TEXT_CALL)},
+            ask("a", "", tool_calls=CALLS),
         ),
         (
-            {"instruction": "Add.", "input": "", "output": ""},
-            [{"role": "user", "content": "Add."}, {"role": "assistant", "content": ""}],
+            {"conversations": [*TURNS, {"from": "function_call", "value": json.dumps(CALL)}]},
+            [*ask("a", "b"), ask("", "", tool_calls=CALLS)[1]],
         ),
-        ({"messages": '[{"role": "user", "content": "a"}]'}, [{"role": "user", "content": "a"}]),
         (
-            {"messages": [{"role": "user", "content": "a", "name": None, "weight": 1}]},
-            [{"role": "user", "content": "a", "weight": 1}],
+            {"conversations": [*TURNS, {"from": "function_call", "value": "CALL"}]},
+            [*ask("a", "b"), ask("", "CALL")[1]],
         ),
+        (
+            {"conversations": [*TURNS, {"from": "observation", "value": "9"}]},
+            [*ask("a", "b"), {"role": "tool", "content": "9"}],
+        ),
+        ({"messages": [{"role": "bard", "content": "b"}]}, ask("a", "b")[1:]),
+        ({"messages": [{"role": "pirate", "content": "b"}]}, [{"role": "pirate", "content": "b"}]),
     ],
 )
-def test_records_in_all_forms(record: dict[str, Any], messages: list[dict[str, Any]]) -> None:
-    assert read_messages(record, "messages") == messages
+def test_records_in_all_forms(record: Record, messages: list[Record]) -> None:
+    read = read_conversation(record, Layout(), {"tool_calls", "pirate"}.__contains__)
+    assert read.messages == messages
+
+
+def test_fields_of_other_names_and_tools() -> None:
+    layout = Layout("turns", ("question", "answer"))
+    for record in ({"turns": TURNS}, {"question": "a", "answer": "b"}):
+        assert read_conversation(record, layout, str.isalpha).messages == ask("a", "b")
+    wrapped = [{"type": "function", "function": CALL}]
+    for fields, tools in (
+        ({"tools": json.dumps(wrapped)}, wrapped),
+        ({"tools": [json.dumps(tool) for tool in wrapped]}, wrapped),
+        ({"tools": wrapped[0]}, wrapped),
+        ({"functions": [CALL]}, wrapped),
+        ({"tools": []}, []),
+        ({"tools": ""}, None),
+        ({}, None),
+    ):
+        record = {"messages": MESSAGES, **fields}
+        assert read_conversation(record, Layout(), str.isalpha).tools == tools
 
 
 @pytest.mark.parametrize(
@@ -131,20 +241,147 @@ def test_records_in_all_forms(record: dict[str, Any], messages: list[dict[str, A
         {}, {"messages": []}, {"messages": "no JSON"}, {"messages": ["a"]}, {"instruction": "a"},
         {"messages": [{"role": "user"}]}, {"messages": [{"content": "a"}]}, {"messages": 5},
         {"messages": [{"role": "user", "content": 5}]}, {"messages": [{"role": 5, "content": "a"}]},
-        {"messages": [{"role": "user", "content": "a\ufdd1"}]},
+        {"messages": MESSAGES, "tools": "no JSON"}, {"messages": MESSAGES, "tools": [1]},
+        {"messages": MESSAGES, "chat_template_kwargs": [1]},
+        {"instruction": "a", "output": "b", "history": ["c"]},
     ],
 )  # fmt: skip
-def test_other_records_are_refused(record: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableError) as error:
-        renderer(CHATML)(record)
+def test_other_records_are_refused(record: Record) -> None:
+    with pytest.raises(RefusedRecordError) as error:
+        renderer()(record, ())
     assert error.value.reason == "not-a-conversation"
+
+
+def test_records_that_no_process_survives_are_rejects() -> None:
+    maker = Conversations(Layout(), renderer_settings(CHATML.template))
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    for record in (
+        {"messages": ask("a\ufdd1")},
+        {"messages": ask("a", key=deep)},
+        {"messages": MESSAGES, "tools": "[" * 5000 + "]" * 5000},
+        {"messages": "[" * 5000 + "]" * 5000},
+    ):
+        with pytest.raises(UnreadableError):
+            maker(record)
+    assert learned_of(maker({"messages": MESSAGES})) == CHATML.learned
 
 
 def test_what_the_template_refuses_is_refused() -> None:
     for family, messages in (("gemma", [SYSTEM, *MESSAGES]), ("mistral", MESSAGES[1:])):
-        with pytest.raises(UnreadableError) as error:
-            renderer(FAMILIES[family])({"messages": messages})
+        with pytest.raises(RefusedRecordError) as error:
+            renderer(FAMILIES[family])({"messages": messages}, ())
         assert error.value.reason == "template-refuses"
+    for template in (
+        "{% for p in messages[0].content %}{{ p.text }}{% endfor %}x",
+        "{{ messages[0].role }}",
+    ):
+        with pytest.raises(RefusedRecordError, match="next to nothing of the contents"):
+            renderer(template=template)({"messages": MESSAGES}, ())
+    parts = [{"type": "text", "text": "a river"}]
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    with pytest.raises(RefusedRecordError, match="as Python prints them"):
+        renderer(template=template)({"messages": ask(parts, "b")}, ())
+
+
+TOLD = (  # further fields, names of other fields, further keys of the last message, what is unread
+    ({}, (), {}, []),
+    ({"system": "Be brief."}, (), {}, []),
+    ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, (), {}, ["system"]),
+    ({"tools": CALLS}, (), {}, ["tools"]),
+    ({"tools": []}, (), {}, []),
+    ({"history": [["a", "b"]]}, (), {}, ["history"]),
+    ({"chat_template_kwargs": {"enable_thinking": False}}, (), {}, ["chat_template_kwargs"]),
+    ({}, ("id", "source"), {}, ["id", "source"]),
+    ({}, (), {"thinking": "so"}, ["messages.thinking"]),
+    ({}, (), {"reasoning": "so"}, ["messages.reasoning"]),
+    ({}, (), {"tool_calls": CALLS}, ["messages.tool_calls"]),
+    ({}, (), {"tool_calls": []}, []),
+    ({}, (), {"name": "Ada"}, ["messages.name"]),
+    ({}, (), {"score": 3}, ["messages.score"]),
+    ({}, (), {"weight": 1, "id": "m-1"}, []),
+    ({}, (), {"weight": 0.5}, ["messages.weight"]),
+)
+
+
+def test_what_does_not_reach_the_text_is_counted_by_name() -> None:
+    for fields, others, keys, names in TOLD:
+        messages = [*MESSAGES[:-1], MESSAGES[-1] | keys]
+        text = renderer()({"messages": messages, **fields}, others)
+        assert sorted(counts_of(text, "unread.")) == names, (fields, others, keys)
+    reads = CHATML.template.replace(
+        "message['content'] +", "message.reasoning_content + message.content +"
+    )
+    for key in ("thinking", "reasoning", "reasoning_content"):
+        messages = [{**message, key: "seven stones"} for message in MESSAGES]
+        text = renderer(template=reads)({"messages": messages}, ())
+        assert "seven stonesThe keeper" in text
+        assert not counts_of(text, "unread.")
+    escaped = "{% for m in messages %}{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"
+    escaped += "{% endfor %}"
+    arguments = {"a": 'a "word"\n in \u00fcber', "b": {"c": ["d"]}}
+    messages = ask("x", "y", tool_calls=[{"function": {"name": "f", "arguments": arguments}}])
+    assert not counts_of(renderer(template=escaped)({"messages": messages}, ()), "unread.")
+
+
+def test_what_the_data_say_is_learned_is_learned() -> None:
+    marked = FAMILIES["qwen-with-marks"]
+    for family in (CHATML, marked, LLAMA):
+        for key, value in (("weight", 0), ("weight", 0.0), ("train", False), ("loss", False)):
+            messages = [MESSAGES[0], MESSAGES[1] | {key: value}, *MESSAGES[2:]]
+            text = renderer(family)({"messages": messages}, ())
+            assert learned_of(text) == family.learned[1:], key
+            assert not counts_of(text, "unread.")
+    turns = [TURNS[0], TURNS[1] | {"train": False}, *TURNS]
+    assert learned_of(renderer()({"conversations": turns}, ())) == ("b<|im_end|>",)
+
+
+def test_turns_without_an_end_get_one() -> None:
+    special = ["<|user|>", "<|assistant|>", "<|end|>"]
+    glm = "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content }}{% endfor %}"
+    glm += "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+    plain = renderer(template=glm, special=special)
+    text = plain({"messages": MESSAGES}, ())
+    assert learned_of(text) == ("The keeper.", "He as well.")
+    assert counts_of(text, "open_turns.") == {"<|user|>": 1, "<|im_end|>": 1}
+    ended = renderer(template=glm, special=special, end_of_turn=["<|user|>"])
+    marked = ended({"messages": MESSAGES}, ())
+    assert learned_of(marked) == ("The keeper.<|user|>", "He as well.<|user|>")
+    assert remove_marks(marked) == remove_marks(text) + "<|user|>"
+    assert not counts_of(marked, "open_turns.")
+
+
+def test_templates_and_values_are_chosen() -> None:
+    templates = {"default": CHATML.template, "tool_use": "{{ 'T' }}" + CHATML.template}
+    make = renderer(templates=templates)
+    assert remove_marks(make({"messages": MESSAGES}, ()))[0] == "<"
+    assert remove_marks(make({"messages": MESSAGES, "tools": CALLS}, ()))[0] == "T"
+    shown = "{{ mood | upper }}" + CHATML.template
+    values = {"eos_token": "<|im_end|>", "mood": "calm"}
+    make = renderer(template=shown, values=values)
+    assert remove_marks(make({"messages": MESSAGES}, ())).startswith("CALM")
+    record = {"messages": MESSAGES, "chat_template_kwargs": '{"mood": "wild"}'}
+    assert remove_marks(make(record, ())).startswith("WILD")
+
+
+def test_fields_are_proposed() -> None:
+    maker = Conversations(Layout(), "")
+    for names, wanted in (
+        (["conversation"], "--messages-field conversation"),
+        (["id", "dialog"], "--messages-field dialog"),
+        (
+            ["instruction", "context", "response"],
+            "--instruction-fields instruction context response",
+        ),
+        (["question", "answer"], "--instruction-fields question answer"),
+        (["body"], "--messages-field or --instruction-fields"),
+    ):
+        lack = maker.explain_lack(names)
+        assert lack
+        assert wanted in str(UserError("x", *lack)), names
+    for names in (["messages"], ["conversations", "id"], ["instruction", "output"]):
+        assert maker.explain_lack(names) is None
 
 
 Pieces = list[tuple[tuple[int, ...], tuple[int, ...]]]
@@ -175,7 +412,7 @@ def build_rows(
             counts[name] = counts.get(name, 0) + number
     packed = list(objective.pack(iter(built), LIMITS.files))
     special = [token for token in family.special if token]
-    tokens = dict(maker.tokens)  # type: ignore[attr-defined]
+    tokens = json.loads(maker.settings)["values"]  # type: ignore[attr-defined]
     library = Tokenizer.from_file(str(folder / "tokenizer.json"))
     pieces = [
         encode(family.template, record["messages"], library, special, tokens) for record in records
@@ -225,12 +462,11 @@ def test_conversations_of_which_nothing_is_learned_are_counted(tmp_path: Path) -
 @settings(max_examples=25, deadline=None)
 @given(contents=st.lists(st.text(max_size=20), min_size=2, max_size=6))
 def test_any_content_is_learned_as_it_is_written(contents: list[str]) -> None:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(contents)]
+    contents = [remove_marks(content) for content in contents]
     try:
-        text = renderer(CHATML)({"messages": messages})
-    except UnreadableError:
-        assert any("\ufdd0" <= letter <= "\ufdef" for letter in "".join(contents))
+        text = renderer()({"messages": ask(*contents)}, ())
+    except RefusedRecordError:
+        assert not "".join(contents).strip()
         return
     expected = tuple(f"{content}<|im_end|>" for content in contents[1::2])
     assert tuple(map(remove_marks, learned_of(text))) == expected
@@ -246,7 +482,9 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
     named += '{"name": "default", "template": "d"}]}'
     (folder / "chat_template.jinja").unlink()
     (folder / "tokenizer_config.json").write_text(named, encoding="utf-8")
-    assert load_tokenizer(folder).chat_template == "d"
+    assert _divide_templates(str(load_tokenizer(folder).chat_template)) == {
+        "a": "b", "default": "d",
+    }  # fmt: skip
     (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")
     lacking = load_tokenizer(folder)
     with pytest.raises(UserError, match="no chat template beside it"):
@@ -268,5 +506,14 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
             ChatOptions().complete(load_tokenizer(folder), lambda _: None)
     with pytest.raises(UserError, match="noncharacters"):
         ChatOptions(chat_template="{{ '\ufdd1' }}").complete(lacking, lambda _: None)
-    with pytest.raises(UserError, match="no chat template that can be used"):
-        ChatOptions(chat_template="{% for %}").complete(lacking, lambda _: None)
+    for template in ("{% for %}", "{{ messages[0]" + "[0]" * 9999, ENDLESS):
+        with pytest.raises(UserError, match="no chat template that can be used"):
+            ChatOptions(chat_template=template).complete(tokenizer, lambda _: None)
+    with pytest.raises(UserError, match="no special token"):
+        ChatOptions(end_of_turn=("<|no|>",)).complete(tokenizer, lambda _: None)
+    for wrong in (
+        {"chat_template_kwargs": "[1]"}, {"chat_template_kwargs": "{"},
+        {"chat_template_date": "today"}, {"instruction_fields": ("a",)},
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=next(iter(wrong)).replace("_", "-")):
+            ChatOptions(**wrong)  # type: ignore[arg-type]

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpusmill.tokenization.marked_texts import MarkedTokenizer
-from corpusmill.tokenization.text_cuts import APART, BEGIN, END, TextMarks, remove_marks
+from corpusmill.tokenization.text_cuts import APART, BEGIN, END, remove_marks, write_counts
 from tests.tools.chat_data import write_tokenizer
 from tests.tools.chat_families import FAMILIES
-
-MARKS = TextMarks(("sheep", "goats"))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def tokenizer_json(tmp_path_factory: pytest.TempPathFactory) -> str:
 def cut(tokenizer_json: str, *texts: str) -> list[list[list[str]]]:
     """The pieces of texts, as tokens."""
     plain = Tokenizer.from_str(tokenizer_json)
-    pieces = MarkedTokenizer(tokenizer_json).encode_pieces(texts, MARKS)
+    pieces = MarkedTokenizer(tokenizer_json).encode_pieces(texts)
     tokens = [plain.decode([token], skip_special_tokens=False) for token in pieces.token_ids]
     ends = pieces.piece_offsets
     cuts = [tokens[begin:end] for begin, end in pairwise(ends)]
@@ -49,7 +47,7 @@ def test_a_token_that_crosses_a_mark_is_outside_and_counted(tokenizer_json: str)
     text = f"? {BEGIN}keeper keeper{END}"
     assert cut(tokenizer_json, text) == [[["?", " keeper"], [" keeper"]]]
     assert cut(tokenizer_json, f"{BEGIN}a kee{END}per") == [[[], ["a"], [" keeper"]]]
-    counts = MarkedTokenizer(tokenizer_json).encode_pieces([text, text], MARKS).counts
+    counts = MarkedTokenizer(tokenizer_json).encode_pieces([text, text]).counts
     assert counts == {"crossing_tokens": 2}
 
 
@@ -62,15 +60,16 @@ def test_special_tokens_set_apart_are_text(tokenizer_json: str) -> None:
     assert "".join(inside) == "<|im_start|>!<|im_end|>"
     assert (inside[-1], inside[0]) == ("<|im_end|>", "<")
     allowed = MarkedTokenizer(tokenizer_json, special_tokens_in_text=True)
-    assert len(allowed.encode_pieces([text], MARKS).token_ids) == 5
+    assert len(allowed.encode_pieces([text]).token_ids) == 5
 
 
 def test_things_are_counted_and_taken_out(tokenizer_json: str) -> None:
-    text = MARKS.of("sheep") * 3 + MARKS.of("goats") + "a"
-    assert MarkedTokenizer(tokenizer_json).encode_pieces([text, text], MARKS).counts == {
-        "sheep": 6, "goats": 2,
+    text = write_counts({"sheep": 3, "a goat": 1}) + "a"
+    assert MarkedTokenizer(tokenizer_json).encode_pieces([text, text]).counts == {
+        "sheep": 6, "a goat": 2,
     }  # fmt: skip
     assert cut(tokenizer_json, text) == [[["a"]]]
+    assert remove_marks(text) == "a"
 
 
 def _unigram() -> str:
@@ -97,7 +96,7 @@ def test_other_models_keep_special_tokens_apart(described: str, special: str) ->
     plain = Tokenizer.from_str(described)
     tokenizer = MarkedTokenizer(described)
     text = f"a{special}b {special[0]}{APART}{special[1:]} a"
-    ids = tokenizer.encode_pieces([text], MARKS).token_ids.tolist()
+    ids = tokenizer.encode_pieces([text]).token_ids.tolist()
     assert ids.count(plain.token_to_id(special)) == 1
     whole = plain.encode(f"a{special}b", add_special_tokens=False).ids
     assert ids[: len(whole)] == whole
@@ -116,7 +115,7 @@ def test_tokens_are_those_of_the_whole_text(
     text = "".join(f"{BEGIN}{part}{END}" if inside else part for inside, part in parts)
     plain, pieces = Tokenizer.from_str(tokenizer_json), MarkedTokenizer(tokenizer_json)
     whole = plain.encode(remove_marks(text), add_special_tokens=False)
-    found = pieces.encode_pieces([text], MARKS)
+    found = pieces.encode_pieces([text])
     assert found.token_ids.tolist() == whole.ids
     # The same in a plain loop over characters.
     letters, inside = list[bool](), False
@@ -138,4 +137,4 @@ def test_a_tokenizer_without_special_tokens(tmp_path: Path) -> None:
     described = (write_tokenizer(tmp_path) / "tokenizer.json").read_text("utf-8")
     tokenizer = Tokenizer.from_str(described)
     described = tokenizer.to_str().replace('"special":true', '"special":false')
-    assert MarkedTokenizer(described).encode_pieces(["a"], MARKS).token_ids.shape == (1,)
+    assert MarkedTokenizer(described).encode_pieces(["a"]).token_ids.shape == (1,)

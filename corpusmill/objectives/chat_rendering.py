@@ -1,0 +1,377 @@
+"""Conversations to marked texts, in a process of its own (`corpusmill.objectives.chat_process`).
+
+What of a conversation is learned is found in one rendering:
+
+    marks     what the template has in `{% generation %}` and `{% endgeneration %}`, as
+              transformers' `return_assistant_tokens_mask` finds it.
+    turns     without marks, the text that the template's loop writes for a message of the
+              assistant, after what asks for an answer (`add_generation_prompt`), up to its last
+              special token if only white space follows that.
+
+The record is compared with the text: what does not reach it is counted by name, and a record of
+which nearly nothing does is refused.
+"""
+
+import json
+import re
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from corpusmill.objectives.chat_records import (
+    ASSISTANT,
+    Conversation,
+    Layout,
+    RefusedRecordError,
+    read_conversation,
+)
+from corpusmill.objectives.chat_templates import ChatTemplate, Rendering, Span
+from corpusmill.tokenization.text_cuts import APART, BEGIN, END, write_counts
+
+# The memory of the process; the seconds of a processor that a record may take, and those beside
+# them for each megabyte of it. A rendering takes milliseconds, and some 50 MB.
+MEMORY_BYTES, SECONDS, SECONDS_PER_MEGABYTE = 2**30, 1, 10
+_RESERVED = re.compile("[\ufdd0-\ufdef]")
+# transformers gives a message's thoughts to templates under two of these names.
+_THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+# Keys that no text needs.
+_SILENT = frozenset({"role", "id", "tool_call_id", "index", "type"})
+# The share of the contents that must reach the text.
+_LEAST_SHARE = 0.1
+# Names that are counted: words, as there may be a million others.
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,40}")
+_MOST_NAMES = 32
+
+
+class Renderer:
+    """Renders records.
+
+    Args:
+        templates: the text of each template, by name; "default" is that without tools.
+        date: what `strftime_now` writes.
+        values: what templates know beside messages and tools.
+        special: the texts of all special tokens, the longest first.
+        layout: the names of fields, as `Layout` has them.
+        roles: those whose turns are learned.
+        last_alone: whether the last of these turns alone is learned.
+        end_of_turn: special tokens that end a turn for which the template has no end.
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: Mapping[str, str],
+        date: str,
+        values: Mapping[str, Any],
+        special: Sequence[str],
+        layout: Sequence[Any],
+        roles: Sequence[str],
+        last_alone: bool,
+        end_of_turn: Sequence[str],
+    ) -> None:
+        self._templates = {name: ChatTemplate(text, date) for name, text in templates.items()}
+        self._values, self._layout, self._roles = values, Layout(*layout), roles
+        self._last_alone, self._ends = last_alone, end_of_turn
+        self._bos = values.get("bos_token", "")
+        self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+        self._beginnings = {token[:end] for token in special for end in range(1, len(token))}
+        self._longest = max(map(len, special), default=0)
+
+    def __call__(self, record: Mapping[str, Any], others: Sequence[str]) -> str:
+        """Return the text of a record, with marks around what is learned.
+
+        Args:
+            record: the fields of `Layout.fields` that it has.
+            others: the names of its other fields.
+
+        Raises:
+            RefusedRecordError: it is no conversation, or the template refuses it.
+        """
+        try:
+            return self._render(record, others, parses_arguments=True)
+        except RefusedRecordError as error:
+            with suppress(RefusedRecordError):  # some templates take arguments as a text
+                return self._render(record, others, parses_arguments=False)
+            raise error from None
+
+    def _render(
+        self, record: Mapping[str, Any], others: Sequence[str], parses_arguments: bool
+    ) -> str:
+        tools = record.get("tools", record.get("functions"))
+        named = "tool_use" if tools is not None and "tool_use" in self._templates else "default"
+        template = self._templates[named]
+        conversation = read_conversation(record, self._layout, template.is_known, parses_arguments)
+        messages = [_alias_thoughts(message) for message in conversation.messages]
+        apart = self._set_apart([messages, conversation.tools, conversation.template_values])
+        values = {**self._values, "documents": None, **apart[2], "tools": apart[1]}
+        rendering = template.render(apart[0], values)
+        if not rendering.text.strip():
+            raise RefusedRecordError("template-refuses", "its text is empty")
+        counts = Counter(f"messages.{message['role']}" for message in messages)
+        text = self._squeeze(rendering.text)
+        names = {*_find_unread(conversation, text, template), *others}
+        counts.update(f"unread.{name}" for name in sorted(names)[:_MOST_NAMES])
+        learned = self._choose_learned(rendering, conversation, template, values, apart[0])
+        marked, counted = self._mark(rendering.text, learned)
+        counts = Counter({name: n for name, n in counts.items() if _NAME.fullmatch(name)})
+        return write_counts(counts + counted) + marked
+
+    @staticmethod
+    def _squeeze(text: str) -> str:
+        return "".join(text.replace(APART, "").split())
+
+    def _set_apart(self, value: Any) -> Any:
+        """Keep what people write from becoming special tokens, also where two texts meet."""
+        match value:
+            case str():
+                value = self._special.sub(
+                    lambda token: f"{token[0][0]}{APART}{token[0][1:]}", value
+                )
+                end = value.rstrip()
+                for size in range(min(self._longest, len(end)), 0, -1):
+                    if end[-size:] in self._beginnings:
+                        place = len(end) - size + 1
+                        return f"{value[:place]}{APART}{value[place:]}"
+                return value
+            case list():
+                return [self._set_apart(inner) for inner in value]
+            case dict():
+                return {self._set_apart(key): self._set_apart(one) for key, one in value.items()}
+        return value
+
+    def _choose_learned(
+        self,
+        rendering: Rendering,
+        conversation: Conversation,
+        template: ChatTemplate,
+        values: Mapping[str, Any],
+        messages: Sequence[Any],
+    ) -> list[Span]:
+        """Return what is learned, each turn by itself, in the order of the text."""
+        text, turns, roles = rendering.text, rendering.turns, [m["role"] for m in messages]
+        spans: list[tuple[int, Span]] = []
+        wanted = [n for n, role in enumerate(roles) if role in self._roles]
+        if template.has_marks and ASSISTANT in self._roles:
+            spans = [(_find_turn(turns, span), span) for span in rendering.generated]
+            wanted = [number for number in wanted if roles[number] != ASSISTANT]
+            if not all(conversation.learned) and any(number < 0 for number, _ in spans):
+                raise _unknown_turns(text)
+        prompts = dict[str, str]()
+        for number in wanted:
+            begin, end = turns.get(number) or self._find_first(text, turns, number)
+            if roles[number] == ASSISTANT and begin < end:
+                before = roles[number - 1] if number else ""
+                if before not in prompts:
+                    prompts[before] = self._find_prompt(template, messages, values, number)
+                begin = self._skip_prompt(text, begin, end, prompts[before])
+            spans.append((number, self._end_turn(text, begin, end)))
+        chosen = [
+            span
+            for number, span in sorted(spans, key=lambda pair: pair[1])
+            if span[0] < span[1] and (number < 0 or conversation.learned[number])
+        ]
+        return chosen[-1:] if self._last_alone else chosen
+
+    def _find_first(self, text: str, turns: Mapping[int, Span], number: int) -> Span:
+        """Return the turn before the loop's first one, as of the system; it follows bos_token."""
+        first = min(turns, default=0)
+        if number != first - 1:
+            if turns:  # the template leaves the message out
+                return 0, 0
+            raise _unknown_turns(text)
+        return len(self._bos) if text.startswith(self._bos) else 0, turns[first][0]
+
+    @staticmethod
+    def _find_prompt(
+        template: ChatTemplate, messages: Sequence[Any], values: Mapping[str, Any], number: int
+    ) -> str:
+        """Return what asks for the answer of a message; if it is the first, for one at the end."""
+        before = messages[:number] or messages
+        try:
+            plain = template.render(before, values).text
+            asking = template.render(before, values, asks=True).text
+        except RefusedRecordError:
+            return ""
+        return asking[len(plain) :] if asking.startswith(plain) else ""
+
+    def _skip_prompt(self, text: str, begin: int, end: int, prompt: str) -> int:
+        """Return where an answer begins: after what asks for it, or as much of that as is there."""
+        if not begin and text.startswith(self._bos):
+            begin += len(self._bos)
+        prompt = prompt if text.startswith(prompt[:1], begin) else prompt.lstrip()
+        cuts = re.finditer(rf"\s|{self._special.pattern}|$", prompt)
+        for cut in sorted({cut.end() for cut in cuts} - {0}, reverse=True):
+            if text.startswith(prompt[:cut], begin):
+                return begin + cut
+        # A default text of the system may come first; or the template continues a turn.
+        place = text.find(prompt, begin, end)
+        return place + len(prompt) if place >= 0 else begin
+
+    def _end_turn(self, text: str, begin: int, end: int) -> Span:
+        """End a turn with its last special token, if only white space follows that."""
+        ends = [token.end() for token in self._special.finditer(text, begin, end)]
+        return begin, ends[-1] if ends and not text[ends[-1] : end].strip() else end
+
+    def _mark(self, text: str, spans: Sequence[Span]) -> tuple[str, Counter[str]]:
+        """Put marks around spans, give turns their ends, and count those that have none."""
+        pieces, place, counts = list[str](), 0, Counter[str](learned_turns=len(spans))
+        for begin, end in spans:
+            begin = max(begin, place)
+            token = self._special.match(text, end)
+            added = ""
+            if not any(
+                found.end() == len(text[begin:end].rstrip())
+                for found in self._special.finditer(text[begin:end])
+            ):
+                if token and token[0] in self._ends:
+                    end = token.end()
+                elif self._ends and not text[end:].strip():
+                    added = self._ends[0]
+                else:
+                    proposal = token[0] if token else self._values.get("eos_token", "")
+                    counts[f"open_turns.{proposal}"] += 1
+            pieces += [text[place:begin], BEGIN, text[begin:end], added, END]
+            place = end
+        return "".join([*pieces, text[place:]]).replace(END + BEGIN, ""), counts
+
+
+def _find_turn(turns: Mapping[int, Span], span: Span) -> int:
+    """Return the number of the message whose turn holds a span; -1 if none does."""
+    return next((n for n, turn in turns.items() if turn[0] <= span[0] < turn[1]), -1)
+
+
+def _unknown_turns(text: str) -> RefusedRecordError:
+    detail = "what is learned of it cannot be told, as the template neither marks it nor writes "
+    detail += "messages one after the other in a loop: "
+    return RefusedRecordError(
+        "template-refuses", detail + json.dumps(text[:300], ensure_ascii=False)
+    )
+
+
+def _alias_thoughts(message: dict[str, Any]) -> dict[str, Any]:
+    """Give thoughts the names that templates read. Source: transformers' chat_template_utils."""
+    thoughts = next((message[key] for key in _THOUGHTS if key in message), None)
+    if thoughts is None:
+        return message
+    return {"thinking": thoughts, **message, "reasoning_content": thoughts}
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value that should reach the text of a conversation."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for inner in value:
+                yield from _list_texts(inner)
+        case dict():
+            for key, inner in value.items():
+                if key not in _SILENT:
+                    yield from _list_texts(inner)
+
+
+class _Search:
+    """Finds texts in one, without their white space, the faster if they come in its order."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place = text, 0
+
+    def finds(self, text: str) -> bool:
+        """Whether a text is there, perhaps as JSON writes it."""
+        for form in (str, _escape, json.dumps):
+            sought = "".join(form(text).split()).strip('"' if form is not str else None)
+            place = self._text.find(sought, self._place)
+            if place < 0:
+                place = self._text.find(sought)
+            if place >= 0:
+                self._place = place
+                return True
+        return False
+
+
+def _escape(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _find_unread(conversation: Conversation, text: str, template: ChatTemplate) -> Iterator[str]:
+    """Yield the names of what does not reach the text.
+
+    Raises:
+        RefusedRecordError: that is nearly all of the contents.
+    """
+    search, sizes = _Search(text), Counter[bool]()
+    unread = dict[str, None]()
+    for message in conversation.messages:
+        content = message.get("content")
+        if isinstance(content, list | dict) and search.finds(str(content)[:24]):
+            detail = "the template writes contents that are lists of parts as Python prints them"
+            raise RefusedRecordError("template-refuses", f"{detail}; it takes texts")
+        for key, value in message.items():
+            if key in _SILENT or (key == "name" and message["role"] == "tool"):
+                continue
+            texts = [*_list_texts(value)]
+            are_there = [search.finds(one) for one in texts]
+            if key == "content":
+                for one, is_there in zip(texts, are_there, strict=True):
+                    sizes[is_there] += len(one)
+            is_read = all(are_there) if texts else not value or template.is_known(key)
+            if not is_read:
+                unread[f"messages.{key}"] = None
+    if sizes[True] < _LEAST_SHARE * (sizes[True] + sizes[False]):
+        detail = "the template writes next to nothing of the contents of messages; it may take "
+        detail += "lists of parts where they are texts, or texts where they are lists"
+        raise RefusedRecordError("template-refuses", detail)
+    yield from unread
+    for name, value in conversation.others.items():
+        if value not in ("", []) and not all(map(search.finds, _list_texts(value))):
+            yield name
+    if not all(map(template.is_known, conversation.template_values)):
+        yield "chat_template_kwargs"
+
+
+def _limit(size: int) -> None:
+    """Let the process end if it takes too long for a record of some bytes."""
+    seconds = time.process_time() + SECONDS + size * SECONDS_PER_MEGABYTE // 2**20
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    seconds = int(seconds) + 1
+    limit = seconds if most == resource.RLIM_INFINITY else min(seconds, most)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+
+
+def main() -> None:
+    """Answer lines of JSON: first what a `Renderer` is made of, and then records."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    render: Renderer | None = None
+    for line in sys.stdin.buffer:
+        _limit(len(line))
+        answer: dict[str, str] = {}
+        try:
+            question = line.decode(errors="surrogatepass")
+            if render is None:
+                render = Renderer(**json.loads(question))
+            elif _RESERVED.search(question):
+                detail = "it has a noncharacter, U+FDD0 to U+FDEF"
+                raise RefusedRecordError("not-a-conversation", detail)
+            else:
+                answer["text"] = render(*json.loads(question))
+        except RefusedRecordError as error:
+            answer = {"reason": error.reason, "detail": error.detail}
+        except Exception as error:  # of a template, or of a record that is nested too deep
+            detail = str(error).strip() or type(error).__name__
+            answer = {"reason": "template-refuses", "detail": detail}
+        written = json.dumps(answer, ensure_ascii=False).encode(errors="surrogatepass")
+        sys.stdout.buffer.write(written + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
