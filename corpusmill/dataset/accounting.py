@@ -13,8 +13,9 @@ NOT_DRAWN = "not-drawn"
 _REJECTS, _UNFINISHED = "are rejects", "could not be read to their end"
 # More files that end early are counted, not named.
 _NAMED_FILES = 10
-# Begins the counts of the unread bytes of a file: read.unread.<number of the file>.
-_UNREAD = "read.unread."
+# Begins the counts of a file's unread bytes, and of its bytes in ranges of which nearly all lines
+# and rows are rejects: read.unread.<number of the file>.
+_UNREAD, _LOST = "read.unread.", "read.lost."
 # Counts documents of text, before any was cut, where the sources of a corpus are read in many ways.
 TEXT_DOCUMENTS = "read.text_documents"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
@@ -128,18 +129,40 @@ def count_unread(file_index: int) -> str:
     return f"{_UNREAD}{file_index}"
 
 
-def split_unread(counts: Mapping[str, int]) -> tuple[dict[str, int], dict[int, int]]:
-    """Separate all other counts from the unread bytes of files, by the files' numbers.
+def count_lost(file_index: int) -> str:
+    """Return the name of the count of a file's bytes in ranges that are nearly all rejects."""
+    return f"{_LOST}{file_index}"
+
+
+class FileCounts(NamedTuple):
+    """Counts of single files, by their numbers, and all others.
+
+    Attributes:
+        others: by their names.
+        unread: bytes that could not be read.
+        lost: bytes in ranges of which nearly all lines and rows are rejects.
+    """
+
+    others: dict[str, int]
+    unread: dict[int, int]
+    lost: dict[int, int]
+
+
+def split_files(counts: Mapping[str, int]) -> FileCounts:
+    """Separate all other counts from those of single files.
 
     Example:
-        {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3} and {7: 90}.
+        {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3}, {7: 90} and {}.
     """
-    others = {name: number for name, number in counts.items() if not name.startswith(_UNREAD)}
-    return others, {
-        int(name.removeprefix(_UNREAD)): number
-        for name, number in counts.items()
-        if name not in others
-    }
+    split = FileCounts({}, {}, {})
+    for name, number in counts.items():
+        kind, _, file = name.rpartition(".")
+        of_files = {_UNREAD: split.unread, _LOST: split.lost}.get(f"{kind}.")
+        if of_files is None:
+            split.others[name] = number
+        else:
+            of_files[int(file)] = number
+    return split
 
 
 def find_imbalances(

@@ -326,7 +326,9 @@ def look_at_files(
     planned = {file.path: file.planned for file in files}
     ranges = map(planned.__getitem__, chosen)
     contents = map_ahead(_look_at, ranges) if far else map(_look_at, ranges)
-    known = dict(zip(chosen, contents, strict=True))
+    # What someone has called text is not in doubt.
+    found = (content._replace(resembles="") if input_format else content for content in contents)
+    known = dict(zip(chosen, found, strict=True))
     return [
         replace(file, looked_at=known.get(file.path) or judge_name(file.path, input_format))
         for file in files

@@ -95,7 +95,7 @@ def _find_records(
 ) -> Iterator[tuple[int, int, str]]:
     """Yield how deep arrays of objects are, their lengths below zero, and paths as jq has them."""
     for name, inner in value.items():
-        step = f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f".[{json.dumps(name)}]"
+        step = f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f".{json.dumps(name)}"
         if isinstance(inner, list) and inner and isinstance(inner[0], dict):
             yield level, -len(inner), path + step
         elif isinstance(inner, dict) and level < _LEVELS:

@@ -173,7 +173,7 @@ def name_format(data: str | bytes, name: str = "a.txt") -> tuple[str, str]:
     stored = data if isinstance(data, bytes) else data.encode()
     formats = set()
     for compress in COMPRESSIONS:
-        content = look_at(io.BytesIO(compress(stored)), name)
+        content = look_at(io.BytesIO(compress(stored) if compress else stored), name)
         try:
             options = resolve_format(DocumentOptions(), {name: content})
             formats.add((options.input_format, content.resembles))
