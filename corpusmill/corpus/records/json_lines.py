@@ -19,6 +19,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.json_shapes import close_json, explain_records, explain_table
 from corpusmill.corpus.records.nested_fields import MISSING, find_value, list_names, name_fields
 from corpusmill.corpus.records.record_documents import (
+    NoTextError,
     RecordCollector,
     check_made_field,
     make_text,
@@ -298,17 +299,18 @@ def check_records(
         # Nobody can hold a record that long, unless it is the whole of a table.
         shape = close_json(start[:_SHAPE_BYTES].decode(errors="ignore"))
         if type(shape) is dict and (
-            problem := explain_table(shape, file) or explain_records(shape, file, is_only=True)
+            problem := explain_table(shape, file) or explain_records(shape, file)
         ):
             raise problem
         return
-    is_only = len(records) == 1
-    if is_only and (problem := explain_table(records[0], file)):
+    if len(records) == 1 and (problem := explain_table(records[0], file)):
         raise problem
     try:
         _check_fields(records, file, options)
-    except UserError:
-        if problem := explain_records(records[0], file, is_only):
+    except UserError as error:
+        # Records one after the other may have arrays of objects, such as conversations.
+        if len(records) == 1 and (problem := explain_records(records[0], file)):
+            problem.names = error.names if isinstance(error, NoTextError) else ()
             raise problem from None
         raise
 

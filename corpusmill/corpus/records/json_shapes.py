@@ -11,21 +11,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from corpusmill.errors import UserError, option
+from corpusmill.corpus.records.record_documents import NoTextError
+from corpusmill.errors import option
 
 # Fields inside others are looked into so deep.
 _LEVELS = 3
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]', re.DOTALL)
 _BY_COLUMNS = "(first(.[]) | keys_unsorted[]) as $row | map_values(.[$row])"
-_BY_CELLS = (
-    ".columns as $names | .data[] | [$names, .] | transpose | map({(.[0]): .[1]}) | add"
-)
+_BY_CELLS = ".columns as $names | .data[] | [$names, .] | transpose | map({(.[0]): .[1]}) | add"
 _BY_LISTS = "range(first(.[]) | length) as $row | map_values(.[$row])"
 _PANDAS = 'in pandas, to_json(orient="records", lines=True) writes them so'
 
 
 def close_json(start: str) -> Any:
-    """Return what the beginning of a value in JSON holds, without what is cut off; None for nothing.
+    """Return what the beginning of a value in JSON holds, without what is cut off, or None.
 
     Example:
         '{"data": [{"a": 1}, {"a"' gives {"data": [{"a": 1}]}.
@@ -44,8 +43,8 @@ def close_json(start: str) -> Any:
     return None
 
 
-def explain_table(record: dict[str, Any], file: str) -> UserError | None:
-    """Return why an object is no record but a table of columns, rows or cells; None if it may be one.
+def explain_table(record: dict[str, Any], file: str) -> NoTextError | None:
+    """Return why an object is a table of columns, rows or cells; None if it may be a record.
 
     Args:
         record: the only object of a file.
@@ -64,13 +63,12 @@ def explain_table(record: dict[str, Any], file: str) -> UserError | None:
     return None
 
 
-def explain_records(record: dict[str, Any], file: str, is_only: bool) -> UserError | None:
-    """Return where the records are of which an object consists that has no text; None if it has none.
+def explain_records(record: dict[str, Any], file: str) -> NoTextError | None:
+    """Return where the records are that an object without a text holds; None if it holds none.
 
     Args:
-        record: the first object of a file.
+        record: the only object of a file.
         file: its path.
-        is_only: whether it is the only one.
     """
     # Of several, as in pandas' "table", the outermost one, or the longest.
     if arrays := sorted(_find_records(record, "", 1)):
@@ -78,10 +76,10 @@ def explain_records(record: dict[str, Any], file: str, is_only: bool) -> UserErr
         cause = f"its field {path.removeprefix('.')} is an array of records"
         return _explain(file, cause, f"{path}[]")
     lists = [value for value in record.values() if isinstance(value, list)]
-    if is_only and lists and len(lists) == len(record) and len({*map(len, lists)}) == 1:
+    if lists and len(lists) == len(record) and len({*map(len, lists)}) == 1:
         return _explain(file, "each of its fields is an array, of a whole column", _BY_LISTS)
     inner = [value.keys() for value in record.values() if isinstance(value, dict)]
-    if is_only and len(inner) == len(record) > 1 and all(keys == inner[0] for keys in inner):
+    if len(inner) == len(record) > 1 and all(keys == inner[0] for keys in inner):
         return _explain(file, "each of its fields holds a record", ".[]")
     return None
 
@@ -90,9 +88,7 @@ def _are_numbers(names: dict[str, Any]) -> bool:
     return all(map(str.isdecimal, names))
 
 
-def _find_records(
-    value: dict[str, Any], path: str, level: int
-) -> Iterator[tuple[int, int, str]]:
+def _find_records(value: dict[str, Any], path: str, level: int) -> Iterator[tuple[int, int, str]]:
     """Yield how deep arrays of objects are, their lengths below zero, and paths as jq has them."""
     for name, inner in value.items():
         step = f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f".{json.dumps(name)}"
@@ -102,7 +98,7 @@ def _find_records(
             yield from _find_records(inner, path + step, level + 1)
 
 
-def _explain(file: str, cause: str, program: str) -> UserError:
+def _explain(file: str, cause: str, program: str) -> NoTextError:
     command = f"jq -c {shlex.quote(program)} {shlex.quote(file)} > records.jsonl"
     cure = f"Write one record a line, as by: {command} ({_PANDAS})"
-    return UserError(option("input", file), f"{cause}, and the file has to hold records", cure)
+    return NoTextError(option("input", file), f"{cause}, and the file has to hold records", cure)
