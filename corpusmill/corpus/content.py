@@ -261,24 +261,17 @@ def _name_binary(head: bytes) -> str:
 
 
 _DOCUMENTS = (
-    (re.compile(r"WARC/1\.\d+\r?\n[\w-]+: ?"), Content(format="wet")),
-    (
-        re.compile(r"%PDF-\d\.\d\s*(?:[\r\n]|\Z)"),
-        Content(what="a PDF document", cure="Extract its text first", is_text=False),
-    ),
-    (
-        re.compile(r"\{\\rtf\d"),
-        Content(what="an RTF document", cure="Convert it to plain text", is_text=False),
-    ),
-    (
-        re.compile(r"version https://git-lfs\.github\.com/spec/v\d+\s*(?:\n(?:oid|ext-|size)|\Z)"),
-        Content(what="a pointer of Git LFS, not the file itself", cure="Run git lfs pull first"),
-    ),
-)
+    (r"WARC/1\.\d+\r?\n[\w-]+: ?", Content(format="wet")),
+    (r"%PDF-\d\.\d\s*(?:[\r\n]|\Z)",
+     Content("", "", "a PDF document", "Extract its text first", False)),
+    (r"\{\\rtf\d", Content("", "", "an RTF document", "Convert it to plain text", False)),
+    (r"version https://git-lfs\.github\.com/spec/v\d+\s*(?:\n(?:oid|ext-|size)|\Z)",
+     Content(what="a pointer of Git LFS, not the file itself", cure="Run git lfs pull first")),
+)  # fmt: skip
 
 
 def _judge_document(text: str, _: bool) -> Content | None:
-    return next((content for mark, content in _DOCUMENTS if mark.match(text)), None)
+    return next((content for mark, content in _DOCUMENTS if re.match(mark, text)), None)
 
 
 def is_plain(head: bytes) -> bool:
@@ -311,7 +304,9 @@ _XML = re.compile(
     r"\s*(<\?xml\b|<!DOCTYPE (?!html)|<(?:mediawiki|rss|feed|tei|svg)\b)[^<>]*>\s*(?=<|\Z)",
     re.IGNORECASE,
 )
-_HTML = re.compile(r"\s*<(!doctype\s+html|html)\b[^<>]*>\s*(?=<|\Z)", re.IGNORECASE)
+_HTML = re.compile(
+    r"(?:\s*<!--.*?-->)*\s*<(!doctype\s+html|html)\b[^<>]*>\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL
+)
 _ROOT = re.compile(r"(?:\s*<(?:[!?][^>]*|!--.*?--)>)*\s*<([a-z][\w:]*)", re.IGNORECASE | re.DOTALL)
 _HTML_TAGS = re.compile(
     r"</(html|head|body|div|p|table|t[rdh]|article|section|main|nav|h[1-6]|ul|ol|li|span|a|title)\s*>",
@@ -321,19 +316,16 @@ _FEWEST_TAGS = 3
 
 
 def _judge_markup(text: str, _: bool) -> Content | None:
-    for mark, what, cure in (
-        (_DOC, "pages between <doc> marks, as wikiextractor writes them", _EXTRACT_PAGES),
-        (_XML, "XML", _EXTRACT),
-        (_HTML, "HTML", _EXTRACT),
-    ):
-        if mark.match(text):
-            is_part = mark is not _DOC and _has_prose_after(text)
-            return Content(resembles=what) if is_part else Content(what=what, cure=cure)
-    return Content(what="HTML", cure=_EXTRACT) if _PAGE.match(text) and _has_tags(text) else None
-
-
-_EXTRACT = "Extract its text first"
-_EXTRACT_PAGES = "Extract them again with --json, one JSON object a page"
+    if _DOC.match(text):
+        what = "pages between <doc> marks, as wikiextractor writes them"
+        return Content(what=what, cure="Extract them again with --json, one JSON object a page")
+    what = "XML" if _XML.match(text) else "HTML"
+    if what == "XML" or _HTML.match(text):
+        if _has_prose_after(text):
+            return Content(resembles=what)
+    elif not (_PAGE.match(text) and _has_tags(text)):
+        return None
+    return Content(what=what, cure="Extract its text first")
 
 
 def _has_prose_after(text: str) -> bool:
@@ -356,7 +348,7 @@ def _has_tags(text: str) -> bool:
 _FASTA = re.compile(
     r"(?:>[^\n]+\n+(?:[A-Z*\-]{20}[A-Z*\-\n]*|[a-z*\-]{20}[a-z*\-\n]*))+(?:>[^\n]*)?"
 )
-_FASTQ = re.compile(r"@[^\n]+\n([A-Z.]+)\n\+[^\n]*\n([!-~]+)\n")
+_FASTQ = re.compile(r"@[^\n]+\n([A-Z.]+)\n\+[^\n]*\n([!-~]+)\n(?:@|\Z)")
 
 
 def _judge_sequences(text: str, _: bool) -> Content | None:
@@ -372,57 +364,27 @@ def _judge_sequences(text: str, _: bool) -> Content | None:
 
 # How a text begins, a line of that notation, and how many lines there are to each such line.
 _NOTATIONS = (
-    (
-        re.compile(r"WEBVTT\s|\d+\s\d\d:\d\d:\d\d,\d{3} --> \d"),
-        re.compile(r"(\d+:)?\d\d:\d\d[.,]\d{3} --> \d"),
-        8,
-        "subtitles",
-        "Extract what is spoken, one paragraph a line",
-    ),
-    (
-        re.compile(r"(#[^\n]*\n)*1(-\d+)?\t[^\t\n]+(\t[^\t\n]*){8}\n"),
-        re.compile(r"#|\d+([-.]\d+)?(\t[^\t]*){9}"),
-        1.2,
-        "words in columns, as CoNLL-U has them",
-        "Write one sentence a line",
-    ),
-    (
-        re.compile(r"\[?\{'(?:[^'\\\n]|\\.)*': ['\"\[{(\d\-TFN]"),
-        re.compile(r"[\[{(\s]*(?:['\"]|[\]})]).*[\]}),:'\"\dse]$|[\[{]{1,2}$"),
-        1.2,
-        "records as Python prints them, which are not JSON",
-        "Write them with json.dumps",
-    ),
-    (
-        re.compile(
-            r"From \S+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [^\n]*\n[\w-]+: "
-        ),
-        None,
-        1,
-        "a mailbox",
-        "Extract the text of its messages",
-    ),
-    (
-        re.compile(
-            r"-- (MySQL|MariaDB) dump \d|--\n-- PostgreSQL database dump"
-            r"|PRAGMA foreign_keys=OFF;\n(BEGIN|CREATE|--)"
-        ),
-        re.compile(r"--|.*[;,(]|\)|[A-Z/\\(]"),
-        2,
-        "the dump of a database",
-        "Export its texts as CSV or JSON lines",
-    ),
-)
+    (r"WEBVTT\s|\d+\s\d\d:\d\d:\d\d,\d{3} --> \d", r"(\d+:)?\d\d:\d\d[.,]\d{3} --> \d", 8,
+     "subtitles", "Extract what is spoken, one paragraph a line"),
+    (r"(#[^\n]*\n)*1(-\d+)?\t[^\t\n]+(\t[^\t\n]*){8}\n", r"#|\d+([-.]\d+)?(\t[^\t]*){9}", 1.2,
+     "words in columns, as CoNLL-U has them", "Write one sentence a line"),
+    (r"\[?\{'(?:[^'\\\n]|\\.)*': ['\"\[{(\d\-TFN]",
+     r"[\[{(\s]*(?:['\"]|[\]})]).*[\]}),:'\"\dse]$|[\[{]{1,2}$", 1.2,
+     "records as Python prints them, which are not JSON", "Write them with json.dumps"),
+    (r"From \S+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [^\n]*\n[\w-]+: ", "", 1,
+     "a mailbox", "Extract the text of its messages"),
+    (r"-- (MySQL|MariaDB) dump \d|(--\n-- PostgreSQL|PRAGMA foreign_keys=OFF;\n(BEGIN|CREATE|--))",
+     "", 1, "the dump of a database", "Export its texts as CSV or JSON lines"),
+)  # fmt: skip
 
 
 def _judge_notation(text: str, is_whole: bool) -> Content | None:
     plain = text.replace("\r", "")
     for mark, line, lines_to_one, what, cure in _NOTATIONS:
-        if mark.match(plain):
+        if re.match(mark, plain):
             # A line of records may be longer than what is judged.
             lines = _list_lines(plain, is_whole)
-            number = sum(map(bool, map(line.match, lines))) if line else len(lines)
-            is_most = number * lines_to_one >= len(lines)
+            is_most = sum(bool(re.match(line, each)) for each in lines) * lines_to_one >= len(lines)
             return Content(what=what, cure=cure) if is_most else Content(resembles=what)
     return None
 
@@ -456,12 +418,10 @@ def _judge_json(text: str, is_whole: bool) -> Content | None:
     is_first = bool(_OBJECT.match(text) or _ARRAY.match(text))
     if not (is_first or _LATER_OBJECT.match(text)):
         return None
-    lines, rest = _list_lines(text, is_whole), text.rstrip("\r\n")
+    lines = _list_lines(text, is_whole)
     kinds = [kind for line in lines for kind in _judge_line(line)]
-    is_open = not is_whole and len(lines) < _MOST_LINES
-    if is_open:
-        rest = rest[max(rest.rfind("\n"), rest.rfind("\r")) + 1 :]
-        kinds += _judge_open_line(rest)
+    if not is_whole and len(lines) < _MOST_LINES:
+        kinds += _judge_open_line(re.split(r"[\r\n]", text)[-1])
     number, count = len(kinds), Counter(kinds)
     fitting = count[_Line.RECORD] + count[_Line.PART]
     # A line that ends within a string is damaged, in either format.

@@ -154,15 +154,12 @@ def split_files(counts: Mapping[str, int]) -> FileCounts:
     Example:
         {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3}, {7: 90} and {}.
     """
-    split = FileCounts({}, {}, {})
-    for name, number in counts.items():
-        kind, _, file = name.rpartition(".")
-        of_files = {_UNREAD: split.unread, _LOST: split.lost}.get(f"{kind}.")
-        if of_files is None:
-            split.others[name] = number
-        else:
-            of_files[int(file)] = number
-    return split
+    unread, lost = (
+        {int(name.removeprefix(kind)): n for name, n in counts.items() if name.startswith(kind)}
+        for kind in (_UNREAD, _LOST)
+    )
+    kinds = (_UNREAD, _LOST)
+    return FileCounts({n: c for n, c in counts.items() if not n.startswith(kinds)}, unread, lost)
 
 
 def find_imbalances(

@@ -22,6 +22,7 @@ from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, open
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
+    AS_TEXT,
     check_start,
     judge_name,
     look_at,
@@ -371,7 +372,13 @@ def choose_format(
         console.print(f"input format{of}: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
     with open_listed(first.planned) as raw, suppress(DamagedStreamError):
-        check_start(open_decompressed(raw, first.path), first.path, resolved)
+        try:
+            check_start(open_decompressed(raw, first.path), first.path, resolved)
+        except UserError as error:
+            # What its first bytes are taken for may be a mistake.
+            if first.content.is_text and first.content.format and options.input_format == "auto":
+                error.advise(AS_TEXT)
+            raise
     return resolved
 
 

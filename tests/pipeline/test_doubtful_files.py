@@ -1,4 +1,4 @@
-"""Files that are not what they seem to be: failures where nearly all of one is lost, and findings."""
+"""Files that are not what they seem to be: failures where nearly all is lost, and findings."""
 
 import json
 from pathlib import Path

@@ -267,7 +267,6 @@ def check_json(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
         cause = "its first record is no object, whose fields have names"
         value = ".[0]" if type(records[0]) is list else "."
         cure = f"Give objects, alone or in an array, as by: jq -c '.[] | {{text: {value}}}'"
-        cure += f"; or give {option('input_format', 'text')} if it is a text"
         raise UserError(option("input", file), cause, cure)
     objects = [record for record in records if type(record) is dict]
     check_records(objects, start.removeprefix(BYTE_ORDER_MARK), file, options)
