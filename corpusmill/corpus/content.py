@@ -304,10 +304,14 @@ _XML = re.compile(
     r"\s*(<\?xml\b|<!DOCTYPE (?!html)|<(?:mediawiki|rss|feed|tei|svg)\b)[^<>]*>\s*(?=<|\Z)",
     re.IGNORECASE,
 )
+# Comments are taken or left as wholes, so that many of them are judged at once.
+_COMMENTS = r"(?:\s*+(?><!--.*?-->))*+\s*+"
 _HTML = re.compile(
-    r"(?:\s*<!--.*?-->)*\s*<(!doctype\s+html|html)\b[^<>]*>\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL
+    _COMMENTS + r"<(!doctype\s+html|html)\b[^<>]*>\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL
 )
-_ROOT = re.compile(r"(?:\s*<(?:[!?][^>]*|!--.*?--)>)*\s*<([a-z][\w:]*)", re.IGNORECASE | re.DOTALL)
+_ROOT = re.compile(
+    r"(?:\s*+(?><!--.*?-->|<[!?][^>]*>))*+\s*+<([a-z][\w:]*)", re.IGNORECASE | re.DOTALL
+)
 _HTML_TAGS = re.compile(
     r"</(html|head|body|div|p|table|t[rdh]|article|section|main|nav|h[1-6]|ul|ol|li|span|a|title)\s*>",
     re.IGNORECASE,
@@ -346,7 +350,7 @@ def _has_tags(text: str) -> bool:
 
 # Letters of a sequence are all large or all small, and more than those of a word.
 _FASTA = re.compile(
-    r"(?:>[^\n]+\n+(?:[A-Z*\-]{20}[A-Z*\-\n]*|[a-z*\-]{20}[a-z*\-\n]*))+(?:>[^\n]*)?"
+    r"(?:>[^\n]+\n+(?>[A-Z*\-]{20}[A-Z*\-\n]*|[a-z*\-]{20}[a-z*\-\n]*))++(?:>[^\n]*)?"
 )
 _FASTQ = re.compile(r"@[^\n]+\n([A-Z.]+)\n\+[^\n]*\n([!-~]+)\n(?:@|\Z)")
 

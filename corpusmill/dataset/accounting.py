@@ -134,22 +134,10 @@ def count_lost(file_index: int) -> str:
     return f"{_LOST}{file_index}"
 
 
-class FileCounts(NamedTuple):
-    """Counts of single files, by their numbers, and all others.
-
-    Attributes:
-        others: by their names.
-        unread: bytes that could not be read.
-        lost: bytes in ranges of which nearly all lines and rows are rejects.
-    """
-
-    others: dict[str, int]
-    unread: dict[int, int]
-    lost: dict[int, int]
-
-
-def split_files(counts: Mapping[str, int]) -> FileCounts:
-    """Separate all other counts from those of single files.
+def split_files(
+    counts: Mapping[str, int],
+) -> tuple[dict[str, int], dict[int, int], dict[int, int]]:
+    """Separate all other counts from the unread and the lost bytes of files, by their numbers.
 
     Example:
         {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3}, {7: 90} and {}.
@@ -158,8 +146,8 @@ def split_files(counts: Mapping[str, int]) -> FileCounts:
         {int(name.removeprefix(kind)): n for name, n in counts.items() if name.startswith(kind)}
         for kind in (_UNREAD, _LOST)
     )
-    kinds = (_UNREAD, _LOST)
-    return FileCounts({n: c for n, c in counts.items() if not n.startswith(kinds)}, unread, lost)
+    others = {name: n for name, n in counts.items() if not name.startswith((_UNREAD, _LOST))}
+    return others, unread, lost
 
 
 def find_imbalances(

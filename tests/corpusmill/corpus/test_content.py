@@ -290,6 +290,16 @@ def test_many_sequences_before_other_text_are_judged_at_once(end: str) -> None:
     )
 
 
+def test_many_marks_that_may_be_of_two_kinds_are_judged_at_once() -> None:
+    for text, what in (
+        ("> a\n" + "-" * 20, ""),
+        ("<!-- a -->", ""),
+        ("<?xml a?>\n<!-- -->", "XML"),
+    ):
+        assert look(f"{text}\n".encode() * 999 + b"The king saw a river.\n").what == what
+    assert look(b"<!-- a -->\n" * 999 + b"<html>\n<p>a</p>\n").what == "HTML"
+
+
 @pytest.mark.parametrize(("tags", "what"), [(2, ""), (3, "HTML")])
 def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None:
     assert look(b"<p>a" + b"</p>\n" * tags).what == what
