@@ -116,6 +116,11 @@ class UserError(Exception):
             error.add_note(spell(note, spelling))
         return error
 
+    def advise(self, cure: str) -> None:
+        """Add to the cure, as another one."""
+        self.args = (*self.args[:2], self.args[2] + cure)
+        self.cure = spell(self.args[2], as_flag)
+
     def about(self, value: str) -> "UserError":
         """Return the error, of the same class, about another value, such as an option."""
         return type(self)(value, *self.args[1:])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from corpusmill.corpus.batches import Reject
+from corpusmill.corpus.batches import Reject, RejectColumns
 from corpusmill.corpus.filters.duplicates import KNOWN, NOTHING_LEFT
 from corpusmill.corpus.reject_lines import read_rejects
 from corpusmill.dataset.accounting import (
@@ -14,6 +14,7 @@ from corpusmill.dataset.accounting import (
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import RefusedError, UserError, count_things, option, printable
+from corpusmill.inspection.facts import USUAL
 from corpusmill.inspection.findings import find
 from transforms.elements import LinesFile
 from transforms.storage.files import open_file
@@ -49,8 +50,7 @@ def check_rejects(
     if is_excess:
         verb = loss.verb.replace("are rejects", "is a reject") if loss.part == 1 else loss.verb
         cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {verb}"
-        if rejects:
-            cause += f"; the first is {_describe_first(min(rejects))}"
+        cause += _name_first(rejects)
         cure = (
             "Repair the input, or allow more; a run without "
             f"{option('max_rejects')} lists them in rejects/"
@@ -59,23 +59,79 @@ def check_rejects(
         raise UserError(option("max_rejects", allowed), cause, cure)
 
 
-def _describe_first(rejects: LinesFile) -> str:
+# A file is lost with so much of it, and a corpus with more than that of its files or bytes.
+_LOST_OF_FILE, _LOST_OF_FILES = 0.9, USUAL["rejects"].high
+
+
+def refuse_lost_files(
+    files: Sequence[SourceFile],
+    lost: Mapping[int, int],
+    first_file: int,
+    rejects: Sequence[LinesFile],
+) -> None:
+    """Refuse a corpus with files of which nearly all became rejects, unless they are few of many.
+
+    Args:
+        files: the input files.
+        lost: by the numbers of files, bytes in ranges of which nearly all is rejects.
+        first_file: the number of the first file.
+        rejects: the files of rejects.
+
+    Raises:
+        UserError: names the first such file and its first reject.
+    """
+    sizes = {file.path: file.bytes for file in files}
+    names = [
+        files[number - first_file].path
+        for number, size in sorted(lost.items())
+        if size >= _LOST_OF_FILE * files[number - first_file].bytes
+    ]
+    if not names:
+        return
+    share = max(len(names) / len(files), sum(map(sizes.__getitem__, names)) / sum(sizes.values()))
+    if share <= _LOST_OF_FILES:
+        return
+    others = f", and of {count_things(len(names) - 1, 'other file')}" if len(names) > 1 else ""
+    cause = f"nearly all lines and rows of it{others} are rejects"
+    cure = f"Give {option('input_format', 'text')} if it is a text, repair it, leave it out, or "
+    found = (first for some in sorted(rejects) if (first := _find_first(some, names[0])))
+    if first := next(found, None):
+        cause += _describe(first)
+        if first.reason == "invalid-utf-8":
+            cure = "Convert it to UTF-8, as by: iconv -f WINDOWS-1252 -t UTF-8; or "
+    cure += f"give {option('max_rejects')} the share of the lines that may be lost"
+    raise RefusedError(option("input", names[0]), cause, cure)
+
+
+def _name_first(files: Sequence[LinesFile]) -> str:
+    first = _find_first(min(files)) if files else None
+    return _describe(first) if first else ""
+
+
+def _find_first(rejects: LinesFile, file: str = "") -> Reject | RejectColumns | None:
+    """Return the first reject of a file, or of any."""
     with open_file(rejects.path) as stream:
-        first = next(read_rejects(stream))
+        return next((one for one in read_rejects(stream) if file in {"", one.file}), None)
+
+
+def _describe(first: Reject | RejectColumns) -> str:
     if isinstance(first, Reject):
         row, offset, detail = first.row, first.offset, f" ({first.detail})"
     else:  # one of many in a line, without details
         row, offset, detail = None if first.rows is None else first.rows[0], first.offsets[0], ""
     place = f"byte {offset:,}" if row is None else f"row {row:,}"
-    return printable(f"at {place} of {first.file}: {first.reason}{detail}")
+    return printable(f"; the first is at {place} of {first.file}: {first.reason}{detail}")
 
 
-def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
+def explain_emptiness(
+    output: str, counts: Mapping[str, int], files: Sequence[LinesFile] = ()
+) -> UserError:
     """Make the error for a corpus of which no example was built.
 
     Args:
         output: folder of the data set.
         counts: counts of all stages.
+        files: the files of rejects, of which the first is told.
     """
     documents, tokens = counts.get("read.documents", 0), counts.get("tokenize.tokens", 0)
     lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
@@ -98,8 +154,9 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
         cure = "Use a tokenizer for the language of the text"
     elif rejects:
         cure = (
-            f"The rejects have the reasons {', '.join(count_reasons(counts))}: check the input and "
-            f"its {option('input_format')}; `inspect-corpus` shows the first of them"
+            f"The rejects have the reasons {', '.join(count_reasons(counts))}{_name_first(files)}: "
+            f"check the input, or give {option('input_format', 'text')} if it is a text; "
+            "`inspect-corpus` shows the first of them"
         )
     else:
         cure = (

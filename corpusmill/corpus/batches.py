@@ -87,6 +87,12 @@ class ReadCounts:
     rejected_bytes: int = 0
     unfinished_files: int = 0
 
+    @property
+    def are_rejects(self) -> bool:
+        """Whether nearly all lines and rows are rejects, so that they are not what was expected."""
+        units = self.lines + self.rows - self.blank_lines
+        return 0 < 9 * units <= 10 * (self.rejected_lines + self.rejected_rows)
+
     def __add__(self, other: "ReadCounts") -> "ReadCounts":
         # `astuple` copies deeply, which takes longer than reading a short file.
         return ReadCounts(*map(add, vars(self).values(), vars(other).values()))

@@ -2,19 +2,23 @@
 
 Containers and compressed files begin with marks of their own. Of text, only what is certain is
 told: JSON, tables with separators, markup, sequences of genes, notations such as those of
-subtitles, and pointers to files elsewhere.
-Everything else is text, whose format its name tells.
+subtitles, and pointers to files elsewhere. Most of the first lines have to be of that kind, with
+hardly any prose between them: a text may begin with an example of anything.
+Everything else is text, whose format its name tells. What it resembles in part is noted.
 """
 
 import codecs
 import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum
+from itertools import islice
 from typing import NamedTuple
 
-from corpusmill.corpus.records.csv_dialects import SEPARATORS, count_rows, list_lines
+from corpusmill.corpus.records.csv_dialects import SEPARATORS, list_lines, list_rows
 
 
 class Content(NamedTuple):
@@ -29,6 +33,7 @@ class Content(NamedTuple):
         has_returns: whether its lines end with carriage returns alone.
         is_known: whether the file was looked at, or only its name.
         has_open_line: whether more of its first line may show another format.
+        resembles: the input format or notation that part of it has, where it is taken for text.
     """
 
     compression: str = ""
@@ -39,6 +44,7 @@ class Content(NamedTuple):
     has_returns: bool = False
     is_known: bool = True
     has_open_line: bool = False
+    resembles: str = ""
 
     @property
     def is_in_ranges(self) -> bool:
@@ -54,13 +60,17 @@ _MARKS = (
     (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), ".zst"),
     (re.compile(rb"\x04\x22\x4d\x18"), ".lz4"),
 )
+# Compressed bytes of this number are never text; containers have control characters in as many.
+_MARK_BYTES, _FIRST_BYTES = 512, 64
 # What Arrow's decoder of Zstandard keeps of the text at most.
 _MOST_WINDOW = 2**27
 
 
 def find_compression(head: bytes) -> str:
     """Return the suffix of the compression that the first bytes of a file tell, or nothing."""
-    return next((suffix for mark, suffix in _MARKS if mark.match(head)), "")
+    marks = (suffix for mark, suffix in _MARKS if mark.match(head))
+    # The mark of bzip2 is made of letters, with which a text may begin.
+    return next((suffix for suffix in marks if not is_plain(head[:_MARK_BYTES])), "")
 
 
 def measure_window(head: bytes) -> int:
@@ -160,11 +170,10 @@ def find_container(head: bytes) -> Content | None:
     Args:
         head: its first bytes, decompressed.
     """
-    is_tar = head[257:262] == b"ustar"
-    # Words of a text may begin as a mark does.
-    if (is_tar or _ANY_MARK.match(head)) and not is_plain(head):
-        if is_tar:
-            return Content(format="tar", is_text=False)
+    # Words of a text, in any encoding, may begin as a mark does.
+    if head[257:262] == b"ustar" and _CONTROL.search(head[:_MARK_BYTES]):
+        return Content(format="tar", is_text=False)
+    if _ANY_MARK.match(head) and _CONTROL.search(head[:_FIRST_BYTES]):
         for mark, name in _CONTAINERS:
             if mark.match(head):
                 return Content(format=name, is_text=False)
@@ -186,7 +195,7 @@ def judge_bytes(head: bytes) -> Content | None:
     if container := find_container(head):
         return container
     has_nuls = head.count(0) > _FEW_NULS + len(head) // _FEWEST_TEXT_BYTES
-    is_strange = not _is_utf_8(head) and bool(_CONTROL.search(head))
+    is_strange = not _is_utf_8(head) and bool(_CONTROL.search(head[:_FIRST_BYTES]))
     kind = _name_binary(head) if has_nuls or is_strange else ""
     if not has_nuls and not kind:
         return None
@@ -251,20 +260,18 @@ def _name_binary(head: bytes) -> str:
     return f" ({kind.mime})" if kind else ""
 
 
+_DOCUMENTS = (
+    (r"WARC/1\.\d+\r?\n[\w-]+: ?", Content(format="wet")),
+    (r"%PDF-\d\.\d\s*(?:[\r\n]|\Z)",
+     Content("", "", "a PDF document", "Extract its text first", False)),
+    (r"\{\\rtf\d", Content("", "", "an RTF document", "Convert it to plain text", False)),
+    (r"version https://git-lfs\.github\.com/spec/v\d+\s*(?:\n(?:oid|ext-|size)|\Z)",
+     Content(what="a pointer of Git LFS, not the file itself", cure="Run git lfs pull first")),
+)  # fmt: skip
+
+
 def _judge_document(text: str, _: bool) -> Content | None:
-    if text.startswith("WARC/1."):
-        return Content(format="wet")
-    if text.startswith("%PDF-"):
-        return Content(what="a PDF document", cure="Extract its text first", is_text=False)
-    if text.startswith(r"{\rtf"):
-        return Content(what="an RTF document", cure="Convert it to plain text", is_text=False)
-    return None
-
-
-def _judge_pointer(text: str, _: bool) -> Content | None:
-    if not text.startswith("version https://git-lfs.github.com/spec/"):
-        return None
-    return Content(what="a pointer of Git LFS, not the file itself", cure="Run git lfs pull first")
+    return next((content for mark, content in _DOCUMENTS if re.match(mark, text)), None)
 
 
 def is_plain(head: bytes) -> bool:
@@ -281,10 +288,29 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
-_PAGE = re.compile(r"\s*<(!doctype|[a-z][a-z0-9]*|\?xml)\b", re.IGNORECASE)
-_DOC = re.compile(r"\s*<doc\b[^<>\n]*>", re.IGNORECASE)
+# Of lines that are judged, prose may be one in so many; all are among the first ones.
+_PROSE_SHARE, _MOST_LINES = 10, 200
+
+
+def _list_lines(text: str, is_whole: bool) -> list[str]:
+    """Return the first complete lines of a text that are not blank."""
+    lines = (line.strip() for line in list_lines(text, is_whole))
+    return list(islice(filter(None, lines), _MOST_LINES))
+
+
+_PAGE = re.compile(r"\s*<(!doctype\s+html|\?xml|[a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
+_DOC = re.compile(r"\s*<doc\b[^<>\n]*>[ \t\r]*\n", re.IGNORECASE)
 _XML = re.compile(
-    r"\s*(<\?xml\b|<!DOCTYPE (?!html)|<(mediawiki|rss|feed|tei|svg)\b)", re.IGNORECASE
+    r"\s*(<\?xml\b|<!DOCTYPE (?!html)|<(?:mediawiki|rss|feed|tei|svg)\b)[^<>]*>\s*(?=<|\Z)",
+    re.IGNORECASE,
+)
+# Comments are taken or left as wholes, so that many of them are judged at once.
+_COMMENTS = r"(?:\s*+(?><!--.*?-->))*+\s*+"
+_HTML = re.compile(
+    _COMMENTS + r"<(!doctype\s+html|html)\b[^<>]*>\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL
+)
+_ROOT = re.compile(
+    r"(?:\s*+(?><!--.*?-->|<[!?][^>]*>))*+\s*+<([a-z][\w:]*)", re.IGNORECASE | re.DOTALL
 )
 _HTML_TAGS = re.compile(
     r"</(html|head|body|div|p|table|t[rdh]|article|section|main|nav|h[1-6]|ul|ol|li|span|a|title)\s*>",
@@ -297,12 +323,21 @@ def _judge_markup(text: str, _: bool) -> Content | None:
     if _DOC.match(text):
         what = "pages between <doc> marks, as wikiextractor writes them"
         return Content(what=what, cure="Extract them again with --json, one JSON object a page")
-    if _XML.match(text):
-        return Content(what="XML", cure="Extract its text first")
-    begins = _PAGE.match(text)
-    if begins and (begins[1].lower() in {"!doctype", "html"} or _has_tags(text)):
-        return Content(what="HTML", cure="Extract its text first")
-    return None
+    what = "XML" if _XML.match(text) else "HTML"
+    if what == "XML" or _HTML.match(text):
+        if _has_prose_after(text):
+            return Content(resembles=what)
+    elif not (_PAGE.match(text) and _has_tags(text)):
+        return None
+    return Content(what=what, cure="Extract its text first")
+
+
+def _has_prose_after(text: str) -> bool:
+    """Whether the outermost element of a page ends, and lines without tags follow it."""
+    root = _ROOT.match(text)
+    end = re.search(rf"</{re.escape(root[1])}\s*>", text, re.IGNORECASE) if root else None
+    after = text[end.end() :].split("\n") if end else ()
+    return any(line.strip() and "<" not in line for line in after)
 
 
 def _has_tags(text: str) -> bool:
@@ -313,80 +348,131 @@ def _has_tags(text: str) -> bool:
     ) >= len(lines)
 
 
-_FASTA = re.compile(r"(>[^\n]+\n[A-Za-z*\-\n]{20,})+(>[^\n]*)?")
-_FASTQ = re.compile(r"@[^\n]+\n([A-Z]+)\n\+[^\n]*\n[!-~]+\n")
+# Letters of a sequence are all large or all small, and more than those of a word.
+_FASTA = re.compile(
+    r"(?:>[^\n]+\n+(?>[A-Z*\-]{20}[A-Z*\-\n]*|[a-z*\-]{20}[a-z*\-\n]*))++(?:>[^\n]*)?"
+)
+_FASTQ = re.compile(r"@[^\n]+\n([A-Z.]+)\n\+[^\n]*\n([!-~]+)\n(?:@|\Z)")
 
 
 def _judge_sequences(text: str, _: bool) -> Content | None:
     if text[:1] not in {">", "@"}:
         return None
     plain = text.replace("\r", "")
-    if _FASTQ.match(plain) or (plain.startswith(">") and _FASTA.fullmatch(plain)):
+    read = _FASTQ.match(plain)
+    # Each letter has its quality.
+    if (read and len(read[1]) == len(read[2])) or (text[:1] == ">" and _FASTA.fullmatch(plain)):
         return Content(what="sequences of FASTA or FASTQ", cure="Write one sequence a line")
     return None
 
 
+# How a text begins, a line of that notation, and how many lines there are to each such line.
 _NOTATIONS = (
-    (
-        re.compile(r"WEBVTT\s|\d+\s\d\d:\d\d:\d\d,\d{3} --> \d"),
-        "subtitles",
-        "Extract what is spoken, one paragraph a line",
-    ),
-    (
-        re.compile(r"(#[^\n]*\n)*1(-\d+)?\t[^\t\n]+(\t[^\t\n]*){8}\n"),
-        "words in columns, as CoNLL-U has them",
-        "Write one sentence a line",
-    ),
-    (
-        re.compile(r"\[?\{'(?:[^'\\\n]|\\.)*': ['\"\[{(\d\-TFN]"),
-        "records as Python prints them, which are not JSON",
-        "Write them with json.dumps",
-    ),
-    (
-        re.compile(
-            r"From \S+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [^\n]*\n[\w-]+: "
-        ),
-        "a mailbox",
-        "Extract the text of its messages",
-    ),
-    (
-        re.compile(r"-- (MySQL|MariaDB) dump |--\n-- PostgreSQL database|PRAGMA foreign_keys=OFF;"),
-        "the dump of a database",
-        "Export its texts as CSV or JSON lines",
-    ),
-)
+    (r"WEBVTT\s|\d+\s\d\d:\d\d:\d\d,\d{3} --> \d", r"(\d+:)?\d\d:\d\d[.,]\d{3} --> \d", 8,
+     "subtitles", "Extract what is spoken, one paragraph a line"),
+    (r"(#[^\n]*\n)*1(-\d+)?\t[^\t\n]+(\t[^\t\n]*){8}\n", r"#|\d+([-.]\d+)?(\t[^\t]*){9}", 1.2,
+     "words in columns, as CoNLL-U has them", "Write one sentence a line"),
+    (r"\[?\{'(?:[^'\\\n]|\\.)*': ['\"\[{(\d\-TFN]",
+     r"[\[{(\s]*(?:['\"]|[\]})]).*[\]}),:'\"\dse]$|[\[{]{1,2}$", 1.2,
+     "records as Python prints them, which are not JSON", "Write them with json.dumps"),
+    (r"From \S+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [^\n]*\n[\w-]+: ", "", 1,
+     "a mailbox", "Extract the text of its messages"),
+    (r"-- (MySQL|MariaDB) dump \d|(--\n-- PostgreSQL|PRAGMA foreign_keys=OFF;\n(BEGIN|CREATE|--))",
+     "", 1, "the dump of a database", "Export its texts as CSV or JSON lines"),
+)  # fmt: skip
 
 
-def _judge_notation(text: str, _: bool) -> Content | None:
+def _judge_notation(text: str, is_whole: bool) -> Content | None:
     plain = text.replace("\r", "")
-    for mark, what, cure in _NOTATIONS:
-        if mark.match(plain):
-            return Content(what=what, cure=cure)
+    for mark, line, lines_to_one, what, cure in _NOTATIONS:
+        if re.match(mark, plain):
+            # A line of records may be longer than what is judged.
+            lines = _list_lines(plain, is_whole)
+            is_most = sum(bool(re.match(line, each)) for each in lines) * lines_to_one >= len(lines)
+            return Content(what=what, cure=cure) if is_most else Content(resembles=what)
     return None
 
 
 _OBJECT = re.compile(r'\s*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 _ARRAY = re.compile(r'\s*\[\s*(?=[\[{"\]])')
+_LATER_OBJECT = re.compile(r'[^\n]{1,999}\n\s*\{\s*"')
 _ESCAPE = re.compile(r"\\.")
-_FEW_LINES = 3
+# All that a line of JSON consists of, and a string that has not ended.
+_JSON = re.compile(
+    r'(?:[\s\[\]{},:]|"(?:[^"\\]|\\.)*+"|-?\d[\d.eE+\-]*+|true|false|null|NaN|-?Infinity)*+'
+)
+_OPEN_STRING = re.compile(r'"(?:[^"\\]|\\.)*+\\?')
+_KEY = re.compile(r'[\[{\s]*"(?:[^"\\]|\\.)*"\s*:')
+_BETWEEN_RECORDS = re.compile(r'(?<=\}),\s*(?=\{")')
+_WORDS, _SENTENCE_END = re.compile(r"[^\W\d_]+"), re.compile(r"[.!?:。！？：…][\"'”’)]*$")  # noqa: RUF001
+_FEWEST_WORDS = 3
+
+
+class _Line(Enum):
+    """What a line is, where JSON is expected."""
+
+    RECORD = "an object that is whole"
+    PART = "a part of JSON"
+    DAMAGED = "an object or a part of one that is damaged"
+    STRANGE = "a few words that are no sentence"
+    PROSE = "a text"
 
 
 def _judge_json(text: str, is_whole: bool) -> Content | None:
-    if text.lstrip()[:1] not in {"{", "["}:
+    is_first = bool(_OBJECT.match(text) or _ARRAY.match(text))
+    if not (is_first or _LATER_OBJECT.match(text)):
         return None
-    lines = [line for line in list_lines(text, is_whole) if line.strip()][:_FEW_LINES]
+    lines = _list_lines(text, is_whole)
+    kinds = [kind for line in lines for kind in _judge_line(line)]
+    if not is_whole and len(lines) < _MOST_LINES:
+        kinds += _judge_open_line(re.split(r"[\r\n]", text)[-1])
+    number, count = len(kinds), Counter(kinds)
+    fitting = count[_Line.RECORD] + count[_Line.PART]
     # A line that ends within a string is damaged, in either format.
     whole = [line for line in lines if not _ESCAPE.sub("", line).count('"') % 2]
-    is_json = bool(_OBJECT.match(text))
-    is_most = 2 * sum(isinstance(_parse(line), dict) for line in whole) > len(whole)
-    if lines and (is_most if whole else is_json):
+    is_most = 2 * count[_Line.RECORD] > len(whole) if whole else bool(_OBJECT.match(text))
+    is_lines = bool(lines) and is_most
+    has_prose = count[_Line.PROSE] * _PROSE_SHARE > number
+    if not has_prose and is_lines:
         return Content(format="json-lines")
-    if is_array := _ARRAY.match(text):
+    if not has_prose and is_first and 2 * (fitting + count[_Line.DAMAGED]) > number:
+        return Content(format="json")
+    if is_first and ("{" in text[:_FIRST_BYTES] or fitting * _PROSE_SHARE >= number):
+        return Content(resembles="json-lines" if count[_Line.RECORD] * 2 > fitting else "json")
+    return None
+
+
+def _judge_line(line: str) -> list[_Line]:
+    """Return what a line is, or the records that it consists of."""
+    if isinstance(_parse(line), dict):
+        return [_Line.RECORD]
+    if _JSON.fullmatch(line):
+        return [_Line.PART]
+    records = _BETWEEN_RECORDS.split(line)
+    if len(records) > 1:
+        return [kind for record in records for kind in _judge_line(record)]
+    if line[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
-            json.JSONDecoder().raw_decode(text, is_array.end())
-            is_json = True
-        is_json |= text[is_array.end()] == "]" or bool(_OBJECT.match(text, is_array.end()))
-    return Content(format="json") if is_json else None
+            end = json.JSONDecoder().raw_decode(line)[1]
+            # What follows a value is another one, or it is a word of a text.
+            return [_Line.DAMAGED if line[end:].lstrip()[:1] in "{,}]" else _Line.PROSE]
+    if _KEY.match(line) or line.rstrip(",").endswith("}"):
+        return [_Line.DAMAGED]
+    is_text = len(_WORDS.findall(line)) >= _FEWEST_WORDS or bool(_SENTENCE_END.search(line))
+    return [_Line.PROSE if is_text else _Line.STRANGE]
+
+
+def _judge_open_line(line: str) -> list[_Line]:
+    """Return what the beginning of a line is; nothing if more of it would tell that."""
+    *records, last = _BETWEEN_RECORDS.split(line)
+    kinds = [kind for record in records for kind in _judge_line(record)]
+    end = _JSON.match(last)
+    is_part = end is not None and _OPEN_STRING.fullmatch(last, end.end()) is not None
+    if is_part or _JSON.fullmatch(last):
+        kinds.append(_Line.PART)
+    elif not kinds:
+        kinds += _judge_line(last)
+    return kinds
 
 
 def _parse(line: str) -> object:
@@ -403,27 +489,58 @@ _HEADERS = {
 }
 _USUAL_NAMES = {
     "text", "content", "body", "sentence", "document", "title", "url", "id", "label", "abstract",
-    "article", "date",
+    "article", "date", "question", "answer", "prompt", "response", "completion", "instruction",
+    "source", "target", "summary", "review", "category", "language", "author", "timestamp",
+    "标题", "内容", "正文", "文本",
 }  # fmt: skip
 _FEWEST_ROWS = 5
+# What no word of a text is: a number, a date, a time, a truth value, or an address.
+_VALUE = re.compile(r"[-+$€£]?\d[\d.,:/\-+TZ %]*|true|false|https?://\S+", re.IGNORECASE)
 
 
 def _judge_table(text: str, is_whole: bool) -> Content | None:
-    """Tell a table by a header of names, and by rows that all have as many cells."""
+    """Tell a table by a header of names, and by rows of which most have as many cells.
+
+    Verses, plays and chats may have as many separators in each line, too. So names are usual ones,
+    or such as no text has, or a column has values that are no words.
+    """
     for separator, header in _HEADERS.items():
-        if match := header.match(text):
-            # The first column of an index often has no name.
-            names = [name.strip('"') for name in match[0].split(separator)]
-            is_usual = not _USUAL_NAMES.isdisjoint(map(str.lower, names))
-            rows = count_rows(text, is_whole, separator) if len({*names}) == len(names) else 0
-            if rows >= (2 if is_usual else _FEWEST_ROWS):
-                return Content(format="tsv" if separator == "\t" else "csv")
+        match = header.match(text)
+        # The first column of an index often has no name.
+        names = [name.strip('"') for name in match[0].split(separator)] if match else []
+        if not match or len({*names}) < len(names):
+            continue
+        table = list_rows(text, is_whole, separator)
+        rows = [row for row in table if len(row) == len(names)]
+        is_usual = _are_usual(names)
+        if (len(table) - len(rows)) * (4 if is_usual else _PROSE_SHARE) > len(table):
+            continue
+        input_format = "tsv" if separator == "\t" else "csv"
+        if len(rows) >= (2 if is_usual else _FEWEST_ROWS):
+            is_table = is_usual or "_" in match[0] or match[0].count('"') == 2 * len(names)
+            is_table |= _has_values(rows)
+            # Names of speakers come again.
+            is_table &= not any(map(set.__contains__, map(set, zip(*rows[1:], strict=True)), names))
+            return Content(format=input_format) if is_table else Content(resembles=input_format)
     return None
+
+
+def _are_usual(names: Sequence[str]) -> bool:
+    """Whether a name is one that columns have, or all are but for large letters."""
+    return not _USUAL_NAMES.isdisjoint(names) or _USUAL_NAMES.issuperset(map(str.lower, names))
+
+
+def _has_values(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether nearly all cells of a column below the header are values that are no words."""
+    columns = zip(*rows[1:], strict=True)
+    return any(
+        sum(bool(_VALUE.fullmatch(cell.strip())) for cell in column) * 10 >= 9 * len(column)
+        for column in columns
+    )
 
 
 _RULES: tuple[Callable[[str, bool], Content | None], ...] = (
     _judge_document,
-    _judge_pointer,
     _judge_markup,
     _judge_sequences,
     _judge_notation,

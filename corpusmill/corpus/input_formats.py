@@ -266,8 +266,7 @@ def find_conflict(
     if content.what:
         is_wanted = is_chosen and content.is_text and reader.is_text and not reader.has_fields
         is_left_to_reader = not (reader.is_text or content.is_text or input_format in _MARKED)
-        as_text = f", or give {option('input_format', 'text')} to train on it as it stands"
-        cure = content.cure + as_text * content.is_text
+        cure = content.cure + AS_TEXT * content.is_text
         return None if is_wanted or is_left_to_reader else (f"it is {content.what}", cure)
     if not content.format and content.is_known and input_format in _MARKED:
         return f"it is text, not {input_format}", "Rename it, or give its format"
@@ -277,9 +276,12 @@ def find_conflict(
     if is_same or not is_other:
         return None
     cure = f"Give {option('input_format', content.format)}, or leave the option out"
+    cure += AS_TEXT * (content.is_text and input_format not in _MARKED)
     return f"it is of the format {content.format}, not {input_format}", cure
 
 
+# Ends the cure of what may be a text after all.
+AS_TEXT = f", or give {option('input_format', 'text')} to train on it as it stands"
 # Formats whose files always begin with a mark.
 _MARKED = {"parquet", "avro"}
 # What a file is, and a format whose reader finds that out by itself.
@@ -289,6 +291,9 @@ _READ_ALIKE = {("csv", "tsv"), ("tsv", "csv"), ("json-lines", "json")}
 def _format_of(name: str, content: Content) -> str:
     """Return the format of a file: what it certainly is, or else what its name tells."""
     guessed = guess_format(name)
+    # Its name makes certain what part of it shows.
+    if guessed == "json-lines" and content.resembles == "json":
+        return "json"
     if not content.format or FORMATS.package_of(guessed) is not None:
         return guessed
     # What separates cells is found anew by whoever reads them.
@@ -309,7 +314,7 @@ def _choose_one_format(options: DocumentOptions, formats: Mapping[str, str]) -> 
         examples = ", ".join(f"{name} ({known})" for known, name in sorted(names.items()))
         cause = f"the input files have several formats: {examples}"
         cure = f"Build from each format as a source of its own ({option('source', 'NAME=PATH')}), "
-        cure += "or give one format for all files"
+        cure += f"or give one format for all files, such as {option('input_format', 'text')}"
         raise UserError(option("input_format", "auto"), cause, cure)
     return replace(options, input_format=next(iter(names)))
 

@@ -13,8 +13,9 @@ NOT_DRAWN = "not-drawn"
 _REJECTS, _UNFINISHED = "are rejects", "could not be read to their end"
 # More files that end early are counted, not named.
 _NAMED_FILES = 10
-# Begins the counts of the unread bytes of a file: read.unread.<number of the file>.
-_UNREAD = "read.unread."
+# Begins the counts of a file's unread bytes, and of its bytes in ranges of which nearly all lines
+# and rows are rejects: read.unread.<number of the file>.
+_UNREAD, _LOST = "read.unread.", "read.lost."
 # Counts documents of text, before any was cut, where the sources of a corpus are read in many ways.
 TEXT_DOCUMENTS = "read.text_documents"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
@@ -128,18 +129,25 @@ def count_unread(file_index: int) -> str:
     return f"{_UNREAD}{file_index}"
 
 
-def split_unread(counts: Mapping[str, int]) -> tuple[dict[str, int], dict[int, int]]:
-    """Separate all other counts from the unread bytes of files, by the files' numbers.
+def count_lost(file_index: int) -> str:
+    """Return the name of the count of a file's bytes in ranges that are nearly all rejects."""
+    return f"{_LOST}{file_index}"
+
+
+def split_files(
+    counts: Mapping[str, int],
+) -> tuple[dict[str, int], dict[int, int], dict[int, int]]:
+    """Separate all other counts from the unread and the lost bytes of files, by their numbers.
 
     Example:
-        {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3} and {7: 90}.
+        {"read.lines": 3, "read.unread.7": 90} gives {"read.lines": 3}, {7: 90} and {}.
     """
-    others = {name: number for name, number in counts.items() if not name.startswith(_UNREAD)}
-    return others, {
-        int(name.removeprefix(_UNREAD)): number
-        for name, number in counts.items()
-        if name not in others
-    }
+    unread, lost = (
+        {int(name.removeprefix(kind)): n for name, n in counts.items() if name.startswith(kind)}
+        for kind in (_UNREAD, _LOST)
+    )
+    others = {name: n for name, n in counts.items() if not name.startswith((_UNREAD, _LOST))}
+    return others, unread, lost
 
 
 def find_imbalances(

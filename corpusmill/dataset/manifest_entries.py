@@ -276,12 +276,15 @@ class SourceFile:
             on the hub, whose names hold the commit.
         unread: how many of its bytes are lost because it could not be read to its end: those after
             the damage, or all of them where it is not known what is missing; None where nothing is.
+        resembles: the format or notation that part of it has, where it was read as text and nobody
+            had said that it is; None where it is a text from its beginning.
     """
 
     path: str
     bytes: Number
     crc32c: _Checksum | None = None
     unread: Number | None = None
+    resembles: Annotated[str, Meta(max_length=99)] | None = None
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ USUAL = {
     "rejects": Range(
         0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
     ),
+    "doubtful format": Range(
+        0, 0.01, "up to 1 %", "a text may begin with an example of anything, and few texts do"
+    ),
     "cut documents": Range(
         0, 0.01, "up to 1 %", "16 MB are the text of ten thick books; hardly a document has more"
     ),

@@ -12,6 +12,7 @@ from statistics import median
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.accounting import Loss, count_reasons, describe_unfinished, measure_rejects
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import weigh
@@ -32,6 +33,8 @@ _DESCRIBING = frozenset({
     "license", "language", "lang", "date", "created", "timestamp", "score", "meta", "metadata",
     "conversation_id", "prompt_id", "messages.id",
 })  # fmt: skip
+# More files whose format is in doubt are counted, not named.
+_NAMED_FILES = 3
 # A larger share is not kept back for validation.
 _LARGEST_SHARE = 0.3
 
@@ -130,6 +133,25 @@ def _explain_rejects(reason: str, loss: Loss) -> tuple[str, str]:
             "blocks, have them"
         )
     return cause, f"{look} choose {option('input_format')} or repair the input"
+
+
+def _check_formats(facts: Facts) -> Iterator[Finding]:
+    """Name files that resemble data in part, and were read as text."""
+    files = facts.manifest.corpus.files
+    doubtful = [file for file in files if file.resembles]
+    size = sum(file.bytes for file in doubtful) / max(1, sum(file.bytes for file in files))
+    share = max(size, len(doubtful) / max(1, len(files)))
+    if share > USUAL["doubtful format"].high:
+        named = ", ".join(f"{file.path} ({file.resembles})" for file in doubtful[:_NAMED_FILES])
+        more = f" and {len(doubtful) - _NAMED_FILES:,} more" * (len(doubtful) > _NAMED_FILES)
+        looks = count_things(len(doubtful), "file looks", "files look")
+        what = f"{looks} in part like another format, and became text: {named}{more}"
+        cause = "Most of the first lines are of that format in data, and a few in a text"
+        formats = [str(file.resembles) for file in doubtful if file.resembles in FORMATS.names]
+        cure = f"Give {option('input_format', 'text')} if it is text"
+        if formats:
+            cure += f", and {option('input_format', formats[0])} if it is not"
+        yield _find("doubtful format", share, what, cause, cure)
 
 
 def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
@@ -501,6 +523,7 @@ def _list_ids(ids: Sequence[int]) -> str:
 _CHECKS = (
     _check_unfinished,
     _check_rejects,
+    _check_formats,
     _check_cut_documents,
     _check_tokenizer,
     _check_documents,

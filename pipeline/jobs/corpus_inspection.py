@@ -10,7 +10,7 @@ from typing import Any
 from corpusmill.commands.command import Call
 from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
 from corpusmill.console.terminal_report import Origin, print_corpus
-from corpusmill.dataset.accounting import split_unread
+from corpusmill.dataset.accounting import split_files
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
@@ -125,7 +125,7 @@ def _measure(
         content = unseal(read_file(path), path)
         sample = read_sample(job, recipe.files, TIMED_BYTES)
     collected = json.loads(content)
-    collected["counts"], unread = split_unread(collected["counts"])
+    collected["counts"], unread, _ = split_files(collected["counts"])
     numbers = {**_describe_header(header := add_unread(job.header, unread)), **collected}
     sizes = sum(file.bytes for file in recipe.files), launch.engine.count_busy(job.corpus_bytes)
     add_work(numbers["build"], numbers["counts"], job, sample, *sizes)

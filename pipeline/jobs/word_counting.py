@@ -20,7 +20,7 @@ from corpusmill.dataset.accounting import (
     count_reasons,
     count_unread,
     describe_unfinished,
-    split_unread,
+    split_files,
 )
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError, count_things, option
@@ -212,7 +212,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"
-    if unread := split_unread(counts)[1]:
+    if unread := split_files(counts)[1]:
         files = [
             SourceFile(file.name, file.bytes, unread=unread.get(number))
             for number, file in enumerate(corpus.files)

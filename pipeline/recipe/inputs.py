@@ -22,6 +22,7 @@ from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, open
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
+    AS_TEXT,
     check_start,
     judge_name,
     look_at,
@@ -326,7 +327,9 @@ def look_at_files(
     planned = {file.path: file.planned for file in files}
     ranges = map(planned.__getitem__, chosen)
     contents = map_ahead(_look_at, ranges) if far else map(_look_at, ranges)
-    known = dict(zip(chosen, contents, strict=True))
+    # What someone has called text is not in doubt.
+    found = (content._replace(resembles="") if input_format else content for content in contents)
+    known = dict(zip(chosen, found, strict=True))
     return [
         replace(file, looked_at=known.get(file.path) or judge_name(file.path, input_format))
         for file in files
@@ -369,7 +372,13 @@ def choose_format(
         console.print(f"input format{of}: {resolved.input_format}, by what the files are")
     first = next(file for file in files if file.bytes)
     with open_listed(first.planned) as raw, suppress(DamagedStreamError):
-        check_start(open_decompressed(raw, first.path), first.path, resolved)
+        try:
+            check_start(open_decompressed(raw, first.path), first.path, resolved)
+        except UserError as error:
+            # What its first bytes are taken for may be a mistake.
+            if first.content.is_text and first.content.format and options.input_format == "auto":
+                error.advise(AS_TEXT)
+            raise
     return resolved
 
 

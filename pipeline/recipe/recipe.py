@@ -530,13 +530,22 @@ def describe_data_set(recipe: Recipe) -> Manifest:
             options=documents.recorded(),
             sentence_splitter=_name_all(splitter_of(each.language) for each in readings),
             bytes=sum(file.bytes for file in files),
-            files=tuple(SourceFile(file.name, file.bytes) for file in files),
+            files=tuple(
+                SourceFile(file.name, file.bytes, resembles=_find_resemblance(recipe, number))
+                for number, file in enumerate(files)
+            ),
             package=_name_all(INPUT_FORMATS.package_of(each.input_format) for each in readings),
             filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
             sources=_describe_sources(recipe),
         ),
         provenance=_describe_provenance(recipe),
     )
+
+
+def _find_resemblance(recipe: Recipe, number: int) -> str | None:
+    """Return what a file resembles in part that is read as text."""
+    is_text = recipe.reading.of_file(recipe.first_file + number).input_format == "text"
+    return (recipe.files[number].content.resembles or None) if is_text else None
 
 
 def _name_all(names: Iterable[str | None]) -> str | None:

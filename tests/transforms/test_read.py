@@ -16,7 +16,7 @@ import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import judge_name, resolve_format
-from corpusmill.dataset.accounting import split_unread
+from corpusmill.dataset.accounting import split_files
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, Limits
 from tests.tools.memory import memory_of
@@ -204,7 +204,7 @@ def test_all_stored_bytes_of_a_file_that_ends_early_count_as_unread(
     )
     counts = read(files, 10**9, tmp_path, splittable=False, options=options)["counts"]
     assert counts["read.unfinished_files"] == 1
-    assert split_unread(counts)[1] == {1: len(content) // 2}
+    assert split_files(counts)[1] == {1: len(content) // 2}
 
 
 def test_only_what_follows_known_damage_counts_as_unread(tmp_path: Path) -> None:
@@ -213,13 +213,13 @@ def test_only_what_follows_known_damage_counts_as_unread(tmp_path: Path) -> None
     (tmp_path / "text.tar").write_bytes(content)
     options = resolve_format(DocumentOptions(), {"text.tar": judge_name("text.tar")})
     counts = read([tmp_path / "text.tar"], 10**9, tmp_path, False, options=options)["counts"]
-    [unread] = split_unread(counts)[1].values()
+    [unread] = split_files(counts)[1].values()
     assert len(content) - _HEADER - 512 <= unread <= len(content) - _HEADER
     member = gzip.compress(b"A line .\n" * 10**5)
     (tmp_path / "text.gz").write_bytes(member + b"no member" * 10**4)
     limits = refusal_limits(compressed_step=1000)
     counts = read([tmp_path / "text.gz"], 10**9, tmp_path, False, limits=limits)["counts"]
-    [unread] = split_unread(counts)[1].values()
+    [unread] = split_files(counts)[1].values()
     assert 9 * 10**4 - 2000 <= unread <= 9 * 10**4
 
 

@@ -18,8 +18,8 @@ from corpusmill.dataset.accounting import (
     find_imbalances,
     is_of_the_run,
     split_distributions,
+    split_files,
     split_sources,
-    split_unread,
 )
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.editing import join_manifests, rejects_name
@@ -31,7 +31,12 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.commit.rename import Move
 from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
 from transforms.recovery import Workplace, check_claim
-from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
+from transforms.refusals import (
+    check_rejects,
+    explain_emptiness,
+    refuse_findings,
+    refuse_lost_files,
+)
 from transforms.shuffle.trees import concatenate, join_rejects
 from transforms.storage.checksums import join_checksums, read_blocks, unseal
 from transforms.storage.file_systems import join_path
@@ -352,7 +357,7 @@ class Decision:
             UserError: the data set is empty or of little use, or has too many rejects; or another
                 run has taken the folder.
         """
-        sums, unread = split_unread(limit_distinct(inputs.counts))
+        sums, unread, lost = split_files(limit_distinct(inputs.counts))
         sums |= {"write.rejects": sum(file.lines for file in inputs.rejects)}
         record_path, names, place = self._options.record_path, self.names, self._options.place
         record = json.loads(unseal(read_file(record_path), record_path))
@@ -360,6 +365,8 @@ class Decision:
         first_file = generation.first_file if generation else 0
         header = add_unread(manifest_json.from_json(record["header"]), unread, first_file)
         self._check_counts(inputs, sums, header.corpus.files)
+        if self._options.max_rejects is None:
+            refuse_lost_files(header.corpus.files, lost, first_file, inputs.rejects)
         # Every file is prepared before the first gets its final name.
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
@@ -407,7 +414,7 @@ class Decision:
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
         if not rows:
-            raise explain_emptiness(self._options.place.output, sums)
+            raise explain_emptiness(self._options.place.output, sums, inputs.rejects)
 
     def _join_shards(self, written: Sequence[WrittenFile]) -> Iterator[WrittenFile]:
         """Join the files of a split's and source's shards, if the format has but one of them.

@@ -7,13 +7,13 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import field_column
-from corpusmill.corpus.batches import DocumentBatch, FileRange, conform_fields
+from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, conform_fields
 from corpusmill.corpus.document_options import CorpusReading, OptionsBySource
 from corpusmill.corpus.filters.functions import Step, drop_documents
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter
-from corpusmill.dataset.accounting import TEXT_DOCUMENTS, count_unread
+from corpusmill.dataset.accounting import TEXT_DOCUMENTS, count_lost, count_unread
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
@@ -121,13 +121,18 @@ class TaskReader:
     def _read_stream(
         self, raw: BinaryIO, planned: PlannedRange, file_range: FileRange
     ) -> Iterator[DocumentBatch]:
-        """Yield the batches, and count the stored bytes of a file that is damaged or cut off."""
+        """Yield the batches, and count the stored bytes that are lost by damage, or in rejects."""
         stream, part = open_range(raw, file_range)
+        counts = ReadCounts()
         for batch in read_corpus(stream, part):
+            counts += batch.counts
             if batch.counts.unfinished_files:
                 unread = measure_rest(batch, stream, raw, planned.bytes or 0)
                 self._tally.add(count_unread(planned.file_index), unread)
             yield batch
+        if counts.are_rejects:
+            end = (planned.bytes or 0) if planned.end is None else planned.end
+            self._tally.add(count_lost(planned.file_index), end - planned.start)
 
     def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
         """Return the documents that no step drops, and count the others by reason."""

@@ -6,13 +6,15 @@ as many cells as the header.
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 # "double" writes a quote within quotes twice, "backslash" after a backslash.
 Quotes = Literal["double", "backslash", "none"]
 SEPARATORS = (",", ";", "\t", "|")
+# So many show whether a file is a table.
+_MOST_LINES = 1000
 
 
 class Dialect(NamedTuple):
@@ -146,16 +148,33 @@ def _has_bare_quotes(text: str, separator: str) -> bool:
     return bool(re.search(rf'(?<![\\\r\n])(?<!{re.escape(separator)})"(?!{ends}|\Z)', text[1:]))
 
 
-def count_rows(text: str, is_whole: bool, separator: str) -> int:
-    """Return how many first rows of a table there are; 0 if they have unequal numbers of cells.
+def list_rows(text: str, is_whole: bool, separator: str) -> list[list[str]]:
+    """Return the first rows of a table, in the dialect in which most have as many cells.
 
     Args:
         text: the beginning of a file.
         is_whole: whether that is all of it.
         separator: the separator.
+
+    Returns:
+        The rows that are not blank, the header first; a row that cannot be read has no cells.
     """
-    lines = list_lines(text, is_whole)
-    rows = (
-        measure_rows(lines, Dialect(separator, quotes), is_whole) for quotes in get_args(Quotes)
-    )
-    return next((len(some.cells) for some in rows if some.are_right), 0)
+    lines = list_lines(text, is_whole)[:_MOST_LINES]
+    tables = [[*_read_rows(lines, Dialect(separator, quotes))] for quotes in get_args(Quotes)]
+    return max(tables, key=lambda rows: sum(len(row) == len(rows[0]) for row in rows))
+
+
+def _read_rows(lines: Sequence[str], dialect: Dialect) -> Iterator[list[str]]:
+    """Yield rows; after one that fails, the line after its first line begins the next one."""
+    start = 0
+    while start < len(lines):
+        reader, base = dialect.read_rows(iter(lines[start:])), start
+        try:
+            for row in reader:
+                start = base + reader.line_num
+                if row:
+                    yield row
+        except csv.Error:
+            if base + reader.line_num < len(lines):
+                yield []
+            start += 1

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.records.json_shapes import close_json, explain_records, explain_table
 from corpusmill.corpus.records.nested_fields import MISSING, find_value, list_names, name_fields
 from corpusmill.corpus.records.record_documents import (
+    NoTextError,
     RecordCollector,
     check_made_field,
     make_text,
@@ -36,9 +38,11 @@ from corpusmill.corpus.text.lines import (
     count_lines,
     refuse_lines,
 )
+from corpusmill.errors import UserError
 
-# Enough for a first record; a longer one is judged by the run itself.
-PROBE_BYTES = 2**20
+# Enough for a first record; a longer one is judged by the run itself. So much of that shows whether
+# it is a table.
+PROBE_BYTES, _SHAPE_BYTES = 2**20, 2**18
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
@@ -270,9 +274,8 @@ def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> N
     start = stream.read(PROBE_BYTES)
     if b"\n" not in start:  # a whole table may be one object, on a line that is too long to train
         start += stream.read(options.max_line_bytes)
-    records = [*_parse_records(start.removeprefix(BYTE_ORDER_MARK))]
-    if records:
-        check_records(records, file, options)
+    start = start.removeprefix(BYTE_ORDER_MARK)
+    check_records([*_parse_records(start)], start, file, options)
 
 
 def _parse_records(start: bytes) -> Iterator[dict[str, Any]]:
@@ -283,17 +286,41 @@ def _parse_records(start: bytes) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def check_records(records: Sequence[dict[str, Any]], file: str, options: DocumentOptions) -> None:
+def check_records(
+    records: Sequence[dict[str, Any]], start: bytes, file: str, options: DocumentOptions
+) -> None:
     """Refuse fields that the first records of a file show to be the wrong ones.
 
     Args:
-        records: one or more objects of JSON.
+        records: the objects of JSON at its start; of none that is too long nothing is known.
+        start: the bytes of its start, which hold the beginning of that one.
         file: its path.
         options: with the text field and the kept fields.
 
     Raises:
-        UserError: as of `check_json_field`.
+        UserError: as of `check_json_field`, or the first object is a table, or holds the records.
     """
+    if not records:
+        # Nobody can hold a record that long, unless it is the whole of a table.
+        shape = close_json(start[:_SHAPE_BYTES].decode(errors="ignore"))
+        if type(shape) is dict and (
+            problem := explain_table(shape, file) or explain_records(shape, file)
+        ):
+            raise problem
+        return
+    if len(records) == 1 and (problem := explain_table(records[0], file)):
+        raise problem
+    try:
+        _check_fields(records, file, options)
+    except UserError as error:
+        # Records one after the other may have arrays of objects, such as conversations.
+        if len(records) == 1 and (problem := explain_records(records[0], file)):
+            problem.names = error.names if isinstance(error, NoTextError) else ()
+            raise problem from None
+        raise
+
+
+def _check_fields(records: Sequence[dict[str, Any]], file: str, options: DocumentOptions) -> None:
     if options.text_maker:
         check_made_field(file, list(_names_of(records[:1])), options)
     name = options.text_field

@@ -258,14 +258,25 @@ def check_json(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     Raises:
         UserError: the first record is not an object, or lacks a field; names the existing fields.
     """
-    start = BytesIO(stream.read(PROBE_BYTES))
+    start = stream.read(PROBE_BYTES)
+    records = _parse_values(start, file, options)
+    if not records:  # a whole table may be one object
+        start += stream.read(options.max_line_bytes)
+        records = _parse_values(start, file, options)
+    if records and type(records[0]) is not dict:
+        cause = "its first record is no object, whose fields have names"
+        value = ".[0]" if type(records[0]) is list else "."
+        cure = f"Give objects, alone or in an array, as by: jq -c '.[] | {{text: {value}}}'"
+        raise UserError(option("input", file), cause, cure)
+    objects = [record for record in records if type(record) is dict]
+    check_records(objects, start.removeprefix(BYTE_ORDER_MARK), file, options)
+
+
+def _parse_values(start: bytes, file: str, options: DocumentOptions) -> list[Any]:
+    """Return the values of JSON that the start of a file holds."""
     records = list[Any]()
-    for values in _ValueReader(start, FileRange(file, 0, options)):
+    for values in _ValueReader(BytesIO(start), FileRange(file, 0, options)):
         for _, _, content in values.contents():
             with suppress(UnreadableError):
                 records.append(parse_json(content))
-    if records and type(records[0]) is not dict:
-        cause = "its first record is no object, whose fields have names"
-        raise UserError(option("input", file), cause, "Give objects, alone or in an array")
-    if objects := [record for record in records if type(record) is dict]:
-        check_records(objects, file, options)
+    return records

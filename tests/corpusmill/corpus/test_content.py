@@ -290,6 +290,16 @@ def test_many_sequences_before_other_text_are_judged_at_once(end: str) -> None:
     )
 
 
+def test_many_marks_that_may_be_of_two_kinds_are_judged_at_once() -> None:
+    for text, what in (
+        ("> a\n" + "-" * 20, ""),
+        ("<!-- a -->", ""),
+        ("<?xml a?>\n<!-- -->", "XML"),
+    ):
+        assert look(f"{text}\n".encode() * 999 + b"The king saw a river.\n").what == what
+    assert look(b"<!-- a -->\n" * 999 + b"<html>\n<p>a</p>\n").what == "HTML"
+
+
 @pytest.mark.parametrize(("tags", "what"), [(2, ""), (3, "HTML")])
 def test_a_fragment_of_html_has_three_ends_of_tags(tags: int, what: str) -> None:
     assert look(b"<p>a" + b"</p>\n" * tags).what == what
@@ -349,7 +359,10 @@ def test_a_long_first_record_of_chosen_lines_is_read() -> None:
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, ""), (5, "csv")])
 def test_a_table_without_usual_names_has_five_rows(rows: int, expected: str) -> None:
-    assert look(b"first,second\n" + b"a,b\n" * (rows - 1)).format == expected
+    """Verses and plays may have as many separators in each line: values tell a table."""
+    assert look(b"first,second\n" + b"a,7\n" * (rows - 1)).format == expected
+    verse = look(b"first,second\n" + b"a,b\n" * (rows - 1))
+    assert (verse.format, verse.resembles) == ("", expected)
     assert look(b"title,second\na,b\n").format == "csv"
 
 

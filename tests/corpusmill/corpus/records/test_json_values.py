@@ -3,7 +3,12 @@
 import gzip
 import io
 import json
+import re
+import shlex
+import shutil
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +18,7 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import FileRange, document_id
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_file
+from corpusmill.corpus.records.json_lines import check_json_field
 from corpusmill.corpus.records.json_values import check_json, find_values, read_json
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
@@ -121,11 +127,68 @@ def test_a_compressed_file_that_ends_early_gives_what_it_holds(cut: int) -> None
     ("data", "message"),
     [
         (b'[{"body": "a"}]', r"--text-field text: .*its fields are body"),
-        (b'{"data": [{"text": "a"}]}', r"--text-field text: .*its fields are data"),
+        (b'{"data": {"id": 1}}', r"--text-field text: .*its fields are data"),
         (b'["a", "b"]', r"--input f: its first record is no object"),
-        (b'{"text": {"0": "a", "1": "b"}}', r"--text-field text: .*this field holds an object"),
+        (b'{"text": {"en": "a", "de": "b"}}', r"--text-field text: .*this field holds an object"),
     ],
 )
 def test_wrong_fields_are_refused_before_any_work(data: bytes, message: str) -> None:
     with pytest.raises(UserError, match=message):
         check_json(io.BytesIO(data), "f", OPTIONS)
+
+
+def test_records_in_another_shape_are_named_with_a_command_that_writes_them(
+    tmp_path: Path,
+) -> None:
+    """jq is run where it is installed: its output must be the records, one a line."""
+    records = [{"text": f"the river {n}", "id": n} for n in range(3)]
+    columns = {name: [record[name] for record in records] for name in ("text", "id")}
+    by_row = {str(n): record for n, record in enumerate(records)}
+    shapes = {
+        "a list in a field": {"version": 1, "data": records},
+        "a list in a field of a field": {"all data": {"my rows": records}},
+        "pandas: columns": {
+            name: {str(n): value for n, value in enumerate(values)}
+            for name, values in columns.items()
+        },
+        "pandas: index": by_row,
+        "pandas: index of names": {f"row {n}": record for n, record in enumerate(records)},
+        "pandas: split": {
+            "columns": [*columns],
+            "index": [0, 1, 2],
+            "data": [[*record.values()] for record in records],
+        },
+        "pandas: table": {"schema": {"fields": [{"name": "text"}]}, "data": records},
+        "lists": columns,
+        "pandas: values": [[record["text"], record["id"]] for record in records],
+        "texts": [record["text"] for record in records],
+    }
+    path, wrong = tmp_path / "d it.json", dict[str, object]()
+    for name, shape in shapes.items():
+        for indent in (None, 1):
+            path.write_text(json.dumps(shape, indent=indent))
+            check = check_json if indent or type(shape) is list else check_json_field
+            with path.open("rb") as stream, pytest.raises(UserError) as caught:
+                check(stream, str(path), OPTIONS)
+            command = re.search(r"jq -c '.*?'(?: '.*?')?", caught.value.cure)
+            assert command
+            if not shutil.which("jq"):
+                continue
+            words = [*shlex.split(command[0])[:3], str(path)]
+            lines = subprocess.run(words, capture_output=True, check=True).stdout
+            read = [json.loads(line) for line in lines.splitlines()]
+            expected = [{"text": record["text"]} for record in records]
+            if read not in (records, expected):
+                wrong[name] = read
+    assert not wrong
+
+
+def test_a_table_too_long_for_a_record_is_named_by_its_beginning() -> None:
+    """No record of it ends in what is looked at."""
+    options = replace(OPTIONS, max_line_bytes=2**20)
+    rows = [{"text": "river " * 999} for _ in range(999)]
+    for shape in ({"v": 1, "data": rows}, {"text": {str(n): "song " * 999 for n in range(999)}}):
+        for check, indent in ((check_json_field, None), (check_json, 1)):
+            data = json.dumps(shape, indent=indent).encode()
+            with pytest.raises(UserError, match=r"--input f: .*(array of records|holds a column)"):
+                check(io.BytesIO(data), "f", options)
