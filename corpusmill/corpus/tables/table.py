@@ -25,6 +25,7 @@ from corpusmill.corpus.tables.record_values import (
     take_strings,
     to_values,
 )
+from corpusmill.errors import UserError
 from corpusmill.limits import RefusalLimits
 
 
@@ -337,7 +338,7 @@ class TableStream(SourceStream):
         """Turn a decoder's error into an UnreadableError, but not one of the file itself."""
         try:
             yield
-        except (UnreadableError, MemoryError):
+        except (UnreadableError, UserError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything when they meet garbage
             if self.error:
