@@ -142,7 +142,7 @@ def _tool(function: str, **properties: Record) -> Record:
 _AREA = _tool("area", n={"type": "integer"}, unit={"type": "string", "enum": ["m", None]})
 _CITY = _tool("city", name={"type": "string", "description": "of it"})
 # Six ways in which people write conversations; their records have different keys at any depth.
-LAYOUTS: dict[str, list[Record]] = {
+LAYOUTS: dict[str, list[Any]] = {
     "messages": [{"messages": [_USER, _ANSWER]}, {"messages": [_USER, _ANSWER, _USER, _ANSWER]}],
     "tools": [
         {"messages": [_USER, {"role": "assistant", "content": "", "tool_calls": [call]},

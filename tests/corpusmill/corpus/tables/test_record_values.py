@@ -93,7 +93,7 @@ _INNER = [{"a": [1, None], "b": None}, None, {}]
 
 def test_values_of_every_type() -> None:
     struct = pa.struct([("a", pa.list_(pa.int64())), ("b", pa.string())])
-    plain: list[tuple[pa.Array, list[Any]]] = [
+    plain: list[tuple[pa.Array, list[Any] | None]] = [
         (pa.array(_INNER, struct), [{"a": [1, None]}, None, {}]),
         (pa.array([_INNER, None]).slice(1), [None]),
         (pa.array([{}, None], pa.struct([])), [{}, None]),
