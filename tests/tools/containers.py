@@ -141,12 +141,13 @@ def _tool(function: str, **properties: Record) -> Record:
 
 _AREA = _tool("area", n={"type": "integer"}, unit={"type": "string", "enum": ["m", None]})
 _CITY = _tool("city", name={"type": "string", "description": "of it"})
-# Six ways in which people write conversations; their records have different keys at any depth.
+# Six ways in which people write conversations; their records have different keys at any depth, in
+# an order that all of them share, as structs of tables have.
 LAYOUTS: dict[str, list[Any]] = {
     "messages": [{"messages": [_USER, _ANSWER]}, {"messages": [_USER, _ANSWER, _USER, _ANSWER]}],
     "tools": [
         {"messages": [_USER, {"role": "assistant", "content": "", "tool_calls": [call]},
-                      {"role": "tool", "name": "it", "content": "4"}, _ANSWER], "tools": tools}
+                      {"role": "tool", "content": "4", "name": "it"}, _ANSWER], "tools": tools}
         for call, tools in (
             (_call("area", {"n": 2}), [_AREA, _CITY]), (_call("city", {"name": "Rome"}), [_CITY]),
             (_call("area", {"n": 3, "unit": "m"}), [_AREA]),
