@@ -26,8 +26,7 @@ _JOINING = (
     r"\p{M}\x{200C}\x{200D}\x{FF9E}\x{FF9F}\x{E33}\x{EB3}\x{1F3FB}-\x{1F3FF}\x{E0020}-\x{E007F}\n"
     r"\x{1ACF}-\x{1AFF}\x{10EFA}\x{10EFB}\x{11B60}-\x{11B67}\x{1E6E3}-\x{1E6F5}\x{FFF1}\x{FFF2}"
 )
-# Of all keys of a map together, and fifty times those of NFKC's; there is no end where a unit leads to
-# itself.
+# Of all keys of a map together: fifty times those of NFKC. A unit that leads to itself has no end.
 _MOST_BEGINNINGS = 2**20
 
 
