@@ -8,10 +8,12 @@ file. So the steps are tried before, one after the other, on a few characters at
 import base64
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
+from unicodedata import category
 
 import msgspec
 from tokenizers import Tokenizer
@@ -35,7 +37,7 @@ _COMMON = (
     "ব\u0b95ก\u0e33ლአ\u1100각ᠠ\u1fbf\u200b\u200d\u2028\u2019\u20ac\u2167→▁、の漢｡\uff21\ufb01\ufdfa\ufeff"
     "\ufffd\ue000\U0001d400\U0001f600\U00020000"
 )
-_MOST_PROBES = 1000
+_MOST_PROBES, _REPEATS = 1000, 4
 _ESCAPED = re.compile(r"\\(?:u|x|U)\{?([0-9A-Fa-f]{2,8})\}?")
 
 
@@ -140,9 +142,10 @@ def _list_probes(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from filter(None, named)
     yield from filter(None, (re.sub(r"\W", "", text) for text in named))
     escaped = (int(code, 16) for text in named for code in _ESCAPED.findall(text))
-    characters = (chr(code) for code in escaped if code < 0xD800 or 0xE000 <= code < 0x110000)
+    characters = map(chr, (code for code in escaped if code <= sys.maxunicode))
     for character in chain(_COMMON, characters, *named):
-        yield character * 4
+        if category(character) != "Cs":  # half of a surrogate pair
+            yield character * _REPEATS
 
 
 def _list_strings(value: Any) -> Iterator[str]:
