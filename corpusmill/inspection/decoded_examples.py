@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tokenizers import Tokenizer
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.ragged import row_lengths
@@ -20,6 +19,7 @@ from corpusmill.dataset.shards import damaged_file, read_shard
 from corpusmill.errors import catch_panics, in_one_line, printable
 from corpusmill.location import Location
 from corpusmill.objectives.masking.words import LATER_IN_WORD
+from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 # Of a row that is one stretch of text.
@@ -234,7 +234,7 @@ def _decode_token(
 @lru_cache(maxsize=1)  # for all shards
 def _speller(tokenizer_json: str, apart: frozenset[int]) -> Callable[[int], tuple[str, bool]]:
     """A function from an id to its text and whether that continues a word; `apart` never do."""
-    tokenizer = Tokenizer.from_str(tokenizer_json)
+    tokenizer = load_tokenizer(tokenizer_json)
     settings = json.loads(tokenizer_json)
     prefix = settings["model"].get("continuing_subword_prefix") or ""
     # If spaces are part of tokens, a token without a leading space continues a word.

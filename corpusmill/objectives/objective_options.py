@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, check_option, option, suggest
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker
@@ -84,6 +84,15 @@ class ObjectiveOptions(ABC):
     def reads_fields(cls, names: Sequence[str]) -> bool:
         """Return whether the objective makes texts of records with fields of these names."""
         return False
+
+    @classmethod
+    def tokenizer_texts(cls) -> TextMaker | None:
+        """Return what makes texts to train a tokenizer with, of records that `reads_fields` knows.
+
+        There is no tokenizer yet, so that the texts are not those of `Objective.text_maker`. None
+        where records are read by the field of their text.
+        """
+        return None
 
     def complete(self, tokenizer: TokenizerFile, read_bytes: Callable[[str], bytes | None]) -> Self:
         """Return the options with what the tokenizer's files and others say, for the manifest.

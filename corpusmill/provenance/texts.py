@@ -21,6 +21,7 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
+from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedTokenizer
 from corpusmill.tokenization.text_cuts import Cuts, TextMarks, remove_marks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -57,7 +58,7 @@ class Texts:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        tokenizer = Tokenizer.from_str(self.tokenizer.encoding_json)
+        tokenizer = load_tokenizer(self.tokenizer.encoding_json)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = not self.tokenizer.options.special_tokens_in_text

@@ -15,7 +15,7 @@ from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError, catch_panics, count_things, option, suggest
+from corpusmill.errors import UserError, count_things, option, suggest
 from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location, locate, locate_here, refuse_special
 from corpusmill.reading.cache.pieces import cut_shards
@@ -163,11 +163,13 @@ def _read_tokenizer(path: Path) -> bytes:
 
 
 def _decode_vocabulary(content: bytes, value: str) -> dict[str, int]:
-    from tokenizers import Tokenizer  # noqa: PLC0415  slow to import, and rarely needed
+    # Slow to import, and rarely needed.
+    from corpusmill.tokenization.growth import load_tokenizer  # noqa: PLC0415
 
     try:
-        with catch_panics("the tokenizers library"):
-            vocabulary: dict[str, int] = Tokenizer.from_str(content.decode()).get_vocab()
+        vocabulary: dict[str, int] = load_tokenizer(content.decode(), value).get_vocab()
+    except UserError:
+        raise
     except Exception as error:  # the library raises plain Exception
         cause = f"it is not a {TOKENIZER} ({error})"
         raise UserError(value, cause, f"Give the {TOKENIZER} of the data set") from None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
+from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts
 from corpusmill.tokenization.tokenizer_file import added_tokens
 
@@ -49,7 +50,7 @@ class MarkedTokenizer:
         # A post-processor may move the places of tokens, and adds nothing here.
         self._described = json.loads(tokenizer_json) | {"post_processor": None}
         self._in_text = special_tokens_in_text
-        self._plain = Tokenizer.from_str(json.dumps(self._described))
+        self._plain = load_tokenizer(json.dumps(self._described))
         self._special = special_pattern(list_special(tokenizer_json))
 
     @cached_property

@@ -17,6 +17,7 @@ from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
+from corpusmill.tokenization.growth import LIBRARY, load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
 from corpusmill.tokenization.tokenizer_file import (
     added_tokens,
@@ -35,7 +36,6 @@ from corpusmill.tokenization.words.words import (
     load_words,
 )
 
-_LIBRARY = "the tokenizers library"
 # How byte-level tokenizers write a space.
 _BYTE_LEVEL_SPACE = "\u0120"
 
@@ -71,8 +71,7 @@ class SentenceTokenizer:
         self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)
-        with catch_panics(_LIBRARY):
-            self.library = Tokenizer.from_str(tokenizer_json)
+        self.library = load_tokenizer(tokenizer_json)
         self.library.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
         self._limits, self._refusals = limits.tokens, limits.refusals
@@ -213,7 +212,7 @@ class SentenceTokenizer:
     @contextmanager
     def _refusing_panics(self) -> Iterator[None]:
         try:
-            with catch_panics(_LIBRARY):
+            with catch_panics(LIBRARY):
                 yield
         except PanicError as error:
             cause = f"it cannot tokenize a text of the corpus ({error})"

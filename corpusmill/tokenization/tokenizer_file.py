@@ -164,6 +164,8 @@ _CONVENTIONS = {
     "eos": ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]"),
 }
 ROLES = tuple(_CONVENTIONS)
+# Of a template that puts tokens around a text; each of its names may stand for many.
+_MOST_AROUND = 1000
 _BOS_NAMES = ("<|begin_of_text|>", "<bos>", "<s>", "[BOS]")
 # A template with one of them is that of a classifier's input, and not of a document.
 _CLASSIFYING = frozenset({"[CLS]", "<cls>", "[SEP]", "<sep>"})
@@ -311,6 +313,8 @@ def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int
         divides = begin and end and end[0] in between and begin[-1] not in between
         if not divides and _CLASSIFYING.isdisjoint(begin + end):
             ids = {name: token["ids"] for name, token in step["special_tokens"].items()}
+            if (size := sum(len(ids[name]) for name in begin + end)) > _MOST_AROUND:
+                raise ValueError(f"it puts {size:,} tokens around each text")
             before = [token for name in begin for token in ids[name]] + before
             after += [token for name in end for token in ids[name]]
     return before, after

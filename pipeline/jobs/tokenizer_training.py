@@ -7,12 +7,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
+from rich.console import Console
 from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.document_options import DocumentOptions, make_texts
+from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.errors import UserError, catch_panics, count_things, option
 from corpusmill.location import Location
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import GivenOptions, TrainTokenizer
@@ -64,9 +68,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     run = FileRun(output, launch.temp_location)
     _check_outputs(command, run, saved, options.files)
     with run.open(command.resume, command.replace):
-        files, documents = find_documents(
-            command.input, command.documents, run.path, call.console, records
-        )
+        files, documents = _find_documents(command, run.path, call.console, records)
         _refuse_inputs([output, *([saved] if saved else [])], files)
         corpus = SampledCorpus(files, documents, command.sample)
         with (
@@ -81,6 +83,23 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
     return [*remarks, *_describe_trained(command, size, options.vocab_size)]
+
+
+def _find_documents(
+    command: TrainTokenizer, temp_folder: str, console: Console, records: Records | None
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """List the input, and find its format, as `find_documents`.
+
+    Of records that have no text an objective may make one.
+    """
+    maker = OBJECTIVES[command.for_].tokenizer_texts() if command.for_ else None
+    try:
+        return find_documents(command.input, command.documents, temp_folder, console, records)
+    except NoTextError as error:
+        if records is not None or maker is None or not maker.knows(error.names):
+            raise
+    made = make_texts(command.documents, maker)
+    return find_documents(command.input, made, temp_folder, console)
 
 
 def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> None:

@@ -105,30 +105,14 @@ def _share_gpt(record: Record) -> Record:
     return {"conversations": [{"from": names[t["role"]], "value": t["content"]} for t in turns]}
 
 
-@pytest.mark.parametrize("form", ["share-gpt", "parquet", "arrow", "avro", "array", "strings"])
+@pytest.mark.parametrize("form", ["share-gpt", "strings"])
 def test_forms_of_input(
     form: str, records: list[Record], tokenizer: Path, pieces: list[Piece], tmp_path: Path
 ) -> None:
     corpus = tmp_path / f"chat.{form}"
-    table = pa.Table.from_pylist([{"id": n, **record} for n, record in enumerate(records)])
     match form:
         case "share-gpt":
             write_lines(corpus.with_suffix(".jsonl"), map(_share_gpt, records))
-        case "parquet":
-            pq.write_table(table, corpus, row_group_size=33)
-        case "arrow":
-            with pa.ipc.new_file(corpus, table.schema) as writer:
-                writer.write_table(table, 50)
-        case "avro":
-            fastavro = import_module("fastavro")
-            message = {"type": "record", "name": "m", "fields": [
-                {"name": name, "type": "string"} for name in ("role", "content")]}  # fmt: skip
-            fields = [{"name": "messages", "type": {"type": "array", "items": message}}]
-            schema = {"type": "record", "name": "chat", "fields": fields}
-            with corpus.open("wb") as stream:
-                fastavro.writer(stream, schema, records)
-        case "array":
-            corpus.with_suffix(".json").write_text(json.dumps(records, indent=1))
         case "strings":
             texts = ({"messages": json.dumps(record["messages"])} for record in records)
             write_lines(corpus.with_suffix(".jsonl"), texts)

@@ -46,7 +46,8 @@ PROBE_BYTES, _SHAPE_BYTES = 2**20, 2**18
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
-_KINDS = {
+# What messages call the values of JSON.
+KINDS = {
     type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
     list: "an array", dict: "an object",
 }  # fmt: skip
@@ -92,7 +93,7 @@ def take_text(record: Any, options: DocumentOptions) -> str:
             surrogate pair in it.
     """
     if type(record) is not dict:
-        raise UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
+        raise UnreadableError("not-an-object", f"the line holds {KINDS[type(record)]}")
     text_field = options.text_field
     if maker := options.text_maker:
         values = ((name, find_value(record, name)) for name in maker.fields)
@@ -139,7 +140,7 @@ def _refusal(record: dict[str, Any], text_field: str, value: Any) -> UnreadableE
     """Say what is wrong with a record that has no text."""
     if value is MISSING:
         return UnreadableError("missing-field", f"its fields are {list_names(_names_of([record]))}")
-    return UnreadableError("not-text", f"{text_field} holds {_KINDS[type(value)]}")
+    return UnreadableError("not-text", f"{text_field} holds {KINDS[type(value)]}")
 
 
 def _members(value: Any) -> Iterable[tuple[str, Any]]:
@@ -328,7 +329,7 @@ def _check_fields(records: Sequence[dict[str, Any]], file: str, options: Documen
     if held is MISSING:
         raise no_such_field(file, name, _names_of(records[:1]))
     if held is not None and type(held) is not str:  # a text may be null now and then
-        cause = f"in the first record of {file} this field holds {_KINDS[type(held)]}"
+        cause = f"in the first record of {file} this field holds {KINDS[type(held)]}"
         cure = "Name a field that holds text, and give each record as an object of its own"
         raise no_text(name, cause, cure, _names_of(records[:1]))
     for name in options.keep_fields:

@@ -254,11 +254,22 @@ def make_text(
         UnreadableError: no text is made of it, or it is too long for a document.
     """
     assert options.text_maker  # noqa: S101  the callers know that there is one
-    text, most = options.text_maker(record, others), options.max_document_bytes
+    try:
+        text, most = options.text_maker(record, others), options.max_document_bytes
+    except RecursionError:
+        raise UnreadableError("invalid-json", "it is nested too deep") from None
     if 4 * len(text) > most and (size := len(text.encode(errors="replace"))) > most:
         detail = f"{size} bytes, above --max-document-bytes {most}"
         raise UnreadableError("record-too-long", detail)
     return text
+
+
+def make_text_bytes(record: Mapping[str, Any], options: DocumentOptions) -> bytes | UnreadableError:
+    """Return the text of a record of a table, perhaps not UTF-8, or why none is made of it."""
+    try:
+        return make_text(record, options).encode(errors="surrogatepass")
+    except UnreadableError as error:
+        return error.with_traceback(None)  # which would keep the record
 
 
 def check_made_field(file: str, names: Sequence[str], options: DocumentOptions) -> None:

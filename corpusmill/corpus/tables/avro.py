@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.records.record_documents import to_text
+from corpusmill.corpus.records.record_documents import make_text_bytes, to_text
 from corpusmill.corpus.tables import table
+from corpusmill.corpus.tables.record_values import leave_out_nulls, to_plain
 from corpusmill.corpus.tables.table import read_long, write_long
 from corpusmill.limits import RefusalLimits
 
@@ -280,6 +281,10 @@ def _find(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
+def _to_rows(values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
+    return table.to_rows(values, [pa.array(field, pa.string()) for field in kept])
+
+
 class AvroTable:
     """An Avro object container file, as a `corpusmill.corpus.tables.table.Table`.
 
@@ -318,7 +323,7 @@ class AvroTable:
                 raise UnreadableError("damaged-file", detail)
             self.schema = schema = json.loads(meta["avro.schema"])
             check_schema(schema)
-            records: dict[str, Any] = {}
+            records = self._records = dict[str, Any]()
             parsed = fastavro.parse_schema(schema, records)
             self.fields = table.Fields(
                 parsed, options, partial(_members_of, records), _is_text, _in_words
@@ -426,37 +431,43 @@ class AvroTable:
             value = self._take(record)
             values.append(value)
             size += len(value) if isinstance(value, str | bytes) else 0
-            for path, field in zip(self._kept, kept, strict=True):
+            for found, field in zip(self.fields.kept, kept, strict=True):
                 # At once, as a nested value takes much more memory than its text.
-                field.append(to_text(_find(record, path)))
+                field.append(self._keep(_find(record, found.path), found.kind) if found else None)
                 size += len(field[-1] or "")
             if size >= self._limits.decoded_bytes or len(values) >= self._limits.decoded_rows:
-                yield self._to_rows(values, kept)
+                yield _to_rows(values, kept)
                 values, kept, size = [], [[] for _ in self._kept], 0
-        yield self._to_rows(values, kept)
+        yield _to_rows(values, kept)
 
     def _take(self, record: dict[str, Any]) -> Any:
-        """Return the text of a record, or the fields of which it is made."""
-        if not self.fields.parts:
+        """Return the text of a record; where it is made, as bytes, or why it is not."""
+        parts = self.fields.parts
+        if not parts:
             return _find(record, self._text)
-        return {name: _find(record, found.path) for name, found in self.fields.parts.items()}
+        values = ((name, _find(record, found.path)) for name, found in parts.items())
+        plain = ((name, self._to_plain(value, parts[name].kind)) for name, value in values)
+        # At once, as a nested value takes much more memory than its text.
+        return make_text_bytes(leave_out_nulls(plain), self.fields.options)
 
-    def _to_rows(self, values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
-        if not self.fields.parts:
-            return _to_rows(values, kept)
-        fields = tuple(pa.array(field, pa.string()) for field in kept)
-        return table.make_rows(values, fields, self.fields.options)
+    def _keep(self, value: Any, kind: Any) -> str | None:
+        return to_text(self._to_plain(value, kind) if isinstance(value, dict | list) else value)
 
-
-def _to_rows(values: list[Any], field_values: list[list[str | None]]) -> table.TextRows:
-    fields = tuple(pa.array(field, pa.string()) for field in field_values)
-    try:
-        return table.TextRows(pa.array(values, pa.large_binary()), fields=fields)
-    except (pa.ArrowException, TypeError, ValueError):
-        kinds = {}
-    for index, value in enumerate(values):
-        if isinstance(value, str):
-            values[index] = value.encode("utf-8", "surrogateescape")
-        elif not (value is None or isinstance(value, bytes)):
-            values[index], kinds[index] = None, f"a value of type {type(value).__name__}"
-    return table.TextRows(pa.array(values, pa.large_binary()), kinds, fields)
+    def _to_plain(self, value: Any, kind: Any) -> Any:
+        """Return a value as JSON lines have it (`corpusmill.corpus.tables.record_values`)."""
+        if not isinstance(value, dict | list):
+            return to_plain(value)
+        for branch in kind if isinstance(kind, list) else [kind]:
+            match value, self._records.get(branch, branch) if isinstance(branch, str) else branch:
+                case dict(), {"fields": list(fields)}:
+                    if {field["name"] for field in fields} == value.keys():
+                        types = {field["name"]: field["type"] for field in fields}
+                        plain = ((n, self._to_plain(each, types[n])) for n, each in value.items())
+                        return leave_out_nulls(plain)
+                case dict(), {"values": inner}:
+                    return {name: self._to_plain(each, inner) for name, each in value.items()}
+                case list(), {"items": inner}:
+                    return [self._to_plain(each, inner) for each in value]
+                case _, {"type": dict() | list() as inner}:
+                    return self._to_plain(value, inner)
+        return value

@@ -18,8 +18,14 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import Members, find_field, name_fields
-from corpusmill.corpus.records.record_documents import make_text, to_array
-from corpusmill.corpus.text.lines import are_utf_8
+from corpusmill.corpus.records.record_documents import make_text_bytes
+from corpusmill.corpus.tables.record_values import (
+    column_to_text,
+    is_json_type,
+    take_strings,
+    to_values,
+)
+from corpusmill.errors import UserError
 from corpusmill.limits import RefusalLimits
 
 
@@ -52,46 +58,6 @@ def write_long(number: int) -> bytes:
         written.append(number & 127 | 128)
         number >>= 7
     return bytes([*written, number])
-
-
-def column_to_text(column: pa.Array) -> pa.Array:
-    """Return a column as pa.string.
-
-    Args:
-        column: checked by Arrow but for UTF-8. Text is pa.large_binary; what is not UTF-8 in it is
-            replaced.
-
-    Example:
-        int64 [1, null] gives ["1", null], timestamp [2020-01-02 03:04] gives
-        ["2020-01-02T03:04:00"], and list<int64> [[1, 2]] gives ["[1,2]"].
-    """
-    import pyarrow.compute as pc  # noqa: PLC0415  a twentieth of a second, and few builds need it
-
-    kind = column.type
-    if kind == pa.large_binary():
-        if are_utf_8(column.view(pa.large_string())):
-            return column.view(pa.large_string()).cast(pa.string())
-        return to_array(column.to_pylist())
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.string())
-    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
-        # Not by way of Python, whose types hold neither nanoseconds nor years above 9999. The names
-        # of time zones are not those of every system.
-        if pa.types.is_timestamp(kind) and kind.tz:
-            column = column.cast(pa.timestamp(kind.unit, "UTC"))
-        return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
-    return to_array(_to_values(column))
-
-
-def _to_values(column: pa.Array) -> list[object]:
-    """Return the values of a column; None for one that Python has no type for."""
-    values: list[object] = []
-    for value in column:
-        try:
-            values.append(value.as_py())
-        except (ValueError, OverflowError):  # such as nanoseconds in a nested value
-            values.append(None)
-    return values
 
 
 def too_large(num_bytes: int, limit: int) -> UnreadableError:
@@ -215,7 +181,7 @@ def _members_of(kind: pa.DataType | pa.Schema) -> Iterator[tuple[str, pa.DataTyp
 
 def fields_of_schema(schema: pa.Schema, options: DocumentOptions) -> Fields:
     """Return the fields of a table that Arrow reads."""
-    return Fields(schema, options, _members_of, is_text_type)
+    return Fields(schema, options, _members_of, lambda k: is_text_type(k) or is_json_type(k))
 
 
 def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) -> Iterator[TextRows]:
@@ -247,10 +213,22 @@ def _slice_made(
     columns = [None if each is None else _check_texts(each)[0] for each in kept]
     step = max(1, limits.decoded_bytes * len(records) // max(1, records.nbytes))
     for start in range(0, len(records), step):
-        part = records.slice(start, step)
-        _limit_value(part.nbytes, limits.nested_bytes)
-        fields = _keep_columns(columns, start, len(part), limits)
-        yield make_rows(part.to_pylist(), fields, options)
+        texts = [*_make_texts(records.slice(start, step), options, limits)]
+        yield to_rows(texts, _keep_columns(columns, start, len(texts), limits))
+
+
+def _make_texts(
+    records: pa.StructArray, options: DocumentOptions, limits: RefusalLimits
+) -> Iterator[bytes | UnreadableError]:
+    """Yield the text of each record, or why it has none; one alone may be too large."""
+    if records.nbytes <= limits.nested_bytes:
+        yield from (make_text_bytes(record, options) for record in to_values(records))
+    elif len(records) == 1:
+        detail = f"{records.nbytes} bytes, above the limit of {limits.nested_bytes} for a record"
+        yield UnreadableError("record-too-long", detail)
+    else:
+        for row in range(len(records)):
+            yield from _make_texts(records.slice(row, 1), options, limits)
 
 
 def _keep_columns(
@@ -265,26 +243,25 @@ def _keep_columns(
     )
 
 
-def make_rows(
-    records: Sequence[Mapping[str, Any]], kept: tuple[pa.Array, ...], options: DocumentOptions
-) -> TextRows:
-    """Make the texts of records.
+def to_rows(values: list[Any], kept: Sequence[pa.Array]) -> TextRows:
+    """Return rows.
 
     Args:
-        records: n records.
+        values: what each holds, text or not, or why no text is made of it; changed.
         kept: the kept fields of these, each as pa.string.
-        options: with what makes texts.
     """
-    texts: list[str | None] = []
-    refused: dict[int, tuple[str, str]] = {}
-    for number, record in enumerate(records):
-        try:
-            texts.append(make_text(record, options))
-        except UnreadableError as error:
-            texts.append(None)
-            refused[number] = error.reason, error.detail
-    encoded = [None if text is None else text.encode(errors="surrogatepass") for text in texts]
-    return TextRows(pa.array(encoded, pa.large_binary()), refused, kept)
+    kinds = dict[int, Any]()
+    try:
+        return TextRows(pa.array(values, pa.large_binary()), fields=(*kept,))
+    except (pa.ArrowException, TypeError, ValueError):
+        for index, value in enumerate(values):
+            if isinstance(value, str):
+                values[index] = value.encode("utf-8", "surrogateescape")
+            elif isinstance(value, UnreadableError):
+                values[index], kinds[index] = None, (value.reason, value.detail)
+            elif not (value is None or isinstance(value, bytes)):
+                values[index], kinds[index] = None, f"a value of type {type(value).__name__}"
+    return TextRows(pa.array(values, pa.large_binary()), kinds, (*kept,))
 
 
 def _take_column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
@@ -361,7 +338,7 @@ class TableStream(SourceStream):
         """Turn a decoder's error into an UnreadableError, but not one of the file itself."""
         try:
             yield
-        except (UnreadableError, MemoryError):
+        except (UnreadableError, UserError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything when they meet garbage
             if self.error:
@@ -412,7 +389,7 @@ def slice_texts(
     """Cut a column, and the columns that are kept beside it, into pieces of about a megabyte.
 
     Args:
-        texts: a column straight from a file, of a type for which `is_text_type` is true.
+        texts: a column straight from a file, of JSON or a type for which `is_text_type` is true.
         kept: columns of any type, with as many rows; None for one that the file does not have.
         limits: how much a piece holds, and which values are too large.
 
@@ -424,7 +401,8 @@ def slice_texts(
             value is not UTF-8.
         UnreadableError: a value is too large to be decoded.
     """
-    column, lengths = _check_texts(texts)
+    is_json = is_json_type(texts.type)
+    column, lengths = _check_texts(texts.storage if is_json else texts)
     fields = [None if each is None else _check_texts(each) for each in kept]
     ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
     columns = [field and field[0] for field in fields]
@@ -433,8 +411,8 @@ def slice_texts(
         stop = int(np.searchsorted(ends, before + limits.decoded_bytes, "right"))
         stop = min(max(stop, position + 1), position + limits.decoded_rows)
         part = _decode(column.slice(position, stop - position), limits)
-        values = _keep_columns(columns, position, stop - position, limits)
-        yield TextRows(part, fields=values)
+        part, kinds = take_strings(part) if is_json else (part, {})
+        yield TextRows(part, kinds, _keep_columns(columns, position, stop - position, limits))
         before, position = ends[stop - 1], stop
 
 

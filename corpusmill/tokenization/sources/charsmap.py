@@ -26,6 +26,8 @@ _JOINING = (
     r"\p{M}\x{200C}\x{200D}\x{FF9E}\x{FF9F}\x{E33}\x{EB3}\x{1F3FB}-\x{1F3FF}\x{E0020}-\x{E007F}\n"
     r"\x{1ACF}-\x{1AFF}\x{10EFA}\x{10EFB}\x{11B60}-\x{11B67}\x{1E6E3}-\x{1E6F5}\x{FFF1}\x{FFF2}"
 )
+# Of all keys of a map together: fifty times those of NFKC. A unit that leads to itself has no end.
+_MOST_BEGINNINGS = 2**20
 
 
 @lru_cache(maxsize=2)
@@ -84,6 +86,12 @@ def read_map(charsmap: bytes) -> dict[str, str]:
     return values
 
 
+def measure_longest(charsmap: bytes) -> int:
+    """Return the characters of the longest value of a precompiled_charsmap."""
+    values = charsmap[4 + int.from_bytes(charsmap[:4], "little") :].split(b"\0")
+    return max(len(value.decode(errors="ignore")) for value in values)
+
+
 def read_key_characters(charsmap: bytes) -> tuple[set[int], set[int]]:
     """Read the code points with which keys of a precompiled_charsmap begin, and all later ones."""
     codes = lefts = np.zeros(1, np.int64)
@@ -117,8 +125,11 @@ def _walk(charsmap: bytes) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]
     nodes = np.flatnonzero((labels > 0) & (labels >> 31 == 0))
     nodes = nodes[np.argsort((nodes ^ labels[nodes]), kind="stable")]
     parents = nodes ^ labels[nodes]
-    bases = first_child[:1]
+    bases, seen = first_child[:1], 0
     while len(bases):
+        seen += len(bases)
+        if seen > _MOST_BEGINNINGS:
+            raise ValueError("keys of its map of characters have no end")
         first, last = (np.searchsorted(parents, bases, side) for side in ("left", "right"))
         counts = last - first
         begins = np.repeat(first - np.cumsum(counts) + counts, counts)

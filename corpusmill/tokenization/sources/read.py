@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.errors import UserError, catch_panics
+from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.hub import describe_error, fetch_files
+from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.sources import tiktoken
 from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
 from corpusmill.tokenization.sources.source import Companions, ReadBytes, Source, SourceFile, refuse
@@ -318,7 +319,11 @@ def _convert(file: SourceFile, options: TokenizerOptions) -> Source:
     if isinstance(parsed, dict) and isinstance(parsed.get("model"), dict):
         file.check_options(options, TOKENIZER_JSON)
         try:
-            tokenizer = Tokenizer.from_str(orjson.dumps(parsed).decode())
+            tokenizer = load_tokenizer(
+                orjson.dumps(parsed).decode(), option("tokenizer", file.name)
+            )
+        except UserError:
+            raise
         except Exception as error:  # the library raises nothing narrower
             file.refuse(f"the tokenizers library cannot read it ({error})")
         return Source(TOKENIZER_JSON, tokenizer, options)

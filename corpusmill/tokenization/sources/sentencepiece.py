@@ -11,7 +11,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece
+from corpusmill.tokenization.growth import MOST_WRITTEN
+from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece, measure_longest
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import USUAL_NAMES, Encode, TokenizerOptions
 
@@ -97,6 +98,9 @@ def _check_model(file: SourceFile, model: Any) -> None:
         file.refuse("it treats white space as a suffix, which cannot be converted", cure)
     if not model.normalizer_spec.escape_whitespaces:
         file.refuse("it does not escape white space, which cannot be converted", cure)
+    longest = measure_longest(model.normalizer_spec.precompiled_charsmap)
+    if longest > MOST_WRITTEN:
+        file.refuse(f"its map of characters writes {longest:,} of one", cure)
 
 
 def _model(model: Any) -> models.Model:
