@@ -8,21 +8,24 @@ Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
 import pyarrow as pa
 
 from corpusmill.dataset.manifest import (
+    CARD,
     MANIFEST,
     REJECTS,
     SUCCESS,
     TOKENIZER,
+    TOKENIZER_CONFIG,
     Manifest,
     Shard,
 )
 from corpusmill.dataset.manifest_entries import shorten_texts
+from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: of numbers with up to three digits, with four, and so on.
@@ -53,6 +56,23 @@ def render_card(manifest: Manifest) -> bytes:
         _files(manifest),
     )
     return "\n".join(line for section in sections for line in section).encode() + b"\n"
+
+
+def describe(manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Describe a data set.
+
+    Args:
+        manifest: complete, but for the entries of these and the following files.
+        files: small files, by name.
+
+    Returns:
+        {name: content} of these, the card, the manifest, and `_SUCCESS`, which declares the data
+        set complete.
+    """
+    manifest = manifest.with_files(files)
+    card = {CARD: render_card(manifest)}
+    content = encode(manifest.with_files(card))
+    return {**files, **card, MANIFEST: content, SUCCESS: seal(content)}
 
 
 def _front_matter(manifest: Manifest) -> Iterable[str]:
@@ -233,6 +253,8 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
+    if TOKENIZER_CONFIG in manifest.entries:
+        yield f"- `{TOKENIZER_CONFIG}`: its special tokens, for `AutoTokenizer` of this folder"
     if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
     if manifest.provenance:
