@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.dataset.manifest import (
     CARD,
     MANIFEST,
@@ -137,10 +138,8 @@ def _list_paths(split: str, paths: Sequence[str]) -> Iterable[str]:
 
 
 def _introduction(manifest: Manifest) -> Iterable[str]:
-    name = manifest.objective.name
-    tokenizer = manifest.tokenizer
-    yield f"# Pretraining examples: {name}"
-    yield ""
+    name, tokenizer = manifest.objective.name, manifest.tokenizer
+    yield from (f"# Pretraining examples: {name}", "")
     yield (
         f"Examples for pretraining a language model with the objective `{name}`, built from text "
         f"by corpusmill {manifest.corpusmill_version}. The same input, options and seed "
@@ -172,10 +171,8 @@ def _splits(manifest: Manifest) -> Iterable[str]:
         for name, shards in splits
     ]
     if bins:
-        yield from (
-            "Examples are grouped by length. Each bin that is not empty is a configuration:",
-            "",
-        )
+        what = "Examples are grouped by length. Each bin that is not empty is a configuration:"
+        yield from (what, "")
         yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
@@ -196,6 +193,13 @@ def _columns(manifest: Manifest) -> Iterable[str]:
     )
     yield " ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words]))
     yield ""
+    mask = column_of(manifest.columns, Role.LEARNED)
+    if mask is not None and mask.name != "labels":
+        what = (
+            f"Only what `{mask.name}` marks is to be learned. A trainer that does not know it, as "
+        )
+        what += "TRL's `SFTTrainer`, learns every token and says nothing. Give it `labels`: the "
+        yield from (f"{what}tokens where it is not {mask.pad}, and -100 elsewhere.", "")
 
 
 def _loading(manifest: Manifest) -> Iterable[str]:
@@ -238,12 +242,8 @@ def _corpus(manifest: Manifest) -> Iterable[str]:
 def _removals(manifest: Manifest) -> Iterable[str]:
     if not manifest.removals:
         return
-    yield from (
-        "## Removed after the build",
-        "",
-        "The counts above include what is listed here.",
-        "",
-    )
+    what = "The counts above include what is listed here."
+    yield from ("## Removed after the build", "", what, "")
     head = ("documents for which", "documents", "rows that held their text", "tokens")
     rows = ((_code(one.reason), one.documents, one.rows, one.tokens) for one in manifest.removals)
     yield from _table(head, rows)

@@ -53,9 +53,7 @@ def expect_samples(samples: Any, documents: Documents) -> tuple[list[int], list[
     return tokens, places, samples.shuffle_index.tolist()
 
 
-def test_its_tokenizer_is_the_folder_of_the_data_set(
-    tmp_path: Path, documents: Documents
-) -> None:
+def test_its_tokenizer_is_the_folder_of_the_data_set(tmp_path: Path, documents: Documents) -> None:
     with borrow("Megatron-LM"):
         folder, library = str(tmp_path / "megatron"), {"library": "huggingface"}
         module = load("megatron.core.tokenizers")
