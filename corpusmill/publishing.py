@@ -360,8 +360,7 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
     written: dict[str, bytes] = {}
     if REJECTS in manifest.entries and not with_rejects:
         kept = tuple(entry for entry in manifest.files if entry.file != REJECTS)
-        manifest = replace(manifest, files=kept)
-        written = describe(manifest, {})
+        written = describe(manifest := replace(manifest, files=kept), {})
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
         raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")

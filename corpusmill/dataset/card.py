@@ -79,8 +79,7 @@ def describe(manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, bytes]
 def _front_matter(manifest: Manifest) -> Iterable[str]:
     digits = len(str(manifest.rows))
     size = _SIZES[min(max(digits - 3, 0), len(_SIZES) - 1)]
-    yield "---"
-    yield from ("configs:", "- config_name: default", "  data_files:")
+    yield from ("---", "configs:", "- config_name: default", "  data_files:")
     for name in manifest.splits:
         # Quoted, because a * begins an alias in YAML.
         yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
@@ -191,14 +190,13 @@ def _columns(manifest: Manifest) -> Iterable[str]:
         for role, token in special.items()
         if isinstance(token, int)
     )
-    yield " ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words]))
-    yield ""
+    yield from (" ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words])), "")
     mask = column_of(manifest.columns, Role.LEARNED)
     if mask is not None and mask.name != "labels":
         what = (
-            f"Only what `{mask.name}` marks is to be learned. A trainer that does not know it, as "
+            f"Only what `{mask.name}` marks is to be learned. Trainers that do not know it, such "
         )
-        what += "TRL's `SFTTrainer`, learns every token and says nothing. Give it `labels`: the "
+        what += "as TRL's `SFTTrainer`, learn every token and say nothing. Give them `labels`: the "
         yield from (f"{what}tokens where it is not {mask.pad}, and -100 elsewhere.", "")
 
 

@@ -286,8 +286,7 @@ class _Writer:
         self.objective = build.bind()
         self.options = resolve(build.output, self.objective.columns)
         self.format = FORMATS[self.options.output_format]
-        self.companions: list[manifests.FileEntry] = []
-        self.counts: Counter[str] = Counter()
+        self.companions, self.counts = list[manifests.FileEntry](), Counter[str]()
 
     def write(self) -> manifests.Manifest:
         tokenized = self.made.tokenize()
@@ -322,8 +321,8 @@ class _Writer:
 
     def build(self, documents: pa.RecordBatch) -> list[pa.RecordBatch]:
         """All examples of each split, with their keys."""
-        ids, share = documents.column("document").to_numpy(), self.made.validation_share
-        seed = self.made.seed
+        ids = documents.column("document").to_numpy()
+        share, seed = self.made.validation_share, self.made.seed
         splits = assign_splits(seed, ids, share)
         pool = pool_of(documents, splits) if self.objective.pool_tokens else None
         built = []
