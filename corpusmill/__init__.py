@@ -21,7 +21,7 @@ What a trainer needs, and what `build` returns:
     Loader              NumPy batches from worker processes, for any framework
     TensorLoader        the same as PyTorch tensors
     MapDataset          a data set for PyTorch's DataLoader
-    StreamingDataset    likewise, as a stream
+    StreamingDataset    likewise, as a stream; stream_state carries its place to other workers
     mix                 several data sets by proportion, or the sources of one
     Stage               proportions that hold for a part of the training
     curriculum          an order that reads a data set in stages, such as the shortest first
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from corpusmill.reading.torch.dataset import TensorLoader as TensorLoader
     from corpusmill.reading.torch.document_attention import document_attention as document_attention
     from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
+    from corpusmill.reading.torch.streaming import stream_state as stream_state
     from corpusmill.verification.check_data_set import verify as verify
 
     __version__: str
@@ -117,7 +118,7 @@ else:
             "corpusmill.reading.token_windows": "TokenWindows",
             "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
             "corpusmill.reading.torch.document_attention": "document_attention",
-            "corpusmill.reading.torch.streaming": "StreamingDataset",
+            "corpusmill.reading.torch.streaming": "StreamingDataset stream_state",
         },
     )
 

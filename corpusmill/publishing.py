@@ -16,9 +16,9 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetInfo, HfApi, get_token
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
-from corpusmill.dataset.card import render_card
-from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, Manifest
-from corpusmill.dataset.manifest_json import decode, encode, seal
+from corpusmill.dataset.card import describe
+from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, count_things, first_line, option
 from corpusmill.hub import (
@@ -359,13 +359,8 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
     assert root is not None  # noqa: S101  it is not at a URL
     written: dict[str, bytes] = {}
     if REJECTS in manifest.entries and not with_rejects:
-        described = {REJECTS, CARD}
-        kept = tuple(entry for entry in manifest.files if entry.file not in described)
-        manifest = replace(manifest, files=kept)
-        written = {CARD: render_card(manifest)}
-        manifest = manifest.with_files(written)
-        written[MANIFEST] = encode(manifest)
-        written[SUCCESS] = seal(written[MANIFEST])
+        kept = tuple(entry for entry in manifest.files if entry.file != REJECTS)
+        written = describe(manifest := replace(manifest, files=kept), {})
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
         raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")

@@ -28,7 +28,7 @@ from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import split_distributions
 from corpusmill.dataset.editing import Unit, list_units, remove_rows, rewrite_shard
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, FileEntry, Manifest, Shard
+from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import (
     Counts,
     Removal,
@@ -48,12 +48,12 @@ from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from corpusmill.provenance.store import open_documents, open_spans
 from corpusmill.verification.check_provenance import ProvenanceCheck
 from transforms.coders import NamedOutputs
-from transforms.commit.contents import CommitWork, Decided, Inputs, render_descriptions
+from transforms.commit.contents import CommitWork, Decided, Inputs, describe_with_tokenizer
 from transforms.commit.rename import Move
 from transforms.elements import WrittenFile
 from transforms.recovery import Journal, Output, Workplace, check_claim
 from transforms.reports import run_once
-from transforms.storage.checksums import StoredFile, read_blocks, seal, unseal
+from transforms.storage.checksums import StoredFile, seal, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file, new_path, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally
@@ -137,8 +137,7 @@ class EditDecision:
                 raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
         else:
             _check_copies(manifest, entries.values())
-        tokenizer = b"".join(read_blocks(plan.tokenizer, manifest.tokenizer.sha256))
-        contents = {TOKENIZER: tokenizer, **render_descriptions(manifest, tokenizer)}
+        contents = describe_with_tokenizer(manifest, plan.tokenizer)
         check_claim(place.output, place.token)
         return Decided(moves, contents, list(plan.stale))
 

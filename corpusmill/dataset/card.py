@@ -8,21 +8,25 @@ Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
 import pyarrow as pa
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.dataset.manifest import (
+    CARD,
     MANIFEST,
     REJECTS,
     SUCCESS,
     TOKENIZER,
+    TOKENIZER_CONFIG,
     Manifest,
     Shard,
 )
 from corpusmill.dataset.manifest_entries import shorten_texts
+from corpusmill.dataset.manifest_json import encode, seal
 from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: of numbers with up to three digits, with four, and so on.
@@ -55,11 +59,27 @@ def render_card(manifest: Manifest) -> bytes:
     return "\n".join(line for section in sections for line in section).encode() + b"\n"
 
 
+def describe(manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Describe a data set.
+
+    Args:
+        manifest: complete, but for the entries of these and the following files.
+        files: small files, by name.
+
+    Returns:
+        {name: content} of these, the card, the manifest, and `_SUCCESS`, which declares the data
+        set complete.
+    """
+    manifest = manifest.with_files(files)
+    card = {CARD: render_card(manifest)}
+    content = encode(manifest.with_files(card))
+    return {**files, **card, MANIFEST: content, SUCCESS: seal(content)}
+
+
 def _front_matter(manifest: Manifest) -> Iterable[str]:
     digits = len(str(manifest.rows))
     size = _SIZES[min(max(digits - 3, 0), len(_SIZES) - 1)]
-    yield "---"
-    yield from ("configs:", "- config_name: default", "  data_files:")
+    yield from ("---", "configs:", "- config_name: default", "  data_files:")
     for name in manifest.splits:
         # Quoted, because a * begins an alias in YAML.
         yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
@@ -117,10 +137,8 @@ def _list_paths(split: str, paths: Sequence[str]) -> Iterable[str]:
 
 
 def _introduction(manifest: Manifest) -> Iterable[str]:
-    name = manifest.objective.name
-    tokenizer = manifest.tokenizer
-    yield f"# Pretraining examples: {name}"
-    yield ""
+    name, tokenizer = manifest.objective.name, manifest.tokenizer
+    yield from (f"# Pretraining examples: {name}", "")
     yield (
         f"Examples for pretraining a language model with the objective `{name}`, built from text "
         f"by corpusmill {manifest.corpusmill_version}. The same input, options and seed "
@@ -152,10 +170,8 @@ def _splits(manifest: Manifest) -> Iterable[str]:
         for name, shards in splits
     ]
     if bins:
-        yield from (
-            "Examples are grouped by length. Each bin that is not empty is a configuration:",
-            "",
-        )
+        what = "Examples are grouped by length. Each bin that is not empty is a configuration:"
+        yield from (what, "")
         yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
@@ -174,8 +190,14 @@ def _columns(manifest: Manifest) -> Iterable[str]:
         for role, token in special.items()
         if isinstance(token, int)
     )
-    yield " ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words]))
-    yield ""
+    yield from (" ".join(filter(None, [f"Special ids: {ids}.", manifest.bounds_in_words])), "")
+    mask = column_of(manifest.columns, Role.LEARNED)
+    if mask is not None and mask.name != "labels":
+        what = (
+            f"Only what `{mask.name}` marks is to be learned. Trainers that do not know it, such "
+        )
+        what += "as TRL's `SFTTrainer`, learn every token and say nothing. Give them `labels`: the "
+        yield from (f"{what}tokens where it is not {mask.pad}, and -100 elsewhere.", "")
 
 
 def _loading(manifest: Manifest) -> Iterable[str]:
@@ -218,12 +240,8 @@ def _corpus(manifest: Manifest) -> Iterable[str]:
 def _removals(manifest: Manifest) -> Iterable[str]:
     if not manifest.removals:
         return
-    yield from (
-        "## Removed after the build",
-        "",
-        "The counts above include what is listed here.",
-        "",
-    )
+    what = "The counts above include what is listed here."
+    yield from ("## Removed after the build", "", what, "")
     head = ("documents for which", "documents", "rows that held their text", "tokens")
     rows = ((_code(one.reason), one.documents, one.rows, one.tokens) for one in manifest.removals)
     yield from _table(head, rows)
@@ -233,6 +251,8 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
+    if TOKENIZER_CONFIG in manifest.entries:
+        yield f"- `{TOKENIZER_CONFIG}`: its special tokens, for `AutoTokenizer` of this folder"
     if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
     if manifest.provenance:

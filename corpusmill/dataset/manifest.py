@@ -44,12 +44,14 @@ from corpusmill.tokenization.tokenizer_file import (
     SpecialTokens,
     TokenizerFile,
     TokenizerOptions,
+    describe_tokenizer,
     token_dtype,
 )
 
 MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
 CARD = "README.md"
-TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+REJECTS = "rejects/rejects.jsonl"
 
 # Without a leading dot there is neither a folder above nor a hidden file.
 _NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
@@ -350,15 +352,16 @@ class Manifest:
         """The names of a shard's files, those of its companions (".idx") included."""
         return part_names(shard, self.suffixes)
 
-    def contents(self, tokenizer_json: str) -> DataSetContents:
-        """What its format needs to know to write companion files."""
-        return DataSetContents(
-            {name: split.shards for name, split in self.splits.items()},
-            self.columns,
-            tokenizer_json,
-            self.objective.options,
-            bool(self.corpus.sources),
-        )
+    def small_files(self, tokenizer_json: str) -> dict[str, bytes]:
+        """The files of the tokenizer, and those by which its format lists shards, by name."""
+        options = self.objective.options
+        shards = {name: split.shards for name, split in self.splits.items()}
+        has_sources = bool(self.corpus.sources)
+        contents = DataSetContents(shards, self.columns, tokenizer_json, options, has_sources)
+        template = options.get("chat_template")
+        config = describe_tokenizer(tokenizer_json, self.tokenizer.special, template)
+        files = FORMATS[self.output.format].companion_files(contents)
+        return {TOKENIZER: tokenizer_json.encode(), TOKENIZER_CONFIG: config, **files}
 
     def glob(self, split: str) -> str:
         """A glob of the names of all shards of a split."""

@@ -26,7 +26,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.reject_lines import to_line
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.dataset import manifest as manifests
-from corpusmill.dataset.card import render_card
+from corpusmill.dataset.card import describe
 from corpusmill.dataset.manifest_entries import (
     CorpusEntry,
     Counts,
@@ -36,7 +36,7 @@ from corpusmill.dataset.manifest_entries import (
     weigh,
     weigh_segments,
 )
-from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
@@ -286,8 +286,7 @@ class _Writer:
         self.objective = build.bind()
         self.options = resolve(build.output, self.objective.columns)
         self.format = FORMATS[self.options.output_format]
-        self.companions: list[manifests.FileEntry] = []
-        self.counts: Counter[str] = Counter()
+        self.companions, self.counts = list[manifests.FileEntry](), Counter[str]()
 
     def write(self) -> manifests.Manifest:
         tokenized = self.made.tokenize()
@@ -304,20 +303,14 @@ class _Writer:
         manifest = replace(
             self.header(), counts=dict(self.counts), splits=splits, files=(*self.companions,)
         )
-        contents = {manifests.TOKENIZER: self.made.tokenizer.json.encode()}
-        listed = manifest.contents(self.made.tokenizer.json)
-        contents |= self.format.companion_files(listed)
+        contents = manifest.small_files(self.made.tokenizer.json)
         if tokenized.rejects:
             contents[manifests.REJECTS] = b"".join(map(to_line, tokenized.rejects))
-        manifest = manifest.with_files(contents)
-        described = {manifests.CARD: render_card(manifest)}
-        manifest = manifest.with_files(described)
-        content = encode(manifest)
-        last = {manifests.MANIFEST: content, manifests.SUCCESS: seal(content)}
-        for name, data in {**contents, **described, **last}.items():
+        contents = describe(manifest, contents)
+        for name, data in contents.items():
             (self.folder / name).parent.mkdir(exist_ok=True)
             (self.folder / name).write_bytes(data)
-        return manifest
+        return decode(contents[manifests.MANIFEST], str(self.folder))
 
     def count_written(self, split: manifests.Split) -> None:
         self.counts["write.rows"] += split.rows
@@ -328,8 +321,8 @@ class _Writer:
 
     def build(self, documents: pa.RecordBatch) -> list[pa.RecordBatch]:
         """All examples of each split, with their keys."""
-        ids, share = documents.column("document").to_numpy(), self.made.validation_share
-        seed = self.made.seed
+        ids = documents.column("document").to_numpy()
+        share, seed = self.made.validation_share, self.made.seed
         splits = assign_splits(seed, ids, share)
         pool = pool_of(documents, splits) if self.objective.pool_tokens else None
         built = []

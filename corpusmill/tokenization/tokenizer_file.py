@@ -254,13 +254,12 @@ def find_special_tokens(
         if the template is "[CLS] $A [SEP]", cls_id and sep_id are the ids of [CLS] and [SEP],
         wherever they are in the vocabulary.
     """
-    added = added_tokens(tokenizer_json)
-    added_ids = {token["content"]: token["id"] for token in added}
-    vocabulary = _model_vocabulary(tokenizer_json["model"]) | added_ids
+    added, vocabulary = added_tokens(tokenizer_json), _vocabulary(tokenizer_json)
+    added_names = {token["content"] for token in added}
     ids: dict[str, Any] = {}
     for role in ROLES:
         named = [name for name in _names(role, tokenizer_json, companions) if name in vocabulary]
-        usual = [name for name in _CONVENTIONS[role] if name in added_ids]
+        usual = [name for name in _CONVENTIONS[role] if name in added_names]
         ids[f"{role}_id"] = next((vocabulary[name] for name in named + usual), None)
     special_ids = {token["id"] for token in added if token.get("special")}
     special_ids |= {*ids.values()} - {None}
@@ -366,11 +365,43 @@ def add_roles(
     return replace(special, roles=known, all_ids=tuple(sorted(all_ids)))
 
 
-def _model_vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
-    vocabulary = model.get("vocab") or {}
-    if isinstance(vocabulary, Mapping):
-        return dict(vocabulary)
-    return {token: number for number, (token, _) in enumerate(vocabulary)}  # Unigram: with scores
+# Tokens that fill rows by their names, beside another one that ends a text.
+_FILLERS = ("<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>")
+
+
+def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_template: Any) -> bytes:
+    """Return the tokenizer_config.json by which transformers' `AutoTokenizer` knows the roles.
+
+    A tokenizer without a token for padding gets one that is named for it, or else its end of text,
+    as TRL does: many trainers do not start without one.
+
+    Args:
+        tokenizer_json: a complete tokenizer.json.
+        special: its special tokens.
+        chat_template: the text of the template of conversations; None for none.
+    """
+    vocabulary = _vocabulary(json.loads(tokenizer_json))
+    ids = {role: special.find(role) for role in (*ROLES, "bos")}
+    if ids["pad"] is None:
+        fillers = {*special.all_ids} - {ids["bos"], ids["eos"]}
+        named = map(vocabulary.get, _FILLERS)
+        ids["pad"] = next((token for token in named if token in fillers), ids["eos"])
+    names = {token: name for name, token in vocabulary.items()}
+    config: dict[str, Any] = {
+        f"{role}_token": names[token] for role, token in ids.items() if token in names
+    }
+    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    config |= {"chat_template": chat_template} if chat_template else {}
+    return json.dumps(config, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def _vocabulary(tokenizer_json: Mapping[str, Any]) -> dict[str, int]:
+    """Return the ids of all tokens, the added ones at last."""
+    vocabulary = tokenizer_json["model"].get("vocab") or {}
+    if not isinstance(vocabulary, Mapping):  # Unigram: with scores
+        vocabulary = {token: number for number, (token, _) in enumerate(vocabulary)}
+    added = {token["content"]: token["id"] for token in added_tokens(tokenizer_json)}
+    return {**vocabulary, **added}
 
 
 def _names(

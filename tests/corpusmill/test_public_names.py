@@ -27,7 +27,7 @@ NAMES = {
         PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows
         UserError
         build collator_for curriculum document_attention drop inspect_corpus make_batches merge
-        mix padding_share push read_rejects subset train_tokenizer verify
+        mix padding_share push read_rejects stream_state subset train_tokenizer verify
     """,
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat

@@ -18,7 +18,8 @@ from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
-from tests.tools.origins import check_provenance
+from tests.tools.origins import check_provenance, list_documents
+from tests.tools.small_datasets import write_entries
 from tests.tools.small_limits import TINY, flags_of
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
@@ -346,3 +347,32 @@ def test_files_that_are_not_ours_stay_and_are_refused_in_the_place_of_new_ones(
     shard.unlink()
     growing.append(halves[1])
     assert {name for name in growing.files() if name not in appended.files()} == {*names}
+
+
+def test_a_data_set_without_a_tokenizer_config_gets_one(
+    first: Growing, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Those that were built before there was one are read, verified and changed as they are."""
+    name = "tokenizer_config.json"
+    expected = (first.output / name).read_bytes()
+    for change in ("append", "drop", "foreign"):
+        growing = first.copy_to(tmp_path / change / "out")
+        path = growing.output / name
+        path.unlink()
+        entries = json.loads((growing.output / "dataset.json").read_text())
+        entries["files"] = [entry for entry in entries["files"] if entry["file"] != name]
+        write_entries(growing.output, entries)
+        assert problems(growing) == []
+        assert len(DataSet(growing.output)) > 0
+        if change == "drop":
+            [document, *_] = list_documents(growing.output)
+            run_here("drop", growing.output, "--document", str(document.document))
+        elif change == "append":
+            growing.append(halves[1])
+        else:
+            path.write_text("mine")
+            growing.append(halves[1], refused=(f"it has a file {name} that is not ours", "Move"))
+            assert path.read_text() == "mine"
+            continue
+        assert path.read_bytes() == expected, change
+        assert problems(growing) == []

@@ -70,7 +70,7 @@ def build_again(corpus: Path, tokenizer_path: Path, output: Path) -> Build:
 
 def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
     assert set(reference) == {
-        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json",
+        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json", "tokenizer_config.json",
         "rejects/rejects.jsonl",
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",

@@ -19,6 +19,7 @@ from tests.tools.forked_commands import ForkedCommand
 from tests.tools.jobs import build, command_of, digests, leftovers, wait_for
 
 PROVENANCE = {"provenance/spans", "provenance/documents"}
+TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
 
 
 def start_and_stop(
@@ -74,7 +75,7 @@ def test_of_two_runs_at_once_one_wins_whole(
     assert verify(output) == []
     names = {name.partition("-")[0] for name in leftovers(output)}
     described = {"README.md", "_SUCCESS", "dataset.json"}
-    assert names == {*described, "tokenizer.json", "train", "provenance", *PROVENANCE}
+    assert names == {*described, *TOKENIZER, "train", "provenance", *PROVENANCE}
     if not all(won):
         flags_of_winner = (first, flags)[won.index(True)]
         jobs.assert_same_bytes(output, [sample], tokenizer_path, *flags_of_winner)

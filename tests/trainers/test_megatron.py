@@ -53,6 +53,15 @@ def expect_samples(samples: Any, documents: Documents) -> tuple[list[int], list[
     return tokens, places, samples.shuffle_index.tolist()
 
 
+def test_its_tokenizer_is_the_folder_of_the_data_set(tmp_path: Path, documents: Documents) -> None:
+    with borrow("Megatron-LM"):
+        folder, library = str(tmp_path / "megatron"), {"library": "huggingface"}
+        module = load("megatron.core.tokenizers")
+        tokenizer = module.MegatronTokenizer.from_pretrained(folder, metadata_path=library)
+        assert (tokenizer.eod, tokenizer.vocab_size) == (END, END + 1)
+        assert documents[0][-1] == tokenizer.eod != tokenizer.pad
+
+
 def test_its_index_has_our_documents(tmp_path: Path, documents: Documents) -> None:
     with borrow("Megatron-LM"):
         module = load("megatron.core.datasets.indexed_dataset")

@@ -47,7 +47,7 @@ RANGES = [
     ReadRange(0, 4, 5, compute_checksum(b"56789")), ReadRange(1, 0, 3, compute_checksum(b"123")),
     ReadRange(0, 0, 4, compute_checksum(b"1234")),
 ]  # fmt: skip
-TOKENIZER_JSON = b"{}"
+TOKENIZER_JSON = b'{"model": {}}'
 TOKENIZER_DIGEST = hashlib.sha256(TOKENIZER_JSON).hexdigest()
 MANIFEST = small_manifest()
 FILES = (SourceFile("a", 9), SourceFile("b", 4))

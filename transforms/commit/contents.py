@@ -21,11 +21,11 @@ from corpusmill.dataset.accounting import (
     split_files,
     split_sources,
 )
-from corpusmill.dataset.card import render_card
+from corpusmill.dataset.card import describe
 from corpusmill.dataset.editing import join_manifests, rejects_name
-from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
+from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_entries import Generation, SourceFile, provenance_name
-from corpusmill.formats.shard_formats import FORMATS, part_names
+from corpusmill.formats.shard_formats import part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.commit.rename import Move
@@ -172,19 +172,10 @@ def add_results(
     return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
 
 
-def render_descriptions(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
-    """The files that describe the data set; the last one declares it complete."""
-    contents = manifest.contents(tokenizer_json.decode())
-    files = FORMATS[manifest.output.format].companion_files(contents)
-    manifest = manifest.with_files(files)
-    described = {manifests.CARD: render_card(manifest)}
-    content = manifest_json.encode(manifest.with_files(described))
-    return {
-        **files,
-        **described,
-        manifests.MANIFEST: content,
-        manifests.SUCCESS: manifest_json.seal(content),
-    }
+def describe_with_tokenizer(manifest: Manifest, path: str) -> dict[str, bytes]:
+    """Render the small files of a data set, as `describe`, of which a tokenizer.json is one."""
+    tokenizer_json = b"".join(read_blocks(path, manifest.tokenizer.sha256))
+    return describe(manifest, manifest.small_files(tokenizer_json.decode()))
 
 
 def count_groups(files: int, place: Workplace) -> int:
@@ -379,9 +370,6 @@ class Decision:
                 shards_of.setdefault(names.split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
         header = add_checksums(header, inputs.ranges, first_file)
-        path = self._options.tokenizer_path
-        tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
-        files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if inputs.rejects:
             [joined] = join_rejects(0, inputs.rejects, place)
             name = rejects_name(generation.tag if generation else "")
@@ -393,10 +381,7 @@ class Decision:
             manifest = join_manifests(manifest_json.from_json(earlier), manifest)
         if self._options.strict:
             refuse_findings(manifest)
-        contents = {
-            manifests.TOKENIZER: tokenizer_json,
-            **render_descriptions(manifest, tokenizer_json),
-        }
+        contents = describe_with_tokenizer(manifest, self._options.tokenizer_path)
         # Joining may have taken a while.
         check_claim(place.output, place.token)
         return Decided(moves, contents, record["stale"], earlier is not None)

@@ -16,9 +16,17 @@ from corpusmill.dataset.card import describe_type, render_card
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.objectives.chat import ChatOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from tests.tools.lazily import LazyModule
-from tests.tools.small_datasets import OBJECTIVES, ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
+from tests.tools.small_datasets import (
+    OBJECTIVES,
+    ONE_DOCUMENT,
+    WITH_REJECT,
+    Recipe,
+    bert_tokenizer,
+    write_dataset,
+)
 
 datasets = LazyModule("datasets")
 
@@ -172,6 +180,19 @@ def test_the_card_says_what_was_built(manifest: Manifest) -> None:
     for name, number in manifest.counts.items():
         assert f"| `{name}` | {number:,} |" in card
     assert "rejects/rejects.jsonl" in card
+    assert "- `tokenizer_config.json`: " in card
+    assert "is to be learned" not in card
+
+
+def test_the_card_warns_of_a_mask_that_trainers_do_not_know(manifest: Manifest) -> None:
+    chat = ChatOptions().bind(bert_tokenizer())
+    labels = ChatOptions(mask="labels").bind(bert_tokenizer())
+    warned = {
+        objective.columns[-1].name: b"Only what `loss_mask` marks is to be learned."
+        in render_card(replace(manifest, columns=objective.columns))
+        for objective in (chat, labels)
+    }
+    assert warned == {"loss_mask": True, "labels": False}
 
 
 def test_names_from_outside_cannot_break_the_card(manifest: Manifest) -> None:

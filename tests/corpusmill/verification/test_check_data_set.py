@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest import (
+    CARD,
+    MANIFEST,
+    REJECTS,
+    SUCCESS,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+)
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
@@ -33,7 +40,9 @@ from tests.tools.small_datasets import (
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")
 VALIDATION = "validation-00000-of-00001.parquet"
-FILES = (*SHARDS, VALIDATION, TOKENIZER, CARD, REJECTS, MANIFEST, SUCCESS)
+FILES = (
+    *SHARDS, VALIDATION, TOKENIZER, TOKENIZER_CONFIG, CARD, REJECTS, MANIFEST, SUCCESS,
+)  # fmt: skip
 
 Entries = dict[str, Any]
 Change = Callable[[Entries], object]
