@@ -50,7 +50,7 @@ def check_rejects(
     if is_excess:
         verb = loss.verb.replace("are rejects", "is a reject") if loss.part == 1 else loss.verb
         cause = f"{loss.part:,} of {loss.whole:,} input {loss.unit} {verb}"
-        cause += _name_first(rejects)
+        cause += name_first(rejects)
         cure = (
             "Repair the input, or allow more; a run without "
             f"{option('max_rejects')} lists them in rejects/"
@@ -103,7 +103,8 @@ def refuse_lost_files(
     raise RefusedError(option("input", names[0]), cause, cure)
 
 
-def _name_first(files: Sequence[LinesFile]) -> str:
+def name_first(files: Sequence[LinesFile]) -> str:
+    """Return where the first reject is, and what is wrong with it; nothing if there is none."""
     first = _find_first(min(files)) if files else None
     return _describe(first) if first else ""
 
@@ -142,6 +143,9 @@ def explain_emptiness(
     elif documents and dropped == documents:
         reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
         cure = f"All documents were dropped ({reasons}): check the filters"
+    elif counts.get("build.long_documents"):
+        cure = "All documents are longer than a row, and are never cut: give a larger "
+        cure += option("max_seq_length")
     elif tokens:
         cure = "The documents are too short for this objective: check how they are divided into "
         cure += (
@@ -154,7 +158,7 @@ def explain_emptiness(
         cure = "Use a tokenizer for the language of the text"
     elif rejects:
         cure = (
-            f"The rejects have the reasons {', '.join(count_reasons(counts))}{_name_first(files)}: "
+            f"The rejects have the reasons {', '.join(count_reasons(counts))}{name_first(files)}: "
             f"check the input, or give {option('input_format', 'text')} if it is a text; "
             "`inspect-corpus` shows the first of them"
         )

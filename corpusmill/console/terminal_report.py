@@ -150,6 +150,8 @@ def _print_head(
         Text(f"{report.rejects:,}{share}", style=style),
         f": {reasons}" if reasons else "",
     )
+    if corpus.first_reject:
+        print_line(console, f"          {corpus.first_reject}")
     for source in source_figures(manifest):
         print_line(console, f"source    {source}")
     print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")

@@ -23,7 +23,7 @@ class TextMaker(Protocol):
     def fields(self) -> tuple[str, ...]:
         """The names of the fields of which it makes a text, as far as a record has them."""
 
-    def __call__(self, record: Mapping[str, Any], others: tuple[str, ...] = ()) -> str:
+    def __call__(self, record: Mapping[str, Any], others: tuple[str, ...] = (), /) -> str:
         """Return the text of a record.
 
         Args:

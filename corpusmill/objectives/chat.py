@@ -24,7 +24,14 @@ from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, option
 from corpusmill.limits import FileLimits
 from corpusmill.objectives.chat_process import rendering_process
-from corpusmill.objectives.chat_records import ASSISTANT, Layout, propose_fields
+from corpusmill.objectives.chat_records import (
+    ASSISTANT,
+    Layout,
+    RefusedRecordError,
+    join_texts,
+    propose_fields,
+    read_conversation,
+)
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
@@ -124,6 +131,11 @@ class ChatOptions(ObjectiveOptions):
     def reads_fields(cls, names: Sequence[str]) -> bool:
         """Return whether records with these fields look like conversations."""
         return Layout().holds_conversations(names)
+
+    @classmethod
+    def tokenizer_texts(cls) -> TextMaker | None:
+        """Return what makes the texts of a tokenizer's training of conversations."""
+        return Conversations(Layout())
 
     def complete(self, tokenizer: TokenizerFile, read_bytes: Callable[[str], bytes | None]) -> Self:
         """Return the options with the text of the template.
@@ -332,11 +344,12 @@ class Conversations:
 
     Attributes:
         layout: the names of the fields of a record.
-        settings: what `corpusmill.objectives.chat_rendering.Renderer` is made of, in JSON.
+        settings: what `corpusmill.objectives.chat_rendering.Renderer` is made of, in JSON; empty
+            where there is no template yet, and all that is said is the text.
     """
 
     layout: Layout
-    settings: str
+    settings: str = ""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -349,7 +362,12 @@ class Conversations:
         Raises:
             UnreadableError: the record is no conversation, or the template refuses it.
         """
-        return rendering_process(self.settings).render(record, others)
+        if self.settings:
+            return rendering_process(self.settings).render(record, others)
+        try:
+            return join_texts(read_conversation(record, self.layout, {"tool_calls"}.__contains__))
+        except RefusedRecordError as error:
+            raise UnreadableError(error.reason, error.detail) from None
 
     def explain_lack(self, names: Sequence[str]) -> tuple[str, str] | None:
         """Return why a record with these fields has no text, and the cure; None if it may have."""

@@ -18,6 +18,8 @@ _ALIASES = {
     "bing": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT, "function_call": ASSISTANT,
     "observation": "tool", "function_response": "tool", "tool_response": "tool", "function": "tool",
 }  # fmt: skip
+# Keys whose values need not stand in a text.
+IDENTIFIERS = frozenset({"role", "id", "tool_call_id", "index", "type"})
 # Keys of a message that say whether its turn is learned: of OpenAI, axolotl and LLaMA-Factory.
 _LEARNING = ("weight", "train", "training", "loss")
 _NOT_LEARNED = (0, "0", "0.0", "false", "False")
@@ -73,14 +75,14 @@ class Conversation(NamedTuple):
 
     Attributes:
         messages: each with a role, and without keys that are null.
-        learned: for each message, False if the data say that it is not learned.
+        learned: for each message, whether the data say that it is learned; None if they do not.
         tools: the schemas of tools; None if the record has none.
         template_values: further values for the template.
         others: fields of the record that stand in no message, by name.
     """
 
     messages: list[dict[str, Any]]
-    learned: list[bool]
+    learned: list[bool | None]
     tools: Any
     template_values: dict[str, Any]
     others: dict[str, Any]
@@ -130,12 +132,10 @@ def read_conversation(
     turns = _parse(record.pop(name, None))
     if not name:
         turns = [*_read_instruction(record, layout.instruction)]
-    if isinstance(turns, dict):
-        turns = [turns]
     if not isinstance(turns, list) or not turns:
         shown = f"{layout.messages} nor conversations nor {' and '.join(layout.instruction)}"
         raise RefusedRecordError("not-a-conversation", f"it has neither {shown}")
-    learned = [not _is_skipped(turn) for turn in turns]
+    learned = [*map(_is_learned, turns)]
     messages = [_read_message(turn, is_known) for turn in turns]
     for message in messages if parses_arguments else ():
         if isinstance(calls := message.get("tool_calls"), list):
@@ -143,12 +143,40 @@ def read_conversation(
     system = record.get("system")
     if isinstance(system, str) and system and messages[0]["role"] not in {"system", "developer"}:
         messages.insert(0, {"role": "system", "content": system})
-        learned.insert(0, True)
+        learned.insert(0, None)
     template_values = _parse(record.pop("chat_template_kwargs", None)) or {}
     if not isinstance(template_values, dict):
         raise RefusedRecordError("not-a-conversation", "chat_template_kwargs is no object")
     tools = _read_tools(record)
     return Conversation(messages, learned, tools, template_values, record)
+
+
+def join_texts(conversation: Conversation) -> str:
+    """Return all that is said in a conversation, one text below the other, without a template."""
+    messages = (message.items() for message in conversation.messages)
+    said = (value for items in messages for key, value in items if key not in IDENTIFIERS)
+    values = (conversation.tools, *said)
+    parts = (part for value in values for part in (value if isinstance(value, list) else [value]))
+    texts = (part.get("text", part) if isinstance(part, dict) else part for part in parts)
+    return "\n".join(
+        text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        for text in texts
+        if text
+    )
+
+
+def list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, but no identifiers."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for inner in value:
+                yield from list_texts(inner)
+        case dict():
+            for key, inner in value.items():
+                if key not in IDENTIFIERS:
+                    yield from list_texts(inner)
 
 
 def _read_instruction(record: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -183,11 +211,12 @@ def _read_tools(record: dict[str, Any]) -> Any:
     return tools
 
 
-def _is_skipped(turn: Any) -> bool:
-    """Whether the data say that a turn is not learned."""
-    return isinstance(turn, dict) and any(
-        turn.get(key) is not None and turn[key] in _NOT_LEARNED for key in _LEARNING
-    )
+def _is_learned(turn: Any) -> bool | None:
+    """Return what the data say of a turn; that of a person is learned if they say True."""
+    values = [turn[key] for key in _LEARNING if key in turn] if isinstance(turn, dict) else []
+    if any(value is not None and value in _NOT_LEARNED for value in values):
+        return False
+    return True if any(value is True for value in values) else None
 
 
 def _read_message(turn: Any, is_known: Callable[[str], bool]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import resource
 import signal
 import sys
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,9 +26,11 @@ from typing import Any
 
 from corpusmill.objectives.chat_records import (
     ASSISTANT,
+    IDENTIFIERS,
     Conversation,
     Layout,
     RefusedRecordError,
+    list_texts,
     read_conversation,
 )
 from corpusmill.objectives.chat_templates import ChatTemplate, Rendering, Span
@@ -39,10 +42,10 @@ MEMORY_BYTES, SECONDS, SECONDS_PER_MEGABYTE = 2**30, 1, 10
 _RESERVED = re.compile("[\ufdd0-\ufdef]")
 # transformers gives a message's thoughts to templates under two of these names.
 _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
-# Keys that no text needs.
-_SILENT = frozenset({"role", "id", "tool_call_id", "index", "type"})
 # The share of the contents that must reach the text.
 _LEAST_SHARE = 0.1
+_TAGS_AND_BREAKS = re.compile(r"<[^<>\s]*>|\n")
+_TEXTS = ("text", "input_text", "output_text")
 # Names that are counted: words, as there may be a million others.
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,40}")
 _MOST_NAMES = 32
@@ -74,13 +77,15 @@ class Renderer:
         last_alone: bool,
         end_of_turn: Sequence[str],
     ) -> None:
-        self._templates = {name: ChatTemplate(text, date) for name, text in templates.items()}
+        self._templates = dict[str, tuple[ChatTemplate, _Apart]]()
+        for name, text in templates.items():
+            template = ChatTemplate(text, date)
+            written = [token for token in special if not template.seeks(token)]
+            self._templates[name] = template, _Apart(written)
         self._values, self._layout, self._roles = values, Layout(*layout), roles
         self._last_alone, self._ends = last_alone, end_of_turn
-        self._bos = values.get("bos_token", "")
+        self._bos, self._tokens = values.get("bos_token", ""), (*special,)
         self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
-        self._beginnings = {token[:end] for token in special for end in range(1, len(token))}
-        self._longest = max(map(len, special), default=0)
 
     def __call__(self, record: Mapping[str, Any], others: Sequence[str]) -> str:
         """Return the text of a record, with marks around what is learned.
@@ -102,47 +107,38 @@ class Renderer:
     def _render(
         self, record: Mapping[str, Any], others: Sequence[str], parses_arguments: bool
     ) -> str:
-        tools = record.get("tools", record.get("functions"))
-        named = "tool_use" if tools is not None and "tool_use" in self._templates else "default"
-        template = self._templates[named]
+        template, apart = self._choose_template(record)
         conversation = read_conversation(record, self._layout, template.is_known, parses_arguments)
         messages = [_alias_thoughts(message) for message in conversation.messages]
-        apart = self._set_apart([messages, conversation.tools, conversation.template_values])
-        values = {**self._values, "documents": None, **apart[2], "tools": apart[1]}
-        rendering = template.render(apart[0], values)
+        messages, tools, values = apart(
+            [messages, conversation.tools, conversation.template_values]
+        )
+        values = {**self._values, "documents": None, **values, "tools": tools}
+        try:
+            rendering = template.render(messages, values)
+        except RefusedRecordError as error:
+            are_parts = any(isinstance(message.get("content"), list) for message in messages)
+            kind = "lists of parts" if are_parts else "texts"
+            detail = f"{error.detail} (the contents of its messages are {kind})"
+            raise RefusedRecordError(error.reason, detail) from None
         if not rendering.text.strip():
             raise RefusedRecordError("template-refuses", "its text is empty")
         counts = Counter(f"messages.{message['role']}" for message in messages)
-        text = self._squeeze(rendering.text)
-        names = {*_find_unread(conversation, text, template), *others}
+        text = "".join(rendering.text.replace(APART, "").split())
+        names = {*_find_unread(conversation, _Search(text), template), *others}
         counts.update(f"unread.{name}" for name in sorted(names)[:_MOST_NAMES])
-        learned = self._choose_learned(rendering, conversation, template, values, apart[0])
-        marked, counted = self._mark(rendering.text, learned)
+        learned = self._choose_learned(rendering, conversation, template, values, messages)
+        text, learned, ends = self._end_turns(rendering.text, learned)
         counts = Counter({name: n for name, n in counts.items() if _NAME.fullmatch(name)})
-        return write_counts(counts + counted) + marked
+        return write_counts(counts + ends) + _mark(text, learned)
 
-    @staticmethod
-    def _squeeze(text: str) -> str:
-        return "".join(text.replace(APART, "").split())
-
-    def _set_apart(self, value: Any) -> Any:
-        """Keep what people write from becoming special tokens, also where two texts meet."""
-        match value:
-            case str():
-                value = self._special.sub(
-                    lambda token: f"{token[0][0]}{APART}{token[0][1:]}", value
-                )
-                end = value.rstrip()
-                for size in range(min(self._longest, len(end)), 0, -1):
-                    if end[-size:] in self._beginnings:
-                        place = len(end) - size + 1
-                        return f"{value[:place]}{APART}{value[place:]}"
-                return value
-            case list():
-                return [self._set_apart(inner) for inner in value]
-            case dict():
-                return {self._set_apart(key): self._set_apart(one) for key, one in value.items()}
-        return value
+    def _choose_template(self, record: Mapping[str, Any]) -> tuple[ChatTemplate, "_Apart"]:
+        has_tools = record.get("tools", record.get("functions")) is not None
+        name = "tool_use" if has_tools and "tool_use" in self._templates else "default"
+        if name not in self._templates:
+            detail = f"no template is named {name}, but {', '.join(self._templates)}"
+            raise RefusedRecordError("template-refuses", detail)
+        return self._templates[name]
 
     def _choose_learned(
         self,
@@ -155,11 +151,16 @@ class Renderer:
         """Return what is learned, each turn by itself, in the order of the text."""
         text, turns, roles = rendering.text, rendering.turns, [m["role"] for m in messages]
         spans: list[tuple[int, Span]] = []
-        wanted = [n for n, role in enumerate(roles) if role in self._roles]
+        wanted = [
+            number
+            for number, (role, is_said) in enumerate(zip(roles, conversation.learned, strict=True))
+            if (role in self._roles if is_said is None else is_said)
+        ]
         if template.has_marks and ASSISTANT in self._roles:
             spans = [(_find_turn(turns, span), span) for span in rendering.generated]
             wanted = [number for number in wanted if roles[number] != ASSISTANT]
-            if not all(conversation.learned) and any(number < 0 for number, _ in spans):
+            needs_turns = self._last_alone or False in conversation.learned
+            if needs_turns and any(number < 0 for number, _ in spans):
                 raise _unknown_turns(text)
         prompts = dict[str, str]()
         for number in wanted:
@@ -171,11 +172,12 @@ class Renderer:
                 begin = self._skip_prompt(text, begin, end, prompts[before])
             spans.append((number, self._end_turn(text, begin, end)))
         chosen = [
-            span
+            (number, span)
             for number, span in sorted(spans, key=lambda pair: pair[1])
-            if span[0] < span[1] and (number < 0 or conversation.learned[number])
+            if span[0] < span[1] and (number < 0 or conversation.learned[number] is not False)
         ]
-        return chosen[-1:] if self._last_alone else chosen
+        last = chosen[-1][0] if self._last_alone and chosen else None
+        return [span for number, span in chosen if last in {None, number}]
 
     def _find_first(self, text: str, turns: Mapping[int, Span], number: int) -> Span:
         """Return the turn before the loop's first one, as of the system; it follows bos_token."""
@@ -217,32 +219,72 @@ class Renderer:
         ends = [token.end() for token in self._special.finditer(text, begin, end)]
         return begin, ends[-1] if ends and not text[ends[-1] : end].strip() else end
 
-    def _mark(self, text: str, spans: Sequence[Span]) -> tuple[str, Counter[str]]:
-        """Put marks around spans, give turns their ends, and count those that have none."""
-        pieces, place, counts = list[str](), 0, Counter[str](learned_turns=len(spans))
+    def _end_turns(self, text: str, spans: Sequence[Span]) -> tuple[str, list[Span], Counter[str]]:
+        """Give turns without an end one, and count those that get none."""
+        counts, ended = Counter[str](learned_turns=len(spans)), list[Span]()
         for begin, end in spans:
-            begin = max(begin, place)
-            token = self._special.match(text, end)
-            added = ""
-            if not any(
-                found.end() == len(text[begin:end].rstrip())
-                for found in self._special.finditer(text[begin:end])
-            ):
-                if token and token[0] in self._ends:
-                    end = token.end()
-                elif self._ends and not text[end:].strip():
-                    added = self._ends[0]
-                else:
-                    proposal = token[0] if token else self._values.get("eos_token", "")
-                    counts[f"open_turns.{proposal}"] += 1
-            pieces += [text[place:begin], BEGIN, text[begin:end], added, END]
-            place = end
-        return "".join([*pieces, text[place:]]).replace(END + BEGIN, ""), counts
+            following, last = self._special.match(text, end), end
+            if text[begin:end].rstrip().endswith(self._tokens):
+                pass
+            elif following and following[0] in self._ends:
+                last = following.end()
+            elif self._ends and not text[end:].strip():
+                text = f"{text[:end]}{self._ends[0]}{text[end:]}"
+                last = end + len(self._ends[0])
+            else:
+                proposal = following[0] if following else self._values.get("eos_token", "")
+                counts[f"open_turns.{proposal}"] += 1
+            ended.append((begin, last))
+        return text, ended, counts
+
+
+def _mark(text: str, spans: Sequence[Span]) -> str:
+    """Put marks around spans, which are joined where they touch."""
+    pieces, place = list[str](), 0
+    for begin, end in spans:
+        pieces += [text[place:begin], BEGIN, text[max(begin, place) : end], END]
+        place = end
+    return "".join([*pieces, text[place:]]).replace(END + BEGIN, "")
+
+
+class _Apart:
+    """Keeps what people write from becoming special tokens, also where two texts meet.
+
+    Args:
+        special: the special tokens, the longest first. Those that the template looks for in texts
+            are none of them: they are what people mean.
+    """
+
+    def __init__(self, special: Sequence[str]) -> None:
+        self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+        self._beginnings = {token[:end] for token in special for end in range(1, len(token))}
+        self._longest = max(map(len, special), default=0)
+
+    def __call__(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._break(value)
+            case list():
+                return [self(inner) for inner in value]
+            case dict():
+                return {self(key): self(inner) for key, inner in value.items()}
+        return value
+
+    def _break(self, text: str) -> str:
+        text = self._special.sub(lambda token: f"{token[0][0]}{APART}{token[0][1:]}", text)
+        end = text.rstrip()
+        for size in range(min(self._longest, len(end)), 0, -1):
+            if end[-size:] in self._beginnings:
+                place = len(end) - size + 1
+                return f"{text[:place]}{APART}{text[place:]}"
+        return text
 
 
 def _find_turn(turns: Mapping[int, Span], span: Span) -> int:
-    """Return the number of the message whose turn holds a span; -1 if none does."""
-    return next((n for n, turn in turns.items() if turn[0] <= span[0] < turn[1]), -1)
+    """Return the number of the message in whose turn a span begins; -1 if there is none."""
+    numbers = [*turns]
+    place = bisect_right(numbers, span[0], key=lambda number: turns[number][0]) - 1
+    return numbers[place] if place >= 0 else -1
 
 
 def _unknown_turns(text: str) -> RefusedRecordError:
@@ -261,20 +303,6 @@ def _alias_thoughts(message: dict[str, Any]) -> dict[str, Any]:
     return {"thinking": thoughts, **message, "reasoning_content": thoughts}
 
 
-def _list_texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value that should reach the text of a conversation."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for inner in value:
-                yield from _list_texts(inner)
-        case dict():
-            for key, inner in value.items():
-                if key not in _SILENT:
-                    yield from _list_texts(inner)
-
-
 class _Search:
     """Finds texts in one, without their white space, the faster if they come in its order."""
 
@@ -282,56 +310,69 @@ class _Search:
         self._text, self._place = text, 0
 
     def finds(self, text: str) -> bool:
-        """Whether a text is there, perhaps as JSON writes it."""
-        for form in (str, _escape, json.dumps):
-            sought = "".join(form(text).split()).strip('"' if form is not str else None)
+        """Return whether a text is there, perhaps as JSON writes it."""
+        for form in (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]):
+            sought = "".join(form.split())
             place = self._text.find(sought, self._place)
-            if place < 0:
-                place = self._text.find(sought)
+            place = self._text.find(sought) if place < 0 else place
             if place >= 0:
                 self._place = place
                 return True
         return False
 
+    def finds_part(self, text: str) -> bool:
+        """Return whether a line of a text is there, or what stands between tags."""
+        return any(map(self.finds, filter(str.strip, _TAGS_AND_BREAKS.split(text))))
 
-def _escape(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
-
-def _find_unread(conversation: Conversation, text: str, template: ChatTemplate) -> Iterator[str]:
+def _find_unread(
+    conversation: Conversation, search: _Search, template: ChatTemplate
+) -> Iterator[str]:
     """Yield the names of what does not reach the text.
 
     Raises:
         RefusedRecordError: that is nearly all of the contents.
     """
-    search, sizes = _Search(text), Counter[bool]()
-    unread = dict[str, None]()
+    _refuse_unread(conversation.messages, search)
     for message in conversation.messages:
-        content = message.get("content")
-        if isinstance(content, list | dict) and search.finds(str(content)[:24]):
-            detail = "the template writes contents that are lists of parts as Python prints them"
-            raise RefusedRecordError("template-refuses", f"{detail}; it takes texts")
-        for key, value in message.items():
-            if key in _SILENT or (key == "name" and message["role"] == "tool"):
-                continue
-            texts = [*_list_texts(value)]
-            are_there = [search.finds(one) for one in texts]
-            if key == "content":
-                for one, is_there in zip(texts, are_there, strict=True):
-                    sizes[is_there] += len(one)
-            is_read = all(are_there) if texts else not value or template.is_known(key)
-            if not is_read:
-                unread[f"messages.{key}"] = None
-    if sizes[True] < _LEAST_SHARE * (sizes[True] + sizes[False]):
-        detail = "the template writes next to nothing of the contents of messages; it may take "
-        detail += "lists of parts where they are texts, or texts where they are lists"
-        raise RefusedRecordError("template-refuses", detail)
-    yield from unread
+        yield from (f"messages.content.{kind}" for kind in _list_kinds(message.get("content")))
+        for key in message.keys() - IDENTIFIERS:
+            is_name = key == "name" and message["role"] == "tool"
+            if not is_name and not _is_read(message[key], search, template.is_known(key)):
+                yield f"messages.{key}"
     for name, value in conversation.others.items():
-        if value not in ("", []) and not all(map(search.finds, _list_texts(value))):
+        if not _is_read(value, search, is_known=True):
             yield name
     if not all(map(template.is_known, conversation.template_values)):
         yield "chat_template_kwargs"
+
+
+def _refuse_unread(messages: Sequence[Mapping[str, Any]], search: _Search) -> None:
+    """Refuse contents that the template writes as Python prints them, or nearly none of them."""
+    sizes = Counter[bool]()
+    for content in (message.get("content") for message in messages):
+        if isinstance(content, list | dict) and search.finds(str(content)[:24]):
+            detail = "the template writes contents that are lists of parts as Python prints them"
+            raise RefusedRecordError("template-refuses", f"{detail}; it takes texts")
+        for text in list_texts(content):
+            sizes[search.finds(text) or search.finds_part(text)] += len(text)
+    if sizes[True] < _LEAST_SHARE * sizes.total():
+        detail = "the template writes next to nothing of the contents of messages; it may take "
+        detail += "lists of parts where they are texts, or texts where they are lists"
+        raise RefusedRecordError("template-refuses", detail)
+
+
+def _is_read(value: Any, search: _Search, is_known: bool) -> bool:
+    """Whether all texts in a value are there; of one without texts, whether its name is known."""
+    texts = [*list_texts(value)]
+    return all(map(search.finds, texts)) if texts else not value or is_known
+
+
+def _list_kinds(content: Any) -> Iterator[str]:
+    """Yield the kinds of parts that are no text."""
+    for part in content if isinstance(content, list) else []:
+        if isinstance(part, dict) and part.get("type", "text") not in _TEXTS:
+            yield str(part["type"])
 
 
 def _limit(size: int) -> None:

@@ -6,7 +6,7 @@ The environment is jinja2's immutable sandbox with what transformers gives to it
 transformers/utils/chat_template_utils.py. The date is an option, as no build may depend on the day.
 
 While a template renders, two things are noted: what stands in `{% generation %}`, and where the
-loop that writes the messages reaches each of them, so that the text of each message is known without
+loop that writes the messages reaches each of them. So the text of each message is known without
 rendering the messages before it again.
 """
 
@@ -65,7 +65,7 @@ class _Progress:
         self._loops: list[list[tuple[int, int]]] = []
 
     def new_loop(self) -> list[tuple[int, int]]:
-        """Return the list of a loop's steps, each the number of a message and the place in the text."""
+        """Return the list of a loop's steps: the number of a message, and how far the text was."""
         self._loops.append([])
         return self._loops[-1]
 
@@ -226,7 +226,7 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, date: str) -> None:
-        self.has_marks = bool(_GENERATION.search(source))
+        self._source, self.has_marks = source, bool(_GENERATION.search(source))
         self._words, self._progress = {*_WORDS.findall(source)}, _Progress()
         self._template = _make_environment(date, self._progress).from_string(source)
         names = self._template.root_render_func.__globals__
@@ -235,6 +235,11 @@ class ChatTemplate:
     def is_known(self, name: str) -> bool:
         """Return whether the template looks for a name: as an attribute, a text or a variable."""
         return name in self._words
+
+    def seeks(self, text: str) -> bool:
+        """Return whether the template looks for a text in others, as `'</think>' in content`."""
+        literal = rf"""['"]{re.escape(text)}['"]"""
+        return bool(re.search(rf"{literal}\s+(not\s+)?in\b|\.\w+\(\s*{literal}", self._source))
 
     def render(
         self, messages: Sequence[Any], values: Mapping[str, Any], asks: bool = False

@@ -96,7 +96,7 @@ def _find_documents(
     try:
         return find_documents(command.input, command.documents, temp_folder, console, records)
     except NoTextError as error:
-        if records is not None or maker is None or not maker.knows(error.names):
+        if records is not None or maker is None or maker.explain_lack(error.names):
             raise
     made = make_texts(command.documents, maker)
     return find_documents(command.input, made, temp_folder, console)

@@ -5,19 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.objectives.chat import ChatOptions
-from corpusmill.objectives.chat_tokenizer_texts import ConversationTexts
 from tests.tools import jobs
 from tests.tools.containers import CONTAINERS, LAYOUTS
-
-
-@pytest.fixture(autouse=True)
-def reads_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = classmethod(lambda _: ConversationTexts())
-    monkeypatch.setattr(ChatOptions, "tokenizer_texts", maker)
 
 
 def test_a_tokenizer_of_conversations(tmp_path: Path) -> None:
@@ -56,7 +48,7 @@ def test_what_is_said_is_the_text() -> None:
         record: Mapping[str, Any]
         text: str
 
-    call = {"function": {"name": "f", "arguments": {"n": 1}}}
+    call = {"function": {"name": "f", "arguments": {"n": "x"}}}
     cases = [
         Case({"messages": [{"role": "user", "content": "a"},
                            {"role": "assistant", "reasoning_content": "b", "content": "c"}]},
@@ -64,6 +56,8 @@ def test_what_is_said_is_the_text() -> None:
         Case({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]},
                            {"role": "assistant", "content": None, "tool_calls": [call]}],
               "tools": [{"name": "f"}]},
-             '{"name": "f"}\na\n{"function": {"name": "f", "arguments": {"n": 1}}}'),
+             '{"name": "f"}\na\n{"function": {"name": "f", "arguments": {"n": "x"}}}'),
     ]  # fmt: skip
-    assert [ConversationTexts()(case.record) for case in cases] == [case.text for case in cases]
+    maker = ChatOptions.tokenizer_texts()
+    assert maker
+    assert [maker(case.record) for case in cases] == [case.text for case in cases]

@@ -34,6 +34,7 @@ from transforms.recovery import Workplace, check_claim
 from transforms.refusals import (
     check_rejects,
     explain_emptiness,
+    name_first,
     refuse_findings,
     refuse_lost_files,
 )
@@ -355,6 +356,8 @@ class Decision:
         generation = self._options.generation
         first_file = generation.first_file if generation else 0
         header = add_unread(manifest_json.from_json(record["header"]), unread, first_file)
+        first = name_first(inputs.rejects).removeprefix("; ") or None
+        header = replace(header, corpus=replace(header.corpus, first_reject=first))
         self._check_counts(inputs, sums, header.corpus.files)
         if self._options.max_rejects is None:
             refuse_lost_files(header.corpus.files, lost, first_file, inputs.rejects)

@@ -210,7 +210,8 @@ class _Rows(RecordCollector):
             return True
         try:
             record = {name: row[column] for name, column in self._parts.items()}
-            self._cells.append(make_text(record, self.part.options))
+            others = (name for name in self._header or () if name not in record)
+            self._cells.append(make_text(record, self.part.options, (*others,)))
         except UnreadableError as error:
             self._refuse_row(start, end, error.reason, error.detail)
             return False

@@ -97,12 +97,14 @@ def take_text(record: Any, options: DocumentOptions) -> str:
     text_field = options.text_field
     if maker := options.text_maker:
         values = ((name, find_value(record, name)) for name in maker.fields)
-        others = (name for name, value in record.items() if value not in (None, "", [], {}))
-        text = make_text(
-            {name: value for name, value in values if value is not MISSING},
-            options,
-            tuple(name for name in others if name not in maker.fields),
+        heads = {*maker.fields, *options.keep_fields}
+        others = (
+            name
+            for name, value in record.items()
+            if name not in heads and value not in (None, "", [], {})
         )
+        made = {name: value for name, value in values if value is not MISSING}
+        text = make_text(made, options, tuple(others))
     else:
         text = record[text_field] if text_field in record else find_value(record, text_field)
     if type(text) is not str:

@@ -264,10 +264,12 @@ def make_text(
     return text
 
 
-def make_text_bytes(record: Mapping[str, Any], options: DocumentOptions) -> bytes | UnreadableError:
+def make_text_bytes(
+    record: Mapping[str, Any], options: DocumentOptions, others: tuple[str, ...] = ()
+) -> bytes | UnreadableError:
     """Return the text of a record of a table, perhaps not UTF-8, or why none is made of it."""
     try:
-        return make_text(record, options).encode(errors="surrogatepass")
+        return make_text(record, options, others).encode(errors="surrogatepass")
     except UnreadableError as error:
         return error.with_traceback(None)  # which would keep the record
 

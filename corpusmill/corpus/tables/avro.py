@@ -448,7 +448,7 @@ class AvroTable:
         values = ((name, _find(record, found.path)) for name, found in parts.items())
         plain = ((name, self._to_plain(value, parts[name].kind)) for name, value in values)
         # At once, as a nested value takes much more memory than its text.
-        return make_text_bytes(leave_out_nulls(plain), self.fields.options)
+        return make_text_bytes(leave_out_nulls(plain), self.fields.options, self.fields.others)
 
     def _keep(self, value: Any, kind: Any) -> str | None:
         return to_text(self._to_plain(value, kind) if isinstance(value, dict | list) else value)

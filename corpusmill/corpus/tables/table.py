@@ -155,6 +155,12 @@ class Fields:
         self.text = next(iter(self.parts.values()), None) if maker else found
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The names of the fields that are not read."""
+        read = {path[0] for path in self.paths}
+        return tuple(name for name, _ in self._members(self._row) if name not in read)
+
+    @property
     def paths(self) -> list[tuple[str, ...]]:
         """The names that lead to each field that is read, first to that of the text, if any."""
         texts = (self.text, *list(self.parts.values())[1:])
@@ -196,7 +202,7 @@ def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) ->
     if fields.parts:
         columns = [_take_column(batch, found.path) for found in fields.parts.values()]
         records = pa.StructArray.from_arrays(columns, [*fields.parts])
-        yield from _slice_made(records, kept, fields.options, limits)
+        yield from _slice_made(records, kept, fields, limits)
         return
     assert fields.text  # noqa: S101  so the caller has it
     yield from slice_texts(_take_column(batch, fields.text.path), kept, limits)
@@ -205,7 +211,7 @@ def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) ->
 def _slice_made(
     records: pa.StructArray,
     kept: Sequence[pa.Array | None],
-    options: DocumentOptions,
+    fields: Fields,
     limits: RefusalLimits,
 ) -> Iterator[TextRows]:
     """Make the texts of records, and keep fields beside them, a piece at a time."""
@@ -213,22 +219,23 @@ def _slice_made(
     columns = [None if each is None else _check_texts(each)[0] for each in kept]
     step = max(1, limits.decoded_bytes * len(records) // max(1, records.nbytes))
     for start in range(0, len(records), step):
-        texts = [*_make_texts(records.slice(start, step), options, limits)]
+        texts = [*_make_texts(records.slice(start, step), fields, limits)]
         yield to_rows(texts, _keep_columns(columns, start, len(texts), limits))
 
 
 def _make_texts(
-    records: pa.StructArray, options: DocumentOptions, limits: RefusalLimits
+    records: pa.StructArray, fields: Fields, limits: RefusalLimits
 ) -> Iterator[bytes | UnreadableError]:
     """Yield the text of each record, or why it has none; one alone may be too large."""
     if records.nbytes <= limits.nested_bytes:
-        yield from (make_text_bytes(record, options) for record in to_values(records))
+        for record in to_values(records):
+            yield make_text_bytes(record, fields.options, fields.others)
     elif len(records) == 1:
         detail = f"{records.nbytes} bytes, above the limit of {limits.nested_bytes} for a record"
         yield UnreadableError("record-too-long", detail)
     else:
         for row in range(len(records)):
-            yield from _make_texts(records.slice(row, 1), options, limits)
+            yield from _make_texts(records.slice(row, 1), fields, limits)
 
 
 def _keep_columns(

@@ -19,7 +19,7 @@ from corpusmill.limits import LIMITS
 from corpusmill.objectives.chat import ChatOptions, Conversations, _divide_templates
 from corpusmill.objectives.chat_records import Layout, RefusedRecordError, read_conversation
 from corpusmill.objectives.chat_rendering import Renderer
-from corpusmill.objectives.chat_templates import ChatTemplate
+from corpusmill.objectives.chat_templates import ChatTemplate, Rendering
 from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -129,13 +129,12 @@ def test_prompts_that_do_not_stand_in_the_text_are_looked_for() -> None:
 def test_time_grows_with_the_number_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversation is rendered once, and the messages before its first answer twice."""
     rendered, render = list[int](), ChatTemplate.render
-    monkeypatch.setattr(
-        ChatTemplate,
-        "render",
-        lambda self, messages, *rest, **named: (
-            rendered.append(len(messages)) or render(self, messages, *rest, **named)
-        ),
-    )
+
+    def listen(self: ChatTemplate, messages: list[Record], *rest: Any, **named: Any) -> Rendering:
+        rendered.append(len(messages))
+        return render(self, messages, *rest, **named)
+
+    monkeypatch.setattr(ChatTemplate, "render", listen)
     text = renderer()({"messages": ask(*"ab" * 500)}, ())
     assert len(learned_of(text)) == 500
     assert rendered == [1000, 1, 1]
@@ -219,7 +218,8 @@ def test_records_in_all_forms(record: Record, messages: list[Record]) -> None:
 
 def test_fields_of_other_names_and_tools() -> None:
     layout = Layout("turns", ("question", "answer"))
-    for record in ({"turns": TURNS}, {"question": "a", "answer": "b"}):
+    records: tuple[Record, ...] = ({"turns": TURNS}, {"question": "a", "answer": "b"})
+    for record in records:
         assert read_conversation(record, layout, str.isalpha).messages == ask("a", "b")
     wrapped = [{"type": "function", "function": CALL}]
     for fields, tools in (
@@ -285,7 +285,9 @@ def test_what_the_template_refuses_is_refused() -> None:
         renderer(template=template)({"messages": ask(parts, "b")}, ())
 
 
-TOLD = (  # further fields, names of other fields, further keys of the last message, what is unread
+TOLD: tuple[
+    tuple[Record, tuple[str, ...], Record, list[str]], ...
+] = (  # further fields, names of other fields, further keys of the last message, what is unread
     ({}, (), {}, []),
     ({"system": "Be brief."}, (), {}, []),
     ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, (), {}, ["system"]),
@@ -516,4 +518,4 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
         {"chat_template_date": "today"}, {"instruction_fields": ("a",)},
     ):  # fmt: skip
         with pytest.raises(UserError, match=next(iter(wrong)).replace("_", "-")):
-            ChatOptions(**wrong)  # type: ignore[arg-type]
+            ChatOptions(**wrong)

@@ -89,7 +89,7 @@ CONSTRUCTS = [
     "  {% if true %}\n  line\n  {% endif %}\n{{ none }}{{ [1, 'a', none] }}{{ {'a': 1} }}\n",
     "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{% set j = joiner() %}{{ j() }}",
     "{% for m in messages if m.role == 'user' %}{{ loop.index }}{{ m.content }}{% endfor %}",
-    "{% for m in messages %}{{ loop.nextitem.role if not loop.last }}{{ loop.changed(m) }}{% endfor %}",
+    "{% for m in messages %}{{ loop.nextitem if not loop.last }}{{ loop.changed(m) }}{% endfor %}",
     "{{ messages is sequence }}{{ (messages + []) | length }}{{ messages | first }}",
     "{% generation %}{{ messages[0].content }}{% endgeneration %}{{ '%s' % 1 }}",
 ]

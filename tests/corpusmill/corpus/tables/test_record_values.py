@@ -30,10 +30,10 @@ class Recorder:
 
     fields: tuple[str, ...]
 
-    def knows(self, names: Sequence[str]) -> bool:
-        return not {*self.fields}.isdisjoint(names)
+    def explain_lack(self, names: Sequence[str]) -> tuple[str, str] | None:
+        return ("it lacks them", "Add them") if {*self.fields}.isdisjoint(names) else None
 
-    def __call__(self, record: Mapping[str, Any]) -> str:
+    def __call__(self, record: Mapping[str, Any], _: tuple[str, ...] = ()) -> str:
         return repr({**record})
 
 
@@ -154,7 +154,7 @@ def test_avro_maps_keep_their_nulls_and_records_do_not() -> None:
 class Deep(Recorder):
     """Goes as deep as a record does, as templates and `json` do."""
 
-    def __call__(self, record: Mapping[str, Any]) -> str:
+    def __call__(self, record: Mapping[str, Any], _: tuple[str, ...] = ()) -> str:
         return str(_depth([*record.values()]))
 
 
@@ -220,7 +220,7 @@ def test_a_column_of_json_as_the_text_and_as_a_kept_field() -> None:
 def test_a_maker_that_refuses_a_record_names_its_row() -> None:
     @dataclass(frozen=True)
     class Refusing(Recorder):
-        def __call__(self, record: Mapping[str, Any]) -> str:
+        def __call__(self, record: Mapping[str, Any], _: tuple[str, ...] = ()) -> str:
             if record["x"] == ["b"]:
                 raise UnreadableError("not-so", "it is b")
             if record["x"] == ["d"]:
