@@ -21,7 +21,7 @@ _ALIASES = {
 # Keys whose values need not stand in a text.
 IDENTIFIERS = frozenset({"role", "id", "tool_call_id", "index", "type"})
 # Keys of a message that say whether its turn is learned: of OpenAI, axolotl and LLaMA-Factory.
-_LEARNING = ("weight", "train", "training", "loss")
+_LEARNING = frozenset({"weight", "train", "training", "loss"})
 _NOT_LEARNED = (0, "0", "0.0", "false", "False")
 # Names that a message proposes to map, where a file has fields of other names.
 _LISTS = {
@@ -213,8 +213,10 @@ def _read_tools(record: dict[str, Any]) -> Any:
 
 def _is_learned(turn: Any) -> bool | None:
     """Return what the data say of a turn; that of a person is learned if they say True."""
-    values = [turn[key] for key in _LEARNING if key in turn] if isinstance(turn, dict) else []
-    if any(value is not None and value in _NOT_LEARNED for value in values):
+    if not isinstance(turn, dict) or _LEARNING.isdisjoint(turn):
+        return None
+    values = [turn[key] for key in _LEARNING if turn.get(key) is not None]
+    if any(value in _NOT_LEARNED for value in values):
         return False
     return True if any(value is True for value in values) else None
 

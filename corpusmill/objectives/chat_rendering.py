@@ -27,6 +27,7 @@ from typing import Any
 from corpusmill.objectives.chat_records import (
     ASSISTANT,
     IDENTIFIERS,
+    USUAL_ROLES,
     Conversation,
     Layout,
     RefusedRecordError,
@@ -45,6 +46,7 @@ _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
 # The share of the contents that must reach the text.
 _LEAST_SHARE = 0.1
 _TAGS_AND_BREAKS = re.compile(r"<[^<>\s]*>|\n")
+_SILENT = IDENTIFIERS | {"content"}
 _TEXTS = ("text", "input_text", "output_text")
 # Names that are counted: words, as there may be a million others.
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,40}")
@@ -162,13 +164,13 @@ class Renderer:
             needs_turns = self._last_alone or False in conversation.learned
             if needs_turns and any(number < 0 for number, _ in spans):
                 raise _unknown_turns(text)
-        prompts = dict[str, str]()
+        prompts = dict[str, list[str]]()
         for number in wanted:
             begin, end = turns.get(number) or self._find_first(text, turns, number)
             if roles[number] == ASSISTANT and begin < end:
                 before = roles[number - 1] if number else ""
                 if before not in prompts:
-                    prompts[before] = self._find_prompt(template, messages, values, number)
+                    prompts[before] = self._list_prompts(template, messages, values, number)
                 begin = self._skip_prompt(text, begin, end, prompts[before])
             spans.append((number, self._end_turn(text, begin, end)))
         chosen = [
@@ -188,36 +190,42 @@ class Renderer:
             raise _unknown_turns(text)
         return len(self._bos) if text.startswith(self._bos) else 0, turns[first][0]
 
-    @staticmethod
-    def _find_prompt(
-        template: ChatTemplate, messages: Sequence[Any], values: Mapping[str, Any], number: int
-    ) -> str:
-        """Return what asks for the answer of a message; if it is the first, for one at the end."""
+    def _list_prompts(
+        self,
+        template: ChatTemplate,
+        messages: Sequence[Any],
+        values: Mapping[str, Any],
+        number: int,
+    ) -> list[str]:
+        """Return what asks for the answer of a message, and its beginnings, the longest first.
+
+        Where the message is the first one, it is what would ask for one at the end.
+        """
         before = messages[:number] or messages
         try:
             plain = template.render(before, values).text
-            asking = template.render(before, values, asks=True).text
+            prompt = template.render(before, values, asks=True).text.removeprefix(plain)
         except RefusedRecordError:
-            return ""
-        return asking[len(plain) :] if asking.startswith(plain) else ""
+            return []
+        prompt = prompt if number else prompt.lstrip()
+        cuts = re.finditer(rf"\s|{self._special.pattern}|$", prompt)
+        return [prompt[:end] for end in sorted({cut.end() for cut in cuts} - {0}, reverse=True)]
 
-    def _skip_prompt(self, text: str, begin: int, end: int, prompt: str) -> int:
+    def _skip_prompt(self, text: str, begin: int, end: int, prompts: Sequence[str]) -> int:
         """Return where an answer begins: after what asks for it, or as much of that as is there."""
         if not begin and text.startswith(self._bos):
             begin += len(self._bos)
-        prompt = prompt if text.startswith(prompt[:1], begin) else prompt.lstrip()
-        cuts = re.finditer(rf"\s|{self._special.pattern}|$", prompt)
-        for cut in sorted({cut.end() for cut in cuts} - {0}, reverse=True):
-            if text.startswith(prompt[:cut], begin):
-                return begin + cut
+        for prompt in prompts:
+            if text.startswith(prompt, begin):
+                return begin + len(prompt)
         # A default text of the system may come first; or the template continues a turn.
-        place = text.find(prompt, begin, end)
-        return place + len(prompt) if place >= 0 else begin
+        place = text.find(prompts[0], begin, end) if prompts else -1
+        return place + len(prompts[0]) if place >= 0 else begin
 
     def _end_turn(self, text: str, begin: int, end: int) -> Span:
         """End a turn with its last special token, if only white space follows that."""
-        ends = [token.end() for token in self._special.finditer(text, begin, end)]
-        return begin, ends[-1] if ends and not text[ends[-1] : end].strip() else end
+        turn = text[begin:end].rstrip()
+        return begin, begin + len(turn) if turn.endswith(self._tokens) else end
 
     def _end_turns(self, text: str, spans: Sequence[Span]) -> tuple[str, list[Span], Counter[str]]:
         """Give turns without an end one, and count those that get none."""
@@ -258,21 +266,27 @@ class _Apart:
     def __init__(self, special: Sequence[str]) -> None:
         self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
         self._beginnings = {token[:end] for token in special for end in range(1, len(token))}
+        self._lasts = {beginning[-1] for beginning in self._beginnings}
         self._longest = max(map(len, special), default=0)
 
     def __call__(self, value: Any) -> Any:
         match value:
             case str():
-                return self._break(value)
+                return value if value in USUAL_ROLES else self._break(value)
             case list():
                 return [self(inner) for inner in value]
             case dict():
-                return {self(key): self(inner) for key, inner in value.items()}
+                return {
+                    key if key.isidentifier() else self._break(key): self(inner)
+                    for key, inner in value.items()
+                }
         return value
 
     def _break(self, text: str) -> str:
         text = self._special.sub(lambda token: f"{token[0][0]}{APART}{token[0][1:]}", text)
         end = text.rstrip()
+        if end[-1:] not in self._lasts:  # as most texts
+            return text
         for size in range(min(self._longest, len(end)), 0, -1):
             if end[-size:] in self._beginnings:
                 place = len(end) - size + 1
@@ -311,14 +325,16 @@ class _Search:
 
     def finds(self, text: str) -> bool:
         """Return whether a text is there, perhaps as JSON writes it."""
-        for form in (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]):
-            sought = "".join(form.split())
-            place = self._text.find(sought, self._place)
-            place = self._text.find(sought) if place < 0 else place
-            if place >= 0:
-                self._place = place
-                return True
-        return False
+        return self._finds(text) or any(
+            self._finds(json.dumps(text, ensure_ascii=is_ascii)[1:-1]) for is_ascii in (False, True)
+        )
+
+    def _finds(self, text: str) -> bool:
+        sought = "".join(text.split())
+        place = self._text.find(sought, self._place)
+        place = self._text.find(sought) if place < 0 else place
+        self._place = max(self._place, place)
+        return place >= 0
 
     def finds_part(self, text: str) -> bool:
         """Return whether a line of a text is there, or what stands between tags."""
@@ -333,12 +349,13 @@ def _find_unread(
     Raises:
         RefusedRecordError: that is nearly all of the contents.
     """
-    _refuse_unread(conversation.messages, search)
+    if not _read_contents(conversation.messages, search):
+        yield "messages.content"
     for message in conversation.messages:
         yield from (f"messages.content.{kind}" for kind in _list_kinds(message.get("content")))
-        for key in message.keys() - IDENTIFIERS:
-            is_name = key == "name" and message["role"] == "tool"
-            if not is_name and not _is_read(message[key], search, template.is_known(key)):
+        for key, value in message.items():
+            is_silent = key in _SILENT or (key == "name" and message["role"] == "tool")
+            if not is_silent and not _is_read(value, search, template.is_known(key)):
                 yield f"messages.{key}"
     for name, value in conversation.others.items():
         if not _is_read(value, search, is_known=True):
@@ -347,19 +364,26 @@ def _find_unread(
         yield "chat_template_kwargs"
 
 
-def _refuse_unread(messages: Sequence[Mapping[str, Any]], search: _Search) -> None:
-    """Refuse contents that the template writes as Python prints them, or nearly none of them."""
-    sizes = Counter[bool]()
+def _read_contents(messages: Sequence[Mapping[str, Any]], search: _Search) -> bool:
+    """Return whether all contents are there as they are.
+
+    Raises:
+        RefusedRecordError: they are written as Python prints them, or nearly none of them is.
+    """
+    sizes, are_whole = Counter[bool](), True
     for content in (message.get("content") for message in messages):
         if isinstance(content, list | dict) and search.finds(str(content)[:24]):
             detail = "the template writes contents that are lists of parts as Python prints them"
             raise RefusedRecordError("template-refuses", f"{detail}; it takes texts")
         for text in list_texts(content):
-            sizes[search.finds(text) or search.finds_part(text)] += len(text)
+            is_whole = search.finds(text)
+            are_whole &= is_whole
+            sizes[is_whole or search.finds_part(text)] += len(text)
     if sizes[True] < _LEAST_SHARE * sizes.total():
         detail = "the template writes next to nothing of the contents of messages; it may take "
         detail += "lists of parts where they are texts, or texts where they are lists"
         raise RefusedRecordError("template-refuses", detail)
+    return are_whole
 
 
 def _is_read(value: Any, search: _Search, is_known: bool) -> bool:
