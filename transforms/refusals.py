@@ -137,43 +137,41 @@ def explain_emptiness(
     documents, tokens = counts.get("read.documents", 0), counts.get("tokenize.tokens", 0)
     lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     rejects = counts.get("read.rejects", 0)
-    dropped = counts.get("filter.dropped", 0)
-    if documents and counts.get(f"filter.dropped.{KNOWN}", 0) == documents:
-        cure = NOTHING_LEFT
-    elif documents and dropped == documents:
-        reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
-        cure = f"All documents were dropped ({reasons}): check the filters"
-    elif counts.get("build.long_documents"):
-        cure = "All documents are longer than a row, and are never cut: give a larger "
-        cure += option("max_seq_length")
-    elif tokens:
-        cure = "The documents are too short for this objective: check how they are divided into "
-        cure += (
-            f"sentences ({option('sentence_rule')}), and the length of a row "
-            f"({option('max_seq_length')})"
-        )
-    elif documents and counts.get("tokenize.control_characters"):
-        cure = "The input has control characters: it is no text, or must be converted to UTF-8"
-    elif documents:
-        cure = "Use a tokenizer for the language of the text"
-    elif rejects:
-        cure = (
-            f"The rejects have the reasons {', '.join(count_reasons(counts))}{name_first(files)}: "
-            f"check the input, or give {option('input_format', 'text')} if it is a text; "
-            "`inspect-corpus` shows the first of them"
-        )
-    else:
-        cure = (
-            f"The input holds only blank lines and titles: check {option('input')} "
-            f"and {option('document_rule')}"
-        )
     return RefusedError(
         option("output", output),
         f"no example was built: of {lines:,} lines and rows "
         f"{count_things(rejects, 'is a reject', 'are rejects')}, and they gave "
         f"{count_things(documents, 'document')} with {count_things(tokens, 'token')}",
-        cure,
+        _find_cure(counts, documents, files),
     )
+
+
+def _find_cure(counts: Mapping[str, int], documents: int, files: Sequence[LinesFile]) -> str:
+    """Return what to do where no example was built."""
+    length = option("max_seq_length")
+    if documents and counts.get(f"filter.dropped.{KNOWN}", 0) == documents:
+        cure = NOTHING_LEFT
+    elif documents and counts.get("filter.dropped", 0) == documents:
+        reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
+        cure = f"All documents were dropped ({reasons}): check the filters"
+    elif counts.get("build.long_documents"):
+        cure = f"The documents are longer than a row, and are never cut: give a larger {length}"
+    elif counts.get("tokenize.tokens"):
+        cure = "The documents are too short for this objective: check how they are divided into "
+        cure += f"sentences ({option('sentence_rule')}), and the length of a row ({length})"
+    elif documents and counts.get("tokenize.control_characters"):
+        cure = "The input has control characters: it is no text, or must be converted to UTF-8"
+    elif documents:
+        cure = "Use a tokenizer for the language of the text"
+    elif counts.get("read.rejects"):
+        reasons = ", ".join(count_reasons(counts))
+        cure = f"The rejects have the reasons {reasons}{name_first(files)}: check the input, "
+        cure += f"or give {option('input_format', 'text')} if it is a text; "
+        cure += "`inspect-corpus` shows the first of them"
+    else:
+        blank = f"check {option('input')} and {option('document_rule')}"
+        cure = f"The input holds only blank lines and titles: {blank}"
+    return cure
 
 
 def refuse_findings(manifest: Manifest) -> None:

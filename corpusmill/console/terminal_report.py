@@ -140,6 +140,17 @@ def _print_head(
         console,
         f"          {count_things(documents, 'document')}, {count_things(tokens, 'token')}",
     )
+    _print_rejects(console, report, manifest.first_reject)
+    for source in source_figures(manifest):
+        print_line(console, f"source    {source}")
+    print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
+    if manifest.bounds_in_words:
+        print_line(console, f"          {manifest.bounds_in_words}")
+    print_line(console, f"rules     {_list_options(report.rules)}")
+    print_line(console, f"options   {_list_options(report.options)}")
+
+
+def _print_rejects(console: Console, report: Report, first: str | None) -> None:
     loss = report.loss
     share = f" ({loss.share:.2%} of the {loss.unit})" if loss.part else ""
     style = "bold red" if report.rejects else ""
@@ -150,15 +161,8 @@ def _print_head(
         Text(f"{report.rejects:,}{share}", style=style),
         f": {reasons}" if reasons else "",
     )
-    if corpus.first_reject:
-        print_line(console, f"          {corpus.first_reject}")
-    for source in source_figures(manifest):
-        print_line(console, f"source    {source}")
-    print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
-    if manifest.bounds_in_words:
-        print_line(console, f"          {manifest.bounds_in_words}")
-    print_line(console, f"rules     {_list_options(report.rules)}")
-    print_line(console, f"options   {_list_options(report.options)}")
+    if first:
+        print_line(console, f"          {first}")
 
 
 def _print_split(console: Console, split: SplitReport) -> None:

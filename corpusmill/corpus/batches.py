@@ -21,6 +21,9 @@ from corpusmill.limits import LIMITS, Limits
 # A longer detail of a reject is cut: it may quote names of any length.
 MAX_DETAIL = 1000
 
+# Fewer lines or rows do not tell that a file is not what was expected, and a smaller share neither.
+_FEWEST_UNITS, _LARGEST_LOSS = 5, 0.9
+
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
 MAX_FILES = 2**24
@@ -91,7 +94,8 @@ class ReadCounts:
     def are_rejects(self) -> bool:
         """Whether nearly all lines and rows are rejects, so that they are not what was expected."""
         units = self.lines + self.rows - self.blank_lines
-        return 0 < 9 * units <= 10 * (self.rejected_lines + self.rejected_rows)
+        rejects = self.rejected_lines + self.rejected_rows
+        return units >= _FEWEST_UNITS and rejects >= _LARGEST_LOSS * units
 
     def __add__(self, other: "ReadCounts") -> "ReadCounts":
         # `astuple` copies deeply, which takes longer than reading a short file.

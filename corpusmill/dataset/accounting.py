@@ -354,7 +354,7 @@ def split_distributions(
     distributions: dict[str, dict[str, dict[int, int]]] = {}
     for name, number in sorted(counts.items()):
         match name.split("."):
-            case ["write", split, distribution, value]:
+            case [_, split, distribution, value] if value.lstrip("-").isdecimal():
                 values = distributions.setdefault(split, {}).setdefault(distribution, {})
                 values[int(value)] = number
             case _:

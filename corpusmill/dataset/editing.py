@@ -180,6 +180,7 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         splits=dict(_join_splits(earlier, added)),
         files=(*(entry for entry in earlier.files if entry.file not in names), *added.files),
         removals=(*earlier.removals, *added.removals),
+        first_reject=earlier.first_reject or added.first_reject,
         provenance=Provenance(
             earlier.provenance.version,
             (*_count_shards(earlier), *_count_shards(added)),

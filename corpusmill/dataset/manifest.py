@@ -294,6 +294,7 @@ class Manifest:
         files: every other file, companions of shards among them.
         provenance: how the files about the provenance of rows were written; None without them.
         removals: what was removed after the build, in order.
+        first_reject: where the first reject is, and what is wrong with it, in words.
     """
 
     corpusmill_version: str
@@ -308,6 +309,7 @@ class Manifest:
     files: tuple[FileEntry, ...] = ()
     provenance: Provenance | None = None
     removals: tuple[Removal, ...] = ()
+    first_reject: Annotated[str, Meta(max_length=2**14)] | None = None
 
     @cached_property
     def entries(self) -> Mapping[str, FileEntry]:

@@ -323,7 +323,6 @@ class CorpusEntry:
         package: the installed package that provides the input format; None for ours.
         filtering: which documents were left out; None where all were kept.
         sources: sorted by name; empty where no part of the corpus has a name.
-        first_reject: where the first reject is, and what is wrong with it, in words.
     """
 
     options: Mapping[str, Any]
@@ -333,7 +332,6 @@ class CorpusEntry:
     package: str | None = None
     filtering: Filtering | None = None
     sources: tuple[Source, ...] = ()
-    first_reject: Annotated[str, Meta(max_length=2**14)] | None = None
 
     def source_of(self, file: int) -> str | None:
         """Return the name of the source of a file, by the file's number.

@@ -326,7 +326,7 @@ _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
     "corpus.filtering", "output.order", "output.limits", "corpus.sources",
-    "provenance", "removals",
+    "provenance", "removals", "first_reject",
 )  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.

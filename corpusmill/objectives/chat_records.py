@@ -78,7 +78,7 @@ class Conversation(NamedTuple):
         learned: for each message, whether the data say that it is learned; None if they do not.
         tools: the schemas of tools; None if the record has none.
         template_values: further values for the template.
-        others: fields of the record that stand in no message, by name.
+        others: fields of the record that became no message, by name.
     """
 
     messages: list[dict[str, Any]]
@@ -142,7 +142,7 @@ def read_conversation(
             message["tool_calls"] = [*map(_parse_arguments, calls)]
     system = record.get("system")
     if isinstance(system, str) and system and messages[0]["role"] not in {"system", "developer"}:
-        messages.insert(0, {"role": "system", "content": system})
+        messages.insert(0, {"role": "system", "content": record.pop("system")})
         learned.insert(0, None)
     template_values = _parse(record.pop("chat_template_kwargs", None)) or {}
     if not isinstance(template_values, dict):
@@ -183,7 +183,7 @@ def _read_instruction(record: dict[str, Any], names: Sequence[str]) -> Iterator[
     """Yield the turns of Alpaca's fields, which leave the record, and of those before them."""
     if not isinstance(record.get(names[-1]), str):
         return
-    for pair in _parse(record.get("history")) or []:
+    for pair in _parse(record.pop("history", None)) or []:
         if not (isinstance(pair, list) and len(pair) == 2):
             raise RefusedRecordError("not-a-conversation", "history is no list of pairs")
         yield from _ask(*pair)

@@ -125,13 +125,14 @@ class Renderer:
             raise RefusedRecordError(error.reason, detail) from None
         if not rendering.text.strip():
             raise RefusedRecordError("template-refuses", "its text is empty")
-        counts = Counter(f"messages.{message['role']}" for message in messages)
+        roles = (message["role"] for message in messages)
+        counts = Counter(f"messages.{role}" for role in roles if _NAME.fullmatch(role))
         text = "".join(rendering.text.replace(APART, "").split())
         names = {*_find_unread(conversation, _Search(text), template), *others}
-        counts.update(f"unread.{name}" for name in sorted(names)[:_MOST_NAMES])
+        named = sorted(filter(_NAME.fullmatch, names))[:_MOST_NAMES]
+        counts.update(f"unread.{name}" for name in named)
         learned = self._choose_learned(rendering, conversation, template, values, messages)
         text, learned, ends = self._end_turns(rendering.text, learned)
-        counts = Counter({name: n for name, n in counts.items() if _NAME.fullmatch(name)})
         return write_counts(counts + ends) + _mark(text, learned)
 
     def _choose_template(self, record: Mapping[str, Any]) -> tuple[ChatTemplate, "_Apart"]:
@@ -204,9 +205,10 @@ class Renderer:
         before = messages[:number] or messages
         try:
             plain = template.render(before, values).text
-            prompt = template.render(before, values, asks=True).text.removeprefix(plain)
+            asking = template.render(before, values, asks=True).text
         except RefusedRecordError:
             return []
+        prompt = asking[len(plain) :] if asking.startswith(plain) else ""
         prompt = prompt if number else prompt.lstrip()
         cuts = re.finditer(rf"\s|{self._special.pattern}|$", prompt)
         return [prompt[:end] for end in sorted({cut.end() for cut in cuts} - {0}, reverse=True)]
@@ -358,7 +360,8 @@ def _find_unread(
             if not is_silent and not _is_read(value, search, template.is_known(key)):
                 yield f"messages.{key}"
     for name, value in conversation.others.items():
-        if not _is_read(value, search, is_known=True):
+        may_be_there = name in {"system", "tools", "functions"}
+        if value and not (may_be_there and _is_read(value, search, is_known=True)):
             yield name
     if not all(map(template.is_known, conversation.template_values)):
         yield "chat_template_kwargs"

@@ -30,8 +30,9 @@ _FLAG = option("append")
 _MOST_TABLE_BYTES = 64 * 2**20
 # What may differ between generations, or follows from other entries.
 _FREE = (
-    "counts", "splits", "files", "provenance", "removals", "corpusmill_version", "corpus.bytes",
-    "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
+    "counts", "splits", "files", "provenance", "removals", "first_reject", "corpusmill_version",
+    "corpus.bytes", "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form",
+    "tokenizer.revision",
 )  # fmt: skip
 
 # Follows from the options of sources, and those of new ones are free.

@@ -15,7 +15,7 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, describe_data_set
 
 # What a manifest has beside the description of its data set.
-_RESULTS = ("counts", "splits", "files")
+_RESULTS = ("counts", "splits", "files", "first_reject")
 
 
 def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     )
     for each in (earlier, now):
         for name in _RESULTS:
-            del each[name]
+            each.pop(name, None)
         del each["corpus"]["bytes"]
         for source in each["corpus"].get("sources", ()):
             del source["counts"]

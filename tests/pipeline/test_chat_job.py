@@ -186,10 +186,33 @@ def test_a_template_that_refuses_all_conversations_fails(
     )  # fmt: skip
 
 
+def test_the_report_names_what_was_refused_unread_and_left_open(
+    tokenizer: Path, tmp_path: Path, records: list[Record]
+) -> None:
+    template = tmp_path / "t.jinja"
+    refuses = "{% if messages[0].role == 'pirate' %}{{ raise_exception('No pirates') }}{% endif %}"
+    template.write_text(refuses + CHATML.template.replace("<|im_end|>", ""))
+    pirate = {"messages": [{"role": "pirate", "content": "Arr"}, *MESSAGES]}
+    narrator = {"messages": [*MESSAGES, {"role": "narrator", "content": "So it was."}]}
+    more = [{**record, "id": 3, "history": [["a", "b"]]} for record in records]
+    corpus = write_lines(tmp_path / "a.jsonl", [*more, pirate, narrator])
+    shown = build(corpus, tokenizer, tmp_path / "out", "--chat-template", template).output
+    for words in (
+        "template-refuses 1", "No pirates", "history (90)", "narrator (1)", "--end-of-turn",
+        "does not learn to stop", "id 90",
+    ):  # fmt: skip
+        assert words in " ".join(shown.split()), words
+    assert "id (90)" not in shown  # which tells of a record
+    jobs.run_here("verify", tmp_path / "out")
+    named = ("--input", corpus, "--tokenizer", tokenizer, "--output", tmp_path / "long")
+    long = ["longer than a row", "--max-seq-length"]
+    jobs.run_here("chat", *named, "--max-seq-length", "4", refused=long)
+
+
 def test_what_is_learned_is_never_guessed(lines: Path, tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text("{{ messages[-1].content }}")
     named = ("--input", lines, "--tokenizer", tokenizer, "--output", tmp_path / "out")
-    refused = ["no example was built", "template-refuses"]
+    refused = ["no example was built", "template-refuses", "cannot be told"]
     jobs.run_here("chat", *named, "--chat-template", tmp_path / "t.jinja", refused=refused)
     assert not (tmp_path / "out").exists()
 

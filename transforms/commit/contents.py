@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from corpusmill.corpus.batches import MAX_DETAIL
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import (
@@ -356,8 +357,8 @@ class Decision:
         generation = self._options.generation
         first_file = generation.first_file if generation else 0
         header = add_unread(manifest_json.from_json(record["header"]), unread, first_file)
-        first = name_first(inputs.rejects).removeprefix("; ") or None
-        header = replace(header, corpus=replace(header.corpus, first_reject=first))
+        first = name_first(inputs.rejects).removeprefix("; ")[:MAX_DETAIL]
+        header = replace(header, first_reject=first or None)
         self._check_counts(inputs, sums, header.corpus.files)
         if self._options.max_rejects is None:
             refuse_lost_files(header.corpus.files, lost, first_file, inputs.rejects)

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.records.json_lines import KINDS, parse_json
 from corpusmill.corpus.records.record_documents import to_array, to_text
 from corpusmill.corpus.text.lines import are_utf_8
 
@@ -90,6 +89,9 @@ def to_plain(value: Any) -> Any:
 
 def _parse(text: str | None) -> Any:
     """Return what a text in JSON holds; a text that is none, or is nested too deep, stays."""
+    # Readers of data sets, which need no orjson, import this module, too.
+    from corpusmill.corpus.records.json_lines import parse_json  # noqa: PLC0415
+
     try:
         return None if text is None else parse_json(text.encode())
     except UnreadableError:
@@ -108,6 +110,8 @@ def take_strings(column: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
     Example:
         ['"a"', '[1]', 'null'] gives ["a", null, null], and {1: "an array", 2: "null"}.
     """
+    from corpusmill.corpus.records.json_lines import KINDS, parse_json  # noqa: PLC0415  likewise
+
     texts, kinds = list[bytes | None](), dict[int, str]()
     for row, content in enumerate(column.to_pylist()):
         try:

@@ -294,6 +294,8 @@ TOLD: tuple[
     ({"tools": CALLS}, (), {}, ["tools"]),
     ({"tools": []}, (), {}, []),
     ({"history": [["a", "b"]]}, (), {}, ["history"]),
+    ({"conversations": MESSAGES}, (), {}, ["conversations"]),
+    ({"input": "", "output": "a"}, (), {}, ["output"]),
     ({"chat_template_kwargs": {"enable_thinking": False}}, (), {}, ["chat_template_kwargs"]),
     ({}, ("id", "source"), {}, ["id", "source"]),
     ({}, (), {"thinking": "so"}, ["messages.thinking"]),
@@ -325,6 +327,13 @@ def test_what_does_not_reach_the_text_is_counted_by_name() -> None:
     arguments = {"a": 'a "word"\n in \u00fcber', "b": {"c": ["d"]}}
     messages = ask("x", "y", tool_calls=[{"function": {"name": "f", "arguments": arguments}}])
     assert not counts_of(renderer(template=escaped)({"messages": messages}, ()), "unread.")
+
+
+def test_few_fields_of_a_record_are_named() -> None:
+    names = [f"{letter}_field" for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"]
+    text = renderer()({"messages": MESSAGES}, [*names, "1f0e-8", "x" * 99])
+    assert len(counts_of(text, "unread.")) == 32
+    assert not any(name[0].isdigit() for name in counts_of(text, "unread."))
 
 
 def test_what_the_data_say_is_learned_is_learned() -> None:

@@ -141,6 +141,8 @@ CHANGES: dict[str, Change] = {
     "digest": in_shard(sha256="../../../../tmp/x"),
     "no digest": lambda entries: entries["splits"]["train"]["shards"][0].pop("sha256"),
     "unknown key": in_shard(__class__="os.system"),
+    "a long name of a format": in_entry("corpus", "files", 0, resembles="x" * 100),
+    "a long reject": lambda entries: entries.update(first_reject="x" * 2**15),
     "half of a bin": in_shard(bin=1),
     "a bin the wrong way round": in_shard(bin=0, min_length=9, max_length=8),
     "two entries": lambda entries: entries["files"].append(entries["files"][0]),
