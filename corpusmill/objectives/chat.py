@@ -46,6 +46,7 @@ from corpusmill.tokenization.tokenizer_file import (
     TokenizerFile,
     Vocabulary,
     added_tokens,
+    divide_templates,
 )
 
 _NOT_LEARNED = -100
@@ -229,7 +230,7 @@ class Chat(Objective):
         ids = ((role, self.special.find(role)) for role in (*ROLES, "bos"))
         tokens = {f"{role}_token": texts[token] for role, token in ids if token in texts}
         settings = {
-            "templates": _divide_templates(options.chat_template),
+            "templates": divide_templates(options.chat_template),
             "date": options.chat_template_date,
             "values": {**tokens, **options.template_values},
             "special": list_special(tokenizer_json),
@@ -381,14 +382,3 @@ class Conversations:
             return cause, f"Give {option(*proposal)}"
         cure = f"Name them with {option('messages_field')} or {option('instruction_fields')}"
         return cause, cure
-
-
-def _divide_templates(text: str) -> dict[str, str]:
-    """Return templates by their names, where a text in JSON holds several."""
-    if not text.startswith("[{"):
-        return {"default": text}
-    try:
-        named = json.loads(text)
-    except ValueError:
-        return {"default": text}
-    return {template["name"]: template["template"] for template in named}

@@ -378,7 +378,8 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
     Args:
         tokenizer_json: a complete tokenizer.json.
         special: its special tokens.
-        chat_template: the text of the template of conversations; None for none.
+        chat_template: the text of the template of conversations, or of several
+            (`divide_templates`); None for none.
     """
     vocabulary = _vocabulary(json.loads(tokenizer_json))
     ids = {role: special.find(role) for role in (*ROLES, "bos")}
@@ -391,8 +392,26 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
         f"{role}_token": names[token] for role, token in ids.items() if token in names
     }
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    config |= {"chat_template": chat_template} if chat_template else {}
+    if chat_template:
+        templates = divide_templates(chat_template).items()
+        listed = [{"name": name, "template": text} for name, text in templates]
+        config["chat_template"] = listed if len(listed) > 1 else chat_template
     return json.dumps(config, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def divide_templates(text: str) -> dict[str, str]:
+    """Return chat templates by their names; a text in JSON holds several, as transformers has them.
+
+    Example:
+        '[{"name": "tool_use", "template": "{{ 1 }}"}]' gives {"tool_use": "{{ 1 }}"}, and
+        "{{ 1 }}" gives {"default": "{{ 1 }}"}.
+    """
+    try:
+        named = json.loads(text) if text.startswith("[{") else []
+        templates = {template["name"]: template["template"] for template in named}
+    except (KeyError, TypeError, ValueError):
+        templates = {}
+    return templates or {"default": text}
 
 
 def _vocabulary(tokenizer_json: Mapping[str, Any]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS
-from corpusmill.objectives.chat import ChatOptions, Conversations, _divide_templates
+from corpusmill.objectives.chat import ChatOptions, Conversations
 from corpusmill.objectives.chat_records import Layout, RefusedRecordError, read_conversation
 from corpusmill.objectives.chat_rendering import Renderer
 from corpusmill.objectives.chat_templates import ChatTemplate, Rendering
@@ -24,6 +24,7 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts, remove_marks
+from corpusmill.tokenization.tokenizer_file import divide_templates
 from tests.corpusmill.objectives.reference_chat import encode, pack_lengths
 from tests.tools.chat_data import (
     draw_conversations,
@@ -493,7 +494,7 @@ def test_templates_are_found_and_refused(tmp_path: Path) -> None:
     named += '{"name": "default", "template": "d"}]}'
     (folder / "chat_template.jinja").unlink()
     (folder / "tokenizer_config.json").write_text(named, encoding="utf-8")
-    assert _divide_templates(str(load_tokenizer(folder).chat_template)) == {
+    assert divide_templates(str(load_tokenizer(folder).chat_template)) == {
         "a": "b", "default": "d",
     }  # fmt: skip
     (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")

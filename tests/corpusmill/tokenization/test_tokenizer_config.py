@@ -9,6 +9,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import (
     ROLES,
     describe_tokenizer,
+    divide_templates,
     find_special_tokens,
     vocabulary_of,
 )
@@ -70,3 +71,15 @@ def test_transformers_gives_our_ids_and_our_special_tokens(tmp_path: Path) -> No
         again = read_tokenizer(str(folder), read_local)
         assert {role: again.special.find(role) for role in special} == special, name
         assert (again.chat_template, again.digest) == (TEMPLATE, ours.digest), name
+
+
+def test_templates_with_names_stay_apart(tmp_path: Path) -> None:
+    ours = gpt_tokenizer()
+    named = {"default": TEMPLATE, "tool_use": "{{ tools }}"}
+    text = json.dumps([{"name": name, "template": one} for name, one in named.items()])
+    config = describe_tokenizer(ours.json, ours.special, text)
+    (tmp_path / "tokenizer.json").write_text(ours.json)
+    (tmp_path / "tokenizer_config.json").write_bytes(config)
+    assert AutoTokenizer.from_pretrained(tmp_path).chat_template == named
+    again = read_tokenizer(str(tmp_path), read_local).chat_template
+    assert divide_templates(str(again)) == named
