@@ -9,6 +9,7 @@ boundaries of words (`corpusmill.tokenization.words.words`) travel in the ids th
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -372,14 +373,12 @@ _FILLERS = ("<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>")
 def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_template: Any) -> bytes:
     """Return the tokenizer_config.json by which transformers' `AutoTokenizer` knows the roles.
 
-    A tokenizer without a token for padding gets one that is named for it, or else its end of text,
-    as TRL does: many trainers do not start without one.
+    One without a token for padding gets one that is named for it, or else its end, as in TRL.
 
     Args:
         tokenizer_json: a complete tokenizer.json.
         special: its special tokens.
-        chat_template: the text of the template of conversations, or of several
-            (`divide_templates`); None for none.
+        chat_template: as `divide_templates` takes it; None for none.
     """
     vocabulary = _vocabulary(json.loads(tokenizer_json))
     ids = {role: special.find(role) for role in (*ROLES, "bos")}
@@ -393,9 +392,9 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
     }
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     if chat_template:
-        templates = divide_templates(chat_template).items()
-        listed = [{"name": name, "template": text} for name, text in templates]
-        config["chat_template"] = listed if len(listed) > 1 else chat_template
+        named = divide_templates(chat_template).items()
+        several = [{"name": name, "template": text} for name, text in named]
+        config["chat_template"] = several if len(several) > 1 else chat_template
     return json.dumps(config, ensure_ascii=False, indent=2).encode() + b"\n"
 
 
@@ -403,15 +402,12 @@ def divide_templates(text: str) -> dict[str, str]:
     """Return chat templates by their names; a text in JSON holds several, as transformers has them.
 
     Example:
-        '[{"name": "tool_use", "template": "{{ 1 }}"}]' gives {"tool_use": "{{ 1 }}"}, and
-        "{{ 1 }}" gives {"default": "{{ 1 }}"}.
+        '[{"name": "rag", "template": "a"}]' gives {"rag": "a"}, and "a" gives {"default": "a"}.
     """
-    try:
-        named = json.loads(text) if text.startswith("[{") else []
-        templates = {template["name"]: template["template"] for template in named}
-    except (KeyError, TypeError, ValueError):
-        templates = {}
-    return templates or {"default": text}
+    with suppress(KeyError, TypeError, ValueError):
+        if text.startswith("[{"):
+            return {template["name"]: template["template"] for template in json.loads(text)}
+    return {"default": text}
 
 
 def _vocabulary(tokenizer_json: Mapping[str, Any]) -> dict[str, int]:
