@@ -9,8 +9,6 @@ Everything here is imported when it is first used. With the batch job, corpusmil
     train_tokenizer     a tokenizer from the same
     inspect_corpus      what is in a corpus, and what a build of it would give
     drop                documents removed from a data set, with every row that holds their text
-    subset              a data set of some documents of another one
-    merge               data sets joined to one
     BertOptions, ChatOptions, ElectraOptions, ErnieOptions, GptOptions, T5Options
                         what `build` builds
 
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     from corpusmill.job import build as build
     from corpusmill.job import drop as drop
     from corpusmill.job import inspect_corpus as inspect_corpus
-    from corpusmill.job import merge as merge
-    from corpusmill.job import subset as subset
     from corpusmill.job import train_tokenizer as train_tokenizer
     from corpusmill.objectives.bert import BertOptions as BertOptions
     from corpusmill.objectives.chat import ChatOptions as ChatOptions
@@ -96,7 +92,7 @@ else:
             "corpusmill.corpus.reject_lines": "read_rejects",
             "corpusmill.verification.check_data_set": "verify",
             "corpusmill.errors": "UserError",
-            "corpusmill.job": "build drop inspect_corpus merge subset train_tokenizer",
+            "corpusmill.job": "build drop inspect_corpus train_tokenizer",
             "corpusmill.objectives.bert": "BertOptions",
             "corpusmill.objectives.chat": "ChatOptions",
             "corpusmill.objectives.electra": "ElectraOptions",

@@ -80,14 +80,10 @@ class StageLimits(_Group):
     """Files from this size on are all looked at, as several tasks may read them."""
     most_fetched_bytes: int = 2**20
     """What is fetched from elsewhere of what a table's reader left out, for its checksum alone."""
-    shared_filter_bits: int = 2**28
-    """The bits of the filter through which a merge reads the digests of other data sets."""
-    shared_digests: int = 2**22
-    """The digests of other data sets that a merge compares at once, about; of more, in parts."""
     copied_bytes: int = 2**20
-    """How much of a file that an edit copies or checks is in memory at once."""
+    """How much of a file that an edit checks is in memory at once."""
 
-    least = {"fan_in": 2, "most_references": 2, "shared_filter_bits": 8}  # noqa: RUF012  a constant of the class
+    least = {"fan_in": 2, "most_references": 2}  # noqa: RUF012  a constant of the class
 
 
 @dataclass(frozen=True)

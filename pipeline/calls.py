@@ -32,13 +32,11 @@ from corpusmill.settings.words import refuse_unknown
 from pipeline.commands.builds import FORMAT_NAMES, add_objective
 from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
-from pipeline.commands.merge import Merge
-from pipeline.commands.subset import Subset
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
 from pipeline.jobs.build import log_end, run_build
 from pipeline.jobs.corpus_inspection import measure_corpus
-from pipeline.jobs.editing import run_drop, run_merge, run_subset
+from pipeline.jobs.editing import run_drop
 from pipeline.jobs.tokenizer_training import run_training
 from pipeline.outcomes import find_system_error, use_beam_options
 from pipeline.recipe.build_options import Build
@@ -118,18 +116,6 @@ def drop(options: Mapping[str, Any]) -> None:
     """
     with _prepare(Drop, options) as given:
         _finish(given, run_drop)
-
-
-def subset(options: Mapping[str, Any]) -> None:
-    """Make a data set of some documents of another one; as `drop`."""
-    with _prepare(Subset, options) as given:
-        _finish(given, run_subset)
-
-
-def merge(options: Mapping[str, Any]) -> None:
-    """Join data sets to one; as `drop`."""
-    with _prepare(Merge, options) as given:
-        _finish(given, run_merge)
 
 
 @dataclass(frozen=True)

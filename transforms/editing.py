@@ -3,16 +3,16 @@
     numbers of units ─ edit ─┬─ the files that were written
                              └─ counts of what was removed
 
-A unit is a shard with the provenance of its rows, a table of documents, or another file
+A unit is a shard with the provenance of its rows, or a table of documents
 (`corpusmill.dataset.editing`). Workers read the manifest and the ids of documents themselves: only
 numbers and names go through the engine.
 """
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.arrays.distinct import are_among
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import split_distributions
@@ -40,10 +41,9 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
-from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter
-from corpusmill.provenance.removal import Selection, copy_documents, copy_spans, find_removed
+from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
+from corpusmill.provenance.removal import copy_documents, copy_spans
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from corpusmill.provenance.store import open_documents, open_spans
 from corpusmill.verification.check_provenance import ProvenanceCheck
@@ -68,18 +68,16 @@ class EditPlan:
         files: the final names of the files of all units (`transforms.editing.EditShards`).
         tokenizer: path of a copy of the tokenizer.
         value: what the user gave, for messages.
-        reason: as `Removal` has it; None if nothing is removed.
-        listed: a file that lists the documents that are removed; None if none does.
-        stale: names of the files of an earlier data set, which is replaced.
+        reason: as `Removal` has it.
+        listed: a file that lists the documents that are removed.
     """
 
     manifest: Manifest
     files: Sequence[Sequence[str]]
     tokenizer: str
     value: str
-    reason: str | None = None
-    listed: WrittenFile | None = None
-    stale: Sequence[str] = field(default_factory=tuple)
+    reason: str
+    listed: WrittenFile
 
     def write(self, path: str) -> None:
         """Write it to a file."""
@@ -91,7 +89,7 @@ class EditPlan:
         """Read what `write` wrote."""
         entries: dict[str, Any] = json.loads(unseal(read_file(path), path))
         entries["manifest"] = manifest_json.from_json(entries["manifest"])
-        entries["listed"] = entries["listed"] and WrittenFile(*entries["listed"])
+        entries["listed"] = WrittenFile(*entries["listed"])
         return cls(**entries)
 
 
@@ -111,7 +109,7 @@ class EditDecision:
         """Prepare every file of the data set.
 
         Raises:
-            RuntimeError: units were lost, or a file is not the copy that it should be.
+            RuntimeError: units were lost.
             UserError: nothing would be left, or another run has taken the folder.
         """
         plan, place = EditPlan.read(self.plan), self.work.place
@@ -125,21 +123,17 @@ class EditDecision:
             moves.append(Move(file.path, self._final(entry.file), file.bytes))
             entries[entry.file] = entry
         manifest = plan.manifest
-        if plan.reason is not None:
-            removal = _describe_removal(plan, counts)
-            if plan.listed:
-                name = removal_name(len(manifest.removals))
-                moves.append(Move(plan.listed.path, self._final(name), plan.listed.bytes))
-                entries[name] = FileEntry(name, plan.listed.bytes, plan.listed.sha256)
-            manifest = remove_rows(manifest, entries, removal, distributions)
-            if not manifest.rows:
-                cause = "no row would be left"
-                raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
-        else:
-            _check_copies(manifest, entries.values())
+        name = removal_name(len(manifest.removals))
+        moves.append(Move(plan.listed.path, self._final(name), plan.listed.bytes))
+        entries[name] = FileEntry(name, plan.listed.bytes, plan.listed.sha256)
+        removal = _describe_removal(plan, counts)
+        manifest = remove_rows(manifest, entries, removal, distributions)
+        if not manifest.rows:
+            cause = "no row would be left"
+            raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
         contents = describe_with_tokenizer(manifest, plan.tokenizer)
         check_claim(place.output, place.token)
-        return Decided(moves, contents, list(plan.stale))
+        return Decided(moves, contents, [])
 
     def _final(self, name: str) -> str:
         return join_path(self.work.place.output, *name.split("/"))
@@ -156,38 +150,10 @@ def _entry(plan: EditPlan, name: str, file: WrittenFile) -> FileEntry:
 def _describe_removal(plan: EditPlan, counts: Mapping[str, int]) -> Removal:
     names = ("documents", "rows", "tokens", "segment_tokens")
     numbers = {name: counts.get(f"removed.{name}", 0) for name in names}
-    return Removal(plan.reason or "", is_listed=plan.listed is not None, **numbers)
-
-
-def _check_copies(manifest: Manifest, entries: Iterable[FileEntry]) -> None:
-    """Check that files that were copied are what they were."""
-    for entry in entries:
-        if entry != manifest.entries[entry.file]:
-            raise RuntimeError(f"the copy of {entry.file} is not what it was")
+    return Removal(plan.reason, is_listed=True, **numbers)
 
 
 FILES = "files"
-
-
-@dataclass(frozen=True)
-class StoredSelection:
-    """A selection of documents, in a file that every worker can read.
-
-    Attributes:
-        ids: uint64[n] as NumPy stores arrays.
-        keeps: as `Selection` has it.
-    """
-
-    ids: StoredFile
-    keeps: bool = False
-
-    def load(self) -> Selection:
-        """Read it.
-
-        Raises:
-            DamagedFileError: the file is damaged.
-        """
-        return Selection(np.load(io.BytesIO(self.ids.read())), self.keeps)
 
 
 @dataclass(frozen=True)
@@ -198,47 +164,39 @@ class Edited:
         folder: the folder with the files that the manifest lists; workers get a copy.
         manifest: a copy of the manifest, which stays when that of the folder changes.
         units: how many units it has (`list_units`).
-        selection: the documents that are removed; None for none.
-        is_copied: whether files that stay as they are are copied, for a data set in another folder.
+        documents: the ids of the documents that are removed, uint64[n], ascending, as NumPy stores
+            arrays.
     """
 
     folder: Location
     manifest: StoredFile
     units: int
-    selection: StoredSelection | None = None
-    is_copied: bool = False
+    documents: StoredFile
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What is known of a data set."""
+    """What a process has once: what is known of the data set."""
 
     manifest: Manifest
     units: Sequence[Unit]
-    selection: Selection | None
+    documents: Ids
     provenance: ProvenanceCheck
-
-
-@dataclass(frozen=True)
-class _AllLoaded:
-    """What a process has once: what is known of each data set."""
-
-    data_sets: Sequence[_Loaded]
 
 
 class _Editor:
     """Edits the units of a data set.
 
     Args:
-        edited: the data set, and what is removed.
-        loaded: its manifest and units.
+        folder: of the data set.
+        loaded: its manifest and units, and what is removed.
         place: where the run works.
         tally: where it is counted what is removed.
     """
 
-    def __init__(self, edited: Edited, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
-        self._edited, self._folder, self._tally = edited, edited.folder, tally
-        self._manifest, self._selection = loaded.manifest, loaded.selection
+    def __init__(self, folder: Location, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
+        self._folder, self._tally = folder, tally
+        self._manifest, self._documents = loaded.manifest, loaded.documents
         self._provenance = loaded.provenance
         self._temp_folder, self._copied_bytes = place.temp_folder, place.limits.stages.copied_bytes
         # All that is written again takes its thresholds from here.
@@ -246,16 +204,11 @@ class _Editor:
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""
-        written: list[WrittenFile] = []
-        if self._selection and unit.split:
-            edit = self._edit_rows if unit.shard else self._edit_documents
-            written += edit(number, unit, self._selection.within(unit.generation.first_id))
-        if not written and self._edited.is_copied:
-            written += (self._copy(number, part, unit) for part in range(len(unit.files)))
+        edit = self._edit_rows if unit.shard else self._edit_documents
+        yield from edit(number, unit)
         self._tally.add("read.bytes", sum(self._manifest.entries[n].bytes for n in unit.files))
-        yield from written
 
-    def _edit_rows(self, number: int, unit: Unit, selection: Selection) -> Iterator[WrittenFile]:
+    def _edit_rows(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
         name = unit.files[-1]
@@ -263,7 +216,7 @@ class _Editor:
         self._provenance.check_spans(unit.shard)
         with open_spans(self._folder, name) as spans:
             kept = np.ones(len(spans), np.bool_)
-            kept[find_removed(spans, selection)] = False
+            kept[spans.find_rows(self._documents)] = False
         if kept.all():
             return
         self._check(unit.files[:-1])
@@ -290,37 +243,23 @@ class _Editor:
             for value, number in as_mapping(counts).items():
                 self._tally.add(f"removed.{split}.{name}.{value}", number)
 
-    def _edit_documents(
-        self, number: int, unit: Unit, selection: Selection
-    ) -> Iterator[WrittenFile]:
+    def _edit_documents(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         self._check(unit.files)
         path = self._path(number)
         # All of it is read before any of it is written, so that what fails can be told.
         with open_documents(self._folder, unit.files[0]) as table:
-            gone = [
-                selection.removes(part.column("document").to_numpy()) for part in table.groups()
-            ]
-        removed = sum(int(part.sum()) for part in gone)
+            ids = (part.column("document").to_numpy() for part in table.groups())
+            removed = sum(int(are_among(own, self._documents).sum()) for own in ids)
         if not removed:
             return
         with create_file(path) as stream, self._folder.open(unit.files[0]) as source:
             sink, table = HashingWriter(stream), DocumentsTable(source)
             fields = table.schema.names[len(DOCUMENT_COLUMNS) :]
             writer = DocumentsWriter(sink, self._limits, fields)
-            copy_documents(table, writer, selection)
+            copy_documents(table, writer, self._documents)
             writer.close()
         self._tally.add("removed.documents", removed)
         yield WrittenFile(number, 0, path, 0, 0, sink.bytes, sink.sha256)
-
-    def _copy(self, number: int, part: int, unit: Unit) -> WrittenFile:
-        name, path = unit.files[part], self._path(number)
-        content = (0, 0) if part or not unit.shard else (unit.shard.rows, unit.shard.tokens)
-        with create_file(path) as stream, self._folder.open(name) as source:
-            sink = HashingWriter(stream)
-            while block := source.read(self._copied_bytes):
-                sink.write(block)
-        self._compare(name, sink.sha256)
-        return WrittenFile(number, part, path, *content, sink.bytes, sink.sha256)
 
     def _check(self, names: Sequence[str]) -> None:
         """Refuse files whose bytes are not those of the manifest, before rows are taken from them.
@@ -333,29 +272,30 @@ class _Editor:
             with self._folder.open(name) as stream:
                 while block := stream.read(self._copied_bytes):
                     digest.update(block)
-            self._compare(name, digest.hexdigest())
-
-    def _compare(self, name: str, digest: str) -> None:
-        if digest != self._manifest.entries[name].sha256:
-            raise damaged_file(self._folder, name, f"its bytes do not match {MANIFEST}")
+            if digest.hexdigest() != self._manifest.entries[name].sha256:
+                raise damaged_file(self._folder, name, f"its bytes do not match {MANIFEST}")
 
     def _path(self, number: int) -> str:
         return new_path(self._temp_folder, f"shard-{number}")
 
 
 class _Edit(beam.DoFn):
-    """Edit a unit by its number; the units of several data sets follow one another."""
+    """Edit a unit by its number."""
 
-    def __init__(self, data_sets: Sequence[Edited], place: Workplace) -> None:
-        self._data_sets, self._place, self._shared = data_sets, place, Shared()
+    def __init__(self, edited: Edited, place: Workplace) -> None:
+        self._edited, self._place, self._shared = edited, place, Shared()
 
     def setup(self) -> None:
         self._journal = Journal(self._place)
         self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
 
-    def _load(self) -> _AllLoaded:
+    def _load(self) -> _Loaded:
+        edited = self._edited
+        manifest = decode(edited.manifest.read(), edited.folder.url)
+        documents = np.load(io.BytesIO(edited.documents.read()))
         limits = self._place.limits.reading
-        return _AllLoaded([_load_edited(edited, limits) for edited in self._data_sets])
+        provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
+        return _Loaded(manifest, list_units(manifest), documents, provenance)
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)
@@ -363,22 +303,11 @@ class _Edit(beam.DoFn):
             yield TaggedOutput(tag, value) if tag else value
 
     def _make(self, number: int) -> Iterator[Output]:
-        local, tally = number, Tally()
-        for edited, loaded in zip(self._data_sets, self._loaded.data_sets, strict=True):
-            if local < len(loaded.units):
-                editor = _Editor(edited, loaded, self._place, tally)
-                yield from (("", file) for file in editor.edit(number, loaded.units[local]))
-                break
-            local -= len(loaded.units)
+        tally, loaded = Tally(), self._loaded
+        editor = _Editor(self._edited.folder, loaded, self._place, tally)
+        yield from (("", file) for file in editor.edit(number, loaded.units[number]))
         tally.add("removed.units", 1)
         yield from tally.outputs()
-
-
-def _load_edited(edited: Edited, limits: ReadingLimits) -> _Loaded:
-    manifest = decode(edited.manifest.read(), edited.folder.url)
-    selection = edited.selection.load() if edited.selection else None
-    provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
-    return _Loaded(manifest, list_units(manifest), selection, provenance)
 
 
 class _NumberUnits(beam.DoFn):
@@ -389,35 +318,34 @@ class _NumberUnits(beam.DoFn):
 
 
 class EditShards(beam.PTransform):
-    """Write files of data sets again without the rows of some documents.
+    """Write files of a data set again without the rows of some documents.
 
     Returns the collections FILES and COUNTS. A `WrittenFile` has the number of its unit as its
     shard, and as its part its place among the unit's files. The counts hold the distributions of
     the rows that were removed, as ("removed.<split>.<name>.<value>", number).
 
     Args:
-        data_sets: the data sets, whose units are numbered one after the other.
+        edited: the data set, and what is removed.
         place: where the run works.
     """
 
-    def __init__(self, data_sets: Sequence[Edited], place: Workplace) -> None:
+    def __init__(self, edited: Edited, place: Workplace) -> None:
         super().__init__()
-        self._data_sets, self._place = data_sets, place
+        self._edited, self._place = edited, place
 
     def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:
         """Spread the units over all workers."""
-        units = sum(edited.units for edited in self._data_sets)
         return (
             begin
-            | "CreateUnits" >> beam.Create([units]).with_output_types(int)
+            | "CreateUnits" >> beam.Create([self._edited.units]).with_output_types(int)
             | "NumberUnits" >> beam.ParDo(_NumberUnits()).with_output_types(int)
             | "SpreadUnits" >> beam.Reshuffle()
             | "EditUnit"
-            >> beam.ParDo(_Edit(self._data_sets, self._place))
+            >> beam.ParDo(_Edit(self._edited, self._place))
             .with_output_types(WrittenFile, **{COUNTS: Count})
             .with_outputs(COUNTS, main=FILES)
         )
 
     def display_data(self) -> dict[str, str]:
         """Show what is edited."""
-        return {"folders": ", ".join(edited.folder.url for edited in self._data_sets)}
+        return {"folder": self._edited.folder.url}

@@ -51,8 +51,8 @@ def commands_of(manifest: Manifest) -> tuple[str, ...]:
     preset = ["--preset", objective.preset] if objective.preset else []
     parts = manifest.provenance.generations if manifest.provenance else (None,)
     commands = []
-    for part, before in zip(parts, (None, *parts[:-1]), strict=True):
-        words = ["corpusmill", objective.name, *_append_flags(part, before)]
+    for number, part in enumerate(parts):
+        words = ["corpusmill", objective.name, *(["--append"] if number else [])]
         sources = name_sources(manifest, part)
         words += ["--source", *sources] if sources else ["--input", "INPUT"]
         words += ["--tokenizer", name_tokenizer(manifest), "--output", "OUTPUT", *preset]
@@ -89,12 +89,6 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
         write_own_options(f"{name}={name.upper()}@{repeat:g}", options[name])
         for name, repeat in repeats.items()
     ]
-
-
-def _append_flags(part: Generation | None, before: Generation | None) -> Iterator[str]:
-    """Yield the options by which a part was added to those before it; none where it was joined."""
-    if part and before and part.moved_by in {None, before.moved_by}:
-        yield "--append"
 
 
 def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:

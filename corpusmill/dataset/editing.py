@@ -1,16 +1,15 @@
 """How a data set is edited: its manifest, its shards, and the units of that work.
 
-Rows are removed from a data set, and the generations of another one are added to it. Either gives a
-new manifest. A shard that loses rows is written again; all others stay as they are.
+Rows are removed from a data set, and a generation is added to it. Either gives a new manifest. A
+shard that loses rows is written again; all others stay as they are.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -29,62 +28,46 @@ from corpusmill.dataset.manifest_entries import (
     from_mapping,
     list_provenance,
     recount,
-    removal_name,
 )
 from corpusmill.dataset.shards import open_groups, read_shard
-from corpusmill.formats import shard_names
 from corpusmill.formats.shard_formats import Group, ShardWriter, Sinks
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 
-_KEPT_FOLDERS = ("rejects/", "provenance/")
-
 
 class Unit(NamedTuple):
     """Files of a data set that are rewritten together.
 
     Attributes:
-        split: name of the split; empty for files that belong to none.
-        generation: the one that the files belong to.
-        shard: the shard; None for other files.
+        split: name of the split.
+        shard: the shard; None for a table of documents.
         files: names of the shard's files and, last, of the provenance of its rows; or the name of
-            a table of documents; or that of any other file.
+            a table of documents.
     """
 
     split: str
-    generation: Generation
     shard: Shard | None
     files: tuple[str, ...]
 
 
 def list_units(manifest: Manifest) -> list[Unit]:
-    """List the shards of a data set with provenance, its tables of documents, rejects and the like.
+    """List the shards of a data set with provenance, and its tables of documents.
 
     Raises:
         ValueError: it has no provenance, or not one file of it for each shard.
     """
     if manifest.provenance is None:
         raise ValueError("there is no provenance")
-    units = list(_list_units(manifest, manifest.provenance))
-    unit_files = {name for unit in units for name in unit.files}
-    first = manifest.provenance.generations[0]
-    # The files that describe the data set are written anew.
-    others = (entry.file for entry in manifest.files if entry.file not in unit_files)
-    further_files = [name for name in others if name.startswith(_KEPT_FOLDERS)]
-    return [*units, *(Unit("", first, None, (name,)) for name in further_files)]
-
-
-def _list_units(manifest: Manifest, provenance: Provenance) -> Iterator[Unit]:
-    names = [entry.file for entry in manifest.files]
+    names, units = [entry.file for entry in manifest.files], list[Unit]()
     for split, entry in manifest.splits.items():
         spans = list_provenance(names, "spans", split)
         for shard, name in zip(entry.shards, spans, strict=True):
-            files = (*manifest.parts(shard.file), name)
-            yield Unit(split, provenance.generation_of(name), shard, files)
+            units.append(Unit(split, shard, (*manifest.parts(shard.file), name)))
         for name in list_provenance(names, "documents", split):
-            yield Unit(split, provenance.generation_of(name), None, (name,))
+            units.append(Unit(split, None, (name,)))
+    return units
 
 
 def remove_rows(
@@ -137,9 +120,6 @@ def _subtract(all_counts: Counts, removed: Counts) -> Counts:
     return left
 
 
-Entry = TypeVar("Entry", bound=FileEntry)
-
-_KINDS = ("provenance/spans-", "provenance/documents-")
 # Counts that exist only where something was done, and the count of all to which it was done.
 _OF_ALL = {
     "filter.documents": "read.documents",
@@ -153,7 +133,7 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
 
     Args:
         earlier: of the data set, with provenance.
-        added: of the new generations alone, with provenance.
+        added: of the new generation alone, with provenance.
 
     Raises:
         ValueError: one of them has no provenance, or only one has sources with names.
@@ -179,7 +159,6 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         counts=_add_counts(earlier.counts, added.counts),
         splits=dict(_join_splits(earlier, added)),
         files=(*(entry for entry in earlier.files if entry.file not in names), *added.files),
-        removals=(*earlier.removals, *added.removals),
         first_reject=earlier.first_reject or added.first_reject,
         provenance=Provenance(
             earlier.provenance.version,
@@ -193,75 +172,6 @@ def rejects_name(tag: str) -> str:
     """Return the name of the file of rejects of a generation, by its tag."""
     begin, end = REJECTS.rsplit(".", maxsplit=1)
     return f"{begin}-{tag}.{end}" if tag else REJECTS
-
-
-def follow(manifest: Manifest, earlier: Manifest) -> tuple[Manifest, dict[str, str]]:
-    """Rename the files of a data set so that its generations can follow those of another one.
-
-    Args:
-        manifest: of the data set, with provenance.
-        earlier: of the other one, with provenance.
-
-    Returns:
-        The manifest with the new names, for `join_manifests`, and {old name: new name} of the
-        shards, their companions, provenance and rejects. The files that describe a data set are
-        left out.
-
-    Raises:
-        ValueError: one of them has no provenance.
-    """
-    if earlier.provenance is None or manifest.provenance is None:
-        raise ValueError("manifests without provenance cannot be joined")
-    files_before, parts_before = len(earlier.corpus.files), len(earlier.provenance.generations)
-    generations = [
-        replace(
-            generation,
-            first_file=generation.first_file + files_before,
-            moved_by=(generation.moved_by or 0) + files_before,
-            tag=f"more{parts_before + number}",
-        )
-        for number, generation in enumerate(_count_shards(manifest))
-    ]
-    tags = {
-        old.tag: new.tag
-        for old, new in zip(manifest.provenance.generations, generations, strict=True)
-    }
-    names = dict(_rename(manifest, tags, len(earlier.removals)))
-    splits = {
-        name: replace(split, shards=tuple(_with_name(shard, names) for shard in split.shards))
-        for name, split in manifest.splits.items()
-    }
-    files = tuple(_with_name(entry, names) for entry in manifest.files if entry.file in names)
-    provenance = replace(manifest.provenance, generations=tuple(generations))
-    return replace(manifest, splits=splits, files=files, provenance=provenance), names
-
-
-def _with_name(entry: Entry, names: Mapping[str, str]) -> Entry:
-    return msgspec.structs.replace(entry, file=names[entry.file])
-
-
-def _rename(
-    manifest: Manifest, tags: Mapping[str, str], removals_before: int
-) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new name of each file that is part of a generation, or lists a removal.
-
-    Args:
-        manifest: of the data set.
-        tags: {old tag: new tag} of its generations.
-        removals_before: number of the removals of the data set before.
-    """
-    pattern = manifest.output.options.shard_name or shard_names.DEFAULT
-    has_source = bool(manifest.corpus.sources)
-    for unit in list_units(manifest):
-        tag = unit.generation.tag
-        for name in unit.files if unit.split else ():
-            kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
-            names = f"{kind}{{split}}" if kind else pattern
-            yield name, shard_names.retag(name, names, tag, tags[tag], has_source)
-    for old, new in tags.items():
-        yield rejects_name(old), rejects_name(new)
-    for number in range(len(manifest.removals)):
-        yield removal_name(number), removal_name(number + removals_before)
 
 
 def _count_shards(manifest: Manifest) -> Iterator[Generation]:

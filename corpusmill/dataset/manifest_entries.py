@@ -396,25 +396,16 @@ class Generation:
         layout: by which its documents were spread over its shards.
         tag: stands in the names of its shards; empty for the first generation.
         shards: its number of shards of each split; empty where there is but one generation.
-        moved_by: by how much the numbers of its files grew when data sets were merged; None for
-            nothing. Its files of provenance, its layout and its draws have the ids from before.
     """
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
     layout: Layout
     tag: Annotated[str, Meta(pattern=rf"\A({ADDED_TAG})?\Z")] = ""
     shards: Mapping[str, Annotated[int, Meta(ge=0, le=2**31)]] = field(default_factory=dict)
-    moved_by: Annotated[int, Meta(ge=0, le=2**24)] | None = None
-
-    @property
-    def first_id(self) -> int:
-        """What is added to the ids that its files have, so that they are those of the data set."""
-        return document_id(self.moved_by or 0, 0)
 
     def first_file_of(self, source: int) -> int:
         """Return the number of the first file of a source of its layout, among all files."""
-        first_document = self.layout.sources[source].first_document
-        return (first_document + self.first_id) >> OFFSET_BITS
+        return self.layout.sources[source].first_document >> OFFSET_BITS
 
     def group(self, split: str, source: str | None) -> str:
         """Return what takes the split's place in the names of shards of a split and source."""
@@ -467,16 +458,6 @@ class Provenance:
         ends = np.searchsorted(np.array(firsts, np.uint64), documents, side="right")
         numbers: npt.NDArray[np.int64] = ends - 1
         return numbers
-
-    def own_ids(self, documents: Ids) -> Ids:
-        """Return the ids, uint64[n], that documents had when they were built, before any merge.
-
-        Args:
-            documents: uint64[n], their ids in the data set.
-        """
-        moved = np.array([generation.first_id for generation in self.generations], np.uint64)
-        own: Ids = documents - moved[self.numbers_of(documents)]
-        return own
 
     def select_held(self, generation: Generation, documents: Ids) -> Ids:
         """Return those of some documents that rows of a generation may hold, which are its own.

@@ -272,7 +272,6 @@ def _check_generation(manifest: Manifest, number: int, generation: Generation) -
     validations = [part.validation_shards for part in parts]
     checks = {
         "first file": first <= end <= files and (number > 0 or first == 0),
-        "move": (generation.moved_by or 0) <= first,
         "tag": not _has_repeated(tags),
         "seed": layout.seed == manifest.seed,
         "shards": min(trains) >= 1

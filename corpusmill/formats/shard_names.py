@@ -129,36 +129,6 @@ def _glob(pattern: str, split: str, *, opens_split: bool) -> str:
     return split.join(re.sub(r"\*.*\*", "*", part) for part in parts)
 
 
-def retag(name: str, pattern: str, old: str, new: str, has_source: bool = False) -> str:
-    """Return the name that a file has in another generation.
-
-    Args:
-        name: of the file.
-        pattern: of such names, with {split}; what follows it does not matter.
-        old: tag of the generation in the name; empty for none.
-        new: the tag that takes its place.
-        has_source: whether the name of a source follows the split.
-
-    Raises:
-        ValueError: the name does not fit the pattern.
-
-    Example:
-        "train-00003-of-00008.parquet", DEFAULT, "" and "more1" give
-        "train-more1-00003-of-00008.parquet".
-    """
-    texts = []
-    for plain, field, _, _ in Formatter().parse(pattern):
-        texts.append(re.escape(plain))
-        if field == "split":
-            break
-        texts.append(r"\d+" if field else "")
-    tag, source = f"-{old}" if old else "", PART if has_source else ""
-    match = re.match(rf"({''.join(texts)}(?:train|validation){source}){tag}", name)
-    if match is None:
-        raise ValueError(f"{name} is not named by {pattern}")
-    return f"{match[1]}-{new}{name[match.end() :]}"
-
-
 def matcher_of(pattern: str) -> re.Pattern[str]:
     """Return a regular expression that matches every name that a pattern can give."""
     texts = []

@@ -1,7 +1,6 @@
-"""Which documents are removed from a data set, and its provenance copied without them."""
+"""The provenance of a data set copied without some documents, and which were removed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,57 +11,10 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import removal_name
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
-from corpusmill.provenance.spans_table import Integers, SpansFile, SpansWriter
+from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from corpusmill.provenance.store import open_documents
 
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Documents that are removed.
-
-    Attributes:
-        documents: uint64[n], ids of documents, ascending.
-        keeps: whether these are the ones that stay, and all others are removed.
-    """
-
-    documents: Ids
-    keeps: bool = False
-
-    def removes(self, documents: Ids) -> Flags:
-        """Return bool[n]: whether each document is removed.
-
-        Args:
-            documents: uint64[n], ids of documents.
-        """
-        return are_among(documents, self.documents) ^ self.keeps
-
-    def within(self, first_document: int) -> "Selection":
-        """Return the same for documents whose ids are counted from another one.
-
-        Args:
-            first_document: the id that becomes 0.
-        """
-        own = self.documents[self.documents >= np.uint64(first_document)]
-        return Selection(own - np.uint64(first_document), self.keeps)
-
-
-def find_removed(file: SpansFile, selection: Selection) -> Integers:
-    """Return the rows that hold anything that is removed, int64[n]: their numbers, ascending.
-
-    Args:
-        file: the spans of a shard.
-        selection: what is removed.
-
-    Example:
-        Of three rows, of which the second has the tokens of documents 5 and 7, the removal of
-        document 7 gives [1].
-    """
-    if not selection.keeps:
-        return file.find_rows(selection.documents)
-    found = [spans.rows[selection.removes(spans.documents)] for spans in file.groups()]
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
 
 def copy_spans(file: SpansFile, writer: SpansWriter, kept: Flags) -> None:
@@ -79,20 +31,17 @@ def copy_spans(file: SpansFile, writer: SpansWriter, kept: Flags) -> None:
         writer.add_lines(own._replace(rows=numbers[own.rows]))
 
 
-def copy_documents(table: DocumentsTable, writer: DocumentsWriter, selection: Selection) -> int:
-    """Write the documents of a table that are not removed, and return how many are.
+def copy_documents(table: DocumentsTable, writer: DocumentsWriter, removed: Ids) -> None:
+    """Write the documents of a table that are not removed.
 
     Args:
         table: the documents.
         writer: takes those that are kept; it is not closed.
-        selection: what is removed.
+        removed: uint64[n], ids of documents, ascending.
     """
-    removed = 0
     for group in table.groups():
-        gone = selection.removes(group.column("document").to_numpy())
-        writer.add_rows(group.filter(pa.array(~gone)))
-        removed += int(gone.sum())
-    return removed
+        is_gone = are_among(group.column("document").to_numpy(), removed)
+        writer.add_rows(group.filter(pa.array(~is_gone)))
 
 
 def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:

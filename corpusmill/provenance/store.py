@@ -144,7 +144,7 @@ class OriginStore:
             if len(held := self._provenance.select_held(generation, documents))
         }
         files = [
-            (name, start, by_tag[generation.tag] - np.uint64(generation.first_id))
+            (name, start, by_tag[generation.tag])
             for name, start in zip(self.names("spans", split), starts, strict=False)
             if (generation := self._provenance.generation_of(name)).tag in by_tag
             and (name in near or self.has_random_documents)
@@ -155,7 +155,7 @@ class OriginStore:
             yield from self._describe(split, start, spans, name)
 
     def _search(self, part: tuple[str, Ids]) -> Spans:
-        """Return the spans of all rows with documents, by their ids in their generation."""
+        """Return the spans of all rows with documents."""
         name, documents = part
         with self._open_spans(name) as file:
             return file.read_rows(file.find_rows(documents))
@@ -197,15 +197,14 @@ class OriginStore:
             generation: the generation.
             documents: uint64[n], their ids in the data set.
         """
-        own = documents - np.uint64(generation.first_id)
-        return generation.layout.homes(own, self._splits_of(documents))
+        return generation.layout.homes(documents, self._splits_of(documents))
 
-    def to_ids(self, name: str, documents: Ids) -> Ids:
-        """Return the ids that documents of a file of provenance have in the data set, uint64[n].
+    def check_ids(self, name: str, documents: Ids) -> Ids:
+        """Return the ids of documents in a file of provenance, uint64[n].
 
         Args:
             name: of the file.
-            documents: uint64[n], as the file has them.
+            documents: uint64[n], the ids.
 
         Raises:
             UserError: some are of no file that the file's part of the data set was made of.
@@ -213,12 +212,10 @@ class OriginStore:
         generation = self._provenance.generation_of(name)
         first, end = self._provenance.files_of(generation, len(self.manifest.corpus.files))
         numbers = documents >> np.uint64(OFFSET_BITS)
-        moved = generation.first_id >> OFFSET_BITS
-        if ((numbers < first - moved) | (numbers >= end - moved)).any():
+        if ((numbers < first) | (numbers >= end)).any():
             cause = "it names documents of files that its part of the data set does not have"
             raise damaged_file(self.folder, name, cause)
-        ids: Ids = documents + np.uint64(generation.first_id)
-        return ids
+        return documents
 
     def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
         """Yield the files with the spans of a shard, one for each length bin."""
@@ -280,8 +277,7 @@ class OriginStore:
         group, first, total = self._group_of(generation, home)
         name = provenance_name("documents", group, home - first, total)
         with open_documents(self.folder, name) as table:
-            found = table.find(documents - np.uint64(generation.first_id), columns)
-        return self._renumber(name, found)
+            return self._check_table(name, table.find(documents, columns))
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents_table`).
@@ -296,7 +292,7 @@ class OriginStore:
         for name in self.names("documents", split):
             with open_documents(self.folder, name) as documents:
                 for table in documents.groups(columns):
-                    yield self._renumber(name, table)
+                    yield self._check_table(name, table)
 
     def documents_at(self, file: str, place: int) -> list[DocumentRecord]:
         """Return the document that holds a byte, or a row, of a file.
@@ -313,14 +309,10 @@ class OriginStore:
         numbers, found = self._numbers_of(file), dict[int, DocumentRecord]()
         for split in self.manifest.splits:
             for name in self.names("documents", split):
-                first_id = self._provenance.generation_of(name).first_id
                 with open_documents(self.folder, name) as table:
                     for number in numbers:
-                        local = number - (first_id >> OFFSET_BITS)
-                        if local < 0:
-                            continue
-                        rows = table.find_place(local, place, self.piece_bits_of(number))
-                        for record in records_of(self._renumber(name, rows)):
+                        rows = table.find_place(number, place, self.piece_bits_of(number))
+                        for record in records_of(self._check_table(name, rows)):
                             last = found.get(number, record)
                             found[number] = max(last, record, key=lambda each: each.document)
         if not found:
@@ -340,9 +332,8 @@ class OriginStore:
         return ending
 
     def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:
-        """Return the number of each document's split, which its id before any merge decides."""
-        own = self._provenance.own_ids(documents)
-        return assign_splits(self.manifest.seed, own, self.manifest.output.validation_share)
+        """Return the number of each document's split, which its id decides."""
+        return assign_splits(self.manifest.seed, documents, self.manifest.output.validation_share)
 
     def row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""
@@ -378,7 +369,7 @@ class OriginStore:
             spans: all spans of these rows.
             name: of the file.
         """
-        spans = spans._replace(documents=self.to_ids(name, spans.documents))
+        self.check_ids(name, spans.documents)
         shards, ends = self.manifest.splits[split].shards, self._shard_ends(split)
         lines = zip(*(column.tolist() for column in spans), strict=True)
         for number, own in groupby(lines, key=itemgetter(0)):
@@ -394,10 +385,10 @@ class OriginStore:
                 tuple(Span(*line[2:5]) for line in known if line[4]),
             )
 
-    def _renumber(self, name: str, table: pa.Table) -> pa.Table:
-        """Return a table of documents with the ids that they have in the data set."""
-        ids = pa.array(self.to_ids(name, table.column("document").to_numpy()))
-        return table.set_column(0, table.schema.field(0), ids)
+    def _check_table(self, name: str, table: pa.Table) -> pa.Table:
+        """Return a table of documents, whose ids are checked as by `check_ids`."""
+        self.check_ids(name, table.column("document").to_numpy())
+        return table
 
 
 @contextmanager

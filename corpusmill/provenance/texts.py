@@ -211,10 +211,8 @@ class Texts:
         if isinstance(self._cuts, TextMarks):
             return [remove_marks(str(text)) for text in sentences.to_pylist()]
         text, offsets = ragged.from_arrow(sentences)
-        ids, provenance = document.column("document").to_numpy(), self._manifest.provenance
-        # Cuts are drawn by the ids from before any merge.
-        own = provenance.own_ids(ids) if provenance else ids
-        bounds, _ = self._cuts(own, text, offsets.astype(np.int64))
+        ids = document.column("document").to_numpy()
+        bounds, _ = self._cuts(ids, text, offsets.astype(np.int64))
         data = text.tobytes()
         return [data[start:end].decode() for start, end in pairwise(bounds.tolist())]
 

@@ -224,7 +224,7 @@ class ProvenanceCheck:
             if table.schema.names != documents_schema(keep_fields).names:
                 raise ValueError("its columns are not the fields that were kept")
             for group in table.groups():
-                ids = self._store.to_ids(file.name, group.column("document").to_numpy())
+                ids = self._store.check_ids(file.name, group.column("document").to_numpy())
                 if (self._store.homes(file.generation, ids) != file.number).any():
                     raise ValueError("it lists documents that are at home in another shard")
                 total += (len(ids), int(group.column("tokens").to_numpy().sum(dtype=np.int64)))
@@ -260,7 +260,7 @@ class ProvenanceCheck:
         first, count = layout.range_around(file.number)
         repeats = layout.repeats_of(file.number, file.number, self._manifest.objective.repeats).stop
 
-        ids = self._store.to_ids(file.name, rows.named)
+        ids = self._store.check_ids(file.name, rows.named)
         homes = self._store.homes(file.generation, ids).astype(np.int64)
         is_near = (homes >= first) & (homes < first + count)
         distances = np.where(is_near, (file.number - homes) % count, repeats)
@@ -286,7 +286,7 @@ class ProvenanceCheck:
             raise ValueError("has rows in another order than that of their documents")
 
     def _check_named(self, file: ProvenanceFile, rows: _Rows) -> None:
-        ids = self._store.to_ids(file.name, rows.named)
+        ids = self._store.check_ids(file.name, rows.named)
         tokens = self._count_tokens(file, ids)
         if (tokens < 0).any():
             number = int(np.count_nonzero(tokens < 0))

@@ -1,1 +1,1 @@
-"""Data sets that exist: appended to, edited, joined, and built again."""
+"""Data sets that exist: appended to, edited, and built again."""

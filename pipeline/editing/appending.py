@@ -1,4 +1,4 @@
-"""A data set that grows: what it must be to be appended to or joined, and what it holds already."""
+"""A data set that grows: what it must be to be appended to, and what it holds already."""
 
 import json
 import re
@@ -10,13 +10,10 @@ from corpusmill.corpus.document_options import make_texts
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, count_things, option
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
-from corpusmill.limits import StageLimits
 from corpusmill.location import Location
-from corpusmill.provenance.digests import find_shared, list_tables
-from corpusmill.provenance.documents_table import Ids
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.digests import list_tables
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.run_folder import RunFolder
 from pipeline.recipe.recipe import Recipe, describe_data_set
@@ -236,73 +233,3 @@ def _entries(manifest: Manifest) -> Any:
             entry = entry[place]
         entry.pop(name, None)
     return entries
-
-
-# A data set, as the user named it, and what it is.
-Opened = tuple[str, Location, Manifest]
-
-
-def check_mergeable(opened: Sequence[Opened]) -> None:
-    """Refuse data sets that cannot be joined.
-
-    Raises:
-        UserError: if there are fewer than two, or they differ in what an option decides.
-    """
-    if len(opened) < 2:
-        cause = f"{count_things(len(opened), 'data set')} given, and two or more are joined"
-        raise UserError("merge", cause, "Give two data sets or more")
-    _, _, first = opened[0]
-    for name, _, manifest in opened:
-        if cause := why_alone(manifest):
-            raise UserError(name, f"it cannot be joined with another one, as {cause}", _CURE)
-        if bool(manifest.corpus.sources) != bool(first.corpus.sources):
-            number = "" if manifest.corpus.sources else "no "
-            cause = f"it has {number}sources with names, unlike {opened[0][0]}"
-            raise UserError(name, cause, _CURE)
-        if changes := compare(first, manifest):
-            raise UserError(
-                name, f"it was built with other options than {opened[0][0]}: {changes}", _CURE
-            )
-
-
-_CURE = "Read them together with `corpusmill.mix`, or build one data set of all text"
-
-
-def find_known(opened: Sequence[Opened], limits: StageLimits) -> list[Ids]:
-    """Find the documents of each data set whose text an earlier one holds, or held.
-
-    Args:
-        opened: the data sets.
-        limits: thresholds of the run.
-
-    Returns:
-        uint64[n] for each data set, ids in ascending order.
-
-    Raises:
-        UserError: a file of provenance is damaged.
-    """
-    data_sets = [(folder, manifest) for _, folder, manifest in opened]
-    return [
-        find_shared(OriginStore(*data_set), data_sets[:number], limits)
-        for number, data_set in enumerate(data_sets)
-    ]
-
-
-def refuse_known(opened: Sequence[Opened], known_documents: Sequence[Ids]) -> None:
-    """Refuse data sets that hold the same text.
-
-    Args:
-        opened: the data sets.
-        known_documents: what `find_known` has found.
-
-    Raises:
-        UserError: they do.
-    """
-    for (name, _, _), documents in zip(opened, known_documents, strict=True):
-        if len(documents):
-            cause = f"the text of {len(documents):,} of its documents is in an earlier data set"
-            cure = (
-                f"Leave them out with {option('existing', 'skip')}, or keep them with "
-                f"{option('existing', 'allow')}"
-            )
-            raise UserError(name, cause, cure)

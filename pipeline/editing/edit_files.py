@@ -1,24 +1,21 @@
-"""The files that the workers of a run need which edits data sets."""
+"""The files that the workers of a run need which edits a data set."""
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.editing import follow, join_manifests, list_units
+from corpusmill.dataset.editing import list_units
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.limits import FileLimits
-from corpusmill.location import Location
-from corpusmill.provenance.documents_table import DocumentsWriter, Ids
-from pipeline.editing.edits import Choice
+from corpusmill.provenance.documents_table import DocumentsWriter
+from pipeline.editing.edits import Source
 from pipeline.folders.run_folder import RunFolder
 from transforms.commit.contents import CommitWork, count_groups
-from transforms.editing import EditDecision, Edited, EditPlan, StoredSelection
+from transforms.editing import EditDecision, Edited, EditPlan
 from transforms.elements import WrittenFile
 from transforms.storage.checksums import StoredFile
 from transforms.storage.file_systems import join_path
@@ -30,19 +27,22 @@ class Edit:
     """What a run edits, and what comes of it.
 
     Attributes:
-        sources: the data sets that are read.
+        source: the data set that is read.
         plan: the result, as far as it is known.
-        bytes: the size of the data sets.
     """
 
-    sources: Sequence[Edited]
+    source: Edited
     plan: EditPlan
-    bytes: int
 
     @property
     def units(self) -> int:
-        """Number of units of all data sets."""
-        return len(self.plan.files)
+        """Number of units of the data set."""
+        return self.source.units
+
+    @property
+    def bytes(self) -> int:
+        """The size of the data set."""
+        return sum(entry.bytes for entry in self.plan.manifest.entries.values())
 
     def decide(self, run: RunFolder, is_awaited: bool) -> EditDecision:
         """Write the plan where workers find it, and return what decides about the result.
@@ -59,108 +59,28 @@ class Edit:
         return EditDecision(work, path)
 
 
-class Source(NamedTuple):
-    """A data set, and the documents in it that a user has chosen.
-
-    Attributes:
-        folder: its folder.
-        manifest: its manifest.
-        choice: the documents.
-        value: what the user gave, for messages.
-    """
-
-    folder: Location
-    manifest: Manifest
-    choice: Choice
-    value: str
-
-
-class Part(NamedTuple):
-    """A data set that is joined with others.
-
-    Attributes:
-        folder: its folder.
-        manifest: its manifest.
-        left_out: uint64[n], the ids of documents that are left out.
-    """
-
-    folder: Location
-    manifest: Manifest
-    left_out: Ids
-
-
-def plan_choice(source: Source, folder: str, keeps: bool, stale: Sequence[str] = ()) -> Edit:
-    """Return what removes the chosen documents from a data set, or makes one of them alone.
+def plan_removal(source: Source, folder: str) -> Edit:
+    """Return what removes the chosen documents from a data set.
 
     Args:
         source: the data set.
         folder: of the run.
-        keeps: whether they are kept and all others left out; otherwise they are removed.
-        stale: names of the files of an earlier data set, which is replaced.
     """
     manifest, choice = source.manifest, source.choice
-    reason = f"NOT ({choice.reason})" if keeps else choice.reason
-    listed = None if keeps else _store_list(choice.table, folder, manifest.output.file_limits)
-    part = Part(source.folder, manifest, choice.ids)
-    files = [unit.files for unit in list_units(manifest)]
-    edited = replace(_store_source(part, 0, len(files), folder, keeps), is_copied=keeps)
-    tokenizer = _store_tokenizer(source.folder, manifest, folder)
-    plan = EditPlan(manifest, files, tokenizer, source.value, reason, listed, stale)
-    return Edit([edited], plan, _sum_bytes(manifest))
-
-
-def plan_merge(parts: Sequence[Part], folder: str, stale: Sequence[str]) -> Edit:
-    """Return what joins data sets to one.
-
-    Args:
-        parts: the data sets, in their order.
-        folder: of the run.
-        stale: names of the files of an earlier data set, which is replaced.
-    """
-    manifest, *later = (part.manifest for part in parts)
-    units = [list_units(part.manifest) for part in parts]
-    files = [unit.files for unit in units[0]]
-    for added, own in zip(later, units[1:], strict=True):
-        renamed, names = follow(added, manifest)
-        manifest = join_manifests(manifest, renamed)
-        files += [tuple(names[file] for file in unit.files) for unit in own]
-    edited = [
-        _store_source(part, number, len(own), folder)
-        for number, (part, own) in enumerate(zip(parts, units, strict=True))
-    ]
-    is_less = any(len(part.left_out) for part in parts)
-    plan = EditPlan(
-        manifest,
-        files,
-        _store_tokenizer(parts[0].folder, manifest, folder),
-        "merge",
-        "their text is in an earlier part" if is_less else None,
-        stale=stale,
+    # Copies of the manifest and of the ids are where all workers can read them.
+    stored_manifest = StoredFile.write(
+        join_path(folder, "source.json"), source.folder.read(MANIFEST)
     )
-    return Edit(edited, plan, sum(_sum_bytes(part.manifest) for part in parts))
+    stream = io.BytesIO()
+    np.save(stream, choice.ids)
+    documents = StoredFile.write(join_path(folder, "documents.npy"), stream.getvalue())
+    tokenizer = join_path(folder, TOKENIZER)
+    write_file(tokenizer, read_tokenizer(source.folder, manifest).encode())
 
-
-def _store_source(part: Part, number: int, units: int, folder: str, keeps: bool = False) -> Edited:
-    """Copy the manifest of a data set, and write what is removed, where all workers can read it."""
-    copy = join_path(folder, f"source-{number}.json")
-    manifest = StoredFile.write(copy, part.folder.read(MANIFEST))
-    selection = None
-    if len(part.left_out) or keeps:
-        stream = io.BytesIO()
-        np.save(stream, part.left_out)
-        path = join_path(folder, f"documents-{number}.npy")
-        selection = StoredSelection(StoredFile.write(path, stream.getvalue()), keeps)
-    return Edited(part.folder, manifest, units, selection, is_copied=True)
-
-
-def _store_tokenizer(folder: Location, manifest: Manifest, run_folder: str) -> str:
-    path = join_path(run_folder, TOKENIZER)
-    write_file(path, read_tokenizer(folder, manifest).encode())
-    return path
-
-
-def _sum_bytes(manifest: Manifest) -> int:
-    return sum(entry.bytes for entry in manifest.entries.values())
+    files = [unit.files for unit in list_units(manifest)]
+    listed = _store_list(choice.table, folder, manifest.output.file_limits)
+    plan = EditPlan(manifest, files, tokenizer, source.value, choice.reason, listed)
+    return Edit(Edited(source.folder, stored_manifest, len(files), documents), plan)
 
 
 def _store_list(table: pa.Table, folder: str, limits: FileLimits) -> WrittenFile:

@@ -1,4 +1,4 @@
-"""What a run is made of that removes rows from a data set, or copies some of them to another one.
+"""What a run is made of that removes rows from a data set.
 
 Such a run is not resumed. If it is stopped before readers see the new data set, the old one is as
 it was; if it is stopped later, the next command that changes the data set first finishes the work.
@@ -7,6 +7,7 @@ it was; if it is stopped later, the next command that changes the data set first
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,22 @@ class Choice:
         """Their ids, uint64[n], ascending."""
         ids: Ids = self.table.column("document").to_numpy()
         return ids
+
+
+class Source(NamedTuple):
+    """A data set, and the documents in it that a user has chosen.
+
+    Attributes:
+        folder: its folder.
+        manifest: its manifest.
+        choice: the documents.
+        value: what the user gave, for messages.
+    """
+
+    folder: Location
+    manifest: Manifest
+    choice: Choice
+    value: str
 
 
 def describe_choice(where: str | None, documents: Sequence[int]) -> str:
@@ -141,7 +158,7 @@ def check_editable(manifest: Manifest, value: str) -> None:
 
 
 def record_of(value: str) -> bytes:
-    """Return the record of a run that edits data sets.
+    """Return the record of a run that edits a data set.
 
     Args:
         value: what the user gave.

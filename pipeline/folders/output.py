@@ -55,14 +55,17 @@ class Intent:
         changes: whether it changes the data set in the folder, which must be there.
         replaces: whether it may replace a data set in the folder.
         resumes: whether it may continue a run that was stopped.
-        resumable: whether it can continue runs at all.
     """
 
     kind: str = BUILD
     changes: bool = False
     replaces: bool = False
     resumes: bool = False
-    resumable: bool = True
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it can continue runs at all."""
+        return self.kind != EDIT
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def _check_new(standing: Standing, intent: Intent) -> None:
         _refuse_lost(standing, intent, f"Start over with {option('replace', True)}")
     has_begun = claim is not None and (claim.is_damaged or bool(standing.finished))
     if (standing.own.listed or has_begun) and not (intent.replaces or (resumes and not foreign)):
-        raise _in_use(standing, intent)
+        raise _in_use(standing)
     if foreign:
         raise UserError(
             f"{option('output', output)} {option('resume' if intent.resumes else 'replace')}",
@@ -338,7 +341,7 @@ def _refuse_lost(standing: Standing, intent: Intent, over: str) -> None:
         if claim.kind == APPEND:
             cause, cure = "the stopped run adds to the data set", "Add"
         if EDIT in {claim.kind, intent.kind}:
-            cause = "the stopped run edits data sets"
+            cause = "the stopped run removes documents"
             raise UserError(option("resume"), cause, "Run the command again that was stopped")
         cure += f" {option('append')}" + (" out" if cure == "Leave" else "")
         raise UserError(f"{option('append')} {option('resume')}", cause, cure)
@@ -380,7 +383,7 @@ def _is_alive(claim: Claim) -> bool:
         return False
 
 
-def _in_use(standing: Standing, intent: Intent) -> UserError:
+def _in_use(standing: Standing) -> UserError:
     claim, names = standing.claim, sorted(standing.own.listed)
     unfinished = claim is not None or (standing.seal is None and not standing.foreign)
     cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
@@ -390,7 +393,7 @@ def _in_use(standing: Standing, intent: Intent) -> UserError:
             f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
         )
     ways = [f"add {option('replace', True)}"]
-    if claim is not None and not claim.is_damaged and intent.resumable:
+    if claim is not None and not claim.is_damaged:
         ways.insert(0, f"add {option('resume', True)}")
     cure = f"Give another folder, or {', or '.join(ways)}"
     return UserError(

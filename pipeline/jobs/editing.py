@@ -1,26 +1,20 @@
-"""Data sets that are edited: `drop`, `subset` and `merge`."""
+"""Data sets that are edited: `drop`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
-from corpusmill.errors import NoMatchError, UserError, count_things, option
+from corpusmill.errors import NoMatchError, count_things
 from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
 from pipeline.commands.drop import Drop
-from pipeline.commands.merge import Merge
-from pipeline.commands.subset import Subset
 from pipeline.console.progress import Work
-from pipeline.editing.appending import Opened, check_mergeable, find_known, refuse_known
 from pipeline.editing.edits import (
     Choice,
+    Source,
     add_copies,
     check_editable,
     choose_documents,
@@ -28,7 +22,7 @@ from pipeline.editing.edits import (
     find_copies,
     record_of,
 )
-from pipeline.folders.output import EDIT, Intent, Standing, check_output, list_stale
+from pipeline.folders.output import EDIT, Intent, Standing, check_output
 from pipeline.folders.run_folder import run_folder, settle
 from pipeline.jobs.build import describe_submission
 from pipeline.runners.launch import Launch, prepare_launch
@@ -43,33 +37,7 @@ if TYPE_CHECKING:
 # So many documents are named in a message.
 _MOST_SHOWN = 5
 
-# Returns what is edited, from the folder of the run.
-Plan = Callable[[str], "Edit"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """The folder that a command which edits data sets writes into.
-
-    Attributes:
-        standing: how the folder stands.
-        intent: what the command does there.
-        value: what the user gave, for those who find the run stopped.
-    """
-
-    standing: Standing
-    intent: Intent
-    value: str
-
-    @property
-    def output(self) -> Location:
-        """The folder."""
-        return self.standing.output
-
-    @property
-    def stale(self) -> Sequence[str]:
-        """Names of the files of an earlier data set, which is replaced."""
-        return () if self.intent.changes else list_stale(self.standing)
+_INTENT = Intent(EDIT, changes=True)
 
 
 def drop(command: Drop, call: Call) -> int:
@@ -93,8 +61,7 @@ def run_drop(command: Drop, call: Call) -> bool:
         run, call.engine_arguments, [("drop", command.data_set)], call.console, command.log
     )
     output = locate(command.data_set)
-    intent = Intent(EDIT, changes=True, resumable=False)
-    found = check_output(output, launch.temp_location, intent)
+    found = check_output(output, launch.temp_location, _INTENT)
     standing = settle(found, EDIT)
     if found.generation:
         call.console.print(f"finished what a command that was stopped had begun in {output}")
@@ -112,9 +79,8 @@ def run_drop(command: Drop, call: Call) -> bool:
         choice = add_copies(folder, manifest, choice, copies)
     elif len(copies):
         call.console.print(_describe_copies(copies))
-    target = Target(standing, intent, f"drop {output}")
 
-    is_done = run_edit(launch, call, target, _choose((folder, manifest, choice), target, False))
+    is_done = run_edit(launch, call, standing, Source(folder, manifest, choice, f"drop {output}"))
     if is_done:
         removal = read_manifest(output).removals[-1]
         documents, rows = count_things(removal.documents, "document"), removal.rows
@@ -167,103 +133,24 @@ def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: Re
     )
 
 
-def subset(command: Subset, call: Call) -> int:
-    """Make a data set of some documents of another one, and say what is in it."""
-    run_subset(command, call)
-    return 0
-
-
-def run_subset(command: Subset, call: Call) -> bool:
-    """Make a data set of some documents of another one, and say what is in it.
-
-    Returns:
-        Whether it is there; False if the job was only submitted or translated.
-
-    Raises:
-        UserError: the data set has no such document, or the folder cannot be written to.
-    """
-    describe_choice(command.where, command.document)
-    launch, [(name, folder, manifest)] = open_sources(command, call, [command.data_set])
-    check_editable(manifest, name)
-    target = check_new(command, launch, f"subset {name}")
-    choice = choose_documents(folder, manifest, command.where, command.document)
-    if not choice.table.num_rows:
-        raise UserError(*_refuse_no_match(choice, name, manifest).args)
-
-    is_there = run_edit(launch, call, target, _choose((folder, manifest, choice), target, True))
-    if is_there:
-        made = read_manifest(target.output)
-        call.console.print(
-            f"the data set is in {target.output}: {made.rows:,} of {manifest.rows:,} rows, which "
-            f"hold text of {count_things(choice.table.num_rows, 'chosen document')} alone"
-        )
-    return is_there
-
-
-def _choose(chosen: tuple[Location, Manifest, Choice], target: Target, keeps: bool) -> Plan:
-    """Return the plan that removes the chosen documents of a data set, or keeps them alone."""
-
-    def plan(folder: str) -> "Edit":
-        from pipeline.editing.edit_files import Source, plan_choice  # noqa: PLC0415  imports Beam
-
-        return plan_choice(Source(*chosen, target.value), folder, keeps, target.stale)
-
-    return plan
-
-
-def open_sources(
-    command: Subset | Merge, call: Call, data_sets: Sequence[str]
-) -> tuple[Launch, list[Opened]]:
-    """Set up the engine of a command that makes a data set of others, and open these.
-
-    Raises:
-        UserError: the new data set would take the place of one of them, or one cannot be read.
-    """
-    output, folders = command.output, [call.locate(one) for one in data_sets]
-    place = locate(output)
-    if any(place.is_within(folder) or folder.is_within(place) for folder in folders):
-        cause = "it is the folder of a data set that is read, or one in or around it"
-        cure = "Give another folder; `corpusmill drop` changes a data set where it is"
-        raise UserError(option("output", output), cause, cure)
-    places = [*(("data_set", data_set) for data_set in data_sets), ("output", output)]
-    launch = prepare_launch(command.run, call.engine_arguments, places, call.console, command.log)
-    return launch, [(str(folder), *open_data_set(folder)) for folder in folders]
-
-
-def check_new(command: Subset | Merge, launch: Launch, value: str) -> Target:
-    """Check the folder of a data set that is made of others.
-
-    Args:
-        command: the command.
-        launch: its engine.
-        value: what the user gave.
-
-    Raises:
-        UserError: the folder is in use.
-    """
-    intent = Intent(EDIT, replaces=command.replace, resumable=False)
-    standing = check_output(locate(command.output), launch.temp_location, intent)
-    return Target(settle(standing, EDIT), intent, value)
-
-
-def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
-    """Run the job of a command that edits data sets.
+def run_edit(launch: Launch, call: Call, standing: Standing, source: Source) -> bool:
+    """Run the job that removes the chosen documents from a data set.
 
     Args:
         launch: the engine.
         call: how the command was called.
-        target: the folder that the job writes into.
-        plan: returns what is edited.
+        standing: how the folder stands.
+        source: the data set, and the documents.
 
     Returns:
-        Whether the result is there; False if the job was only submitted or translated.
+        Whether they are removed; False if the job was only submitted or translated.
     """
     options = launch.engine.options
-    with run_folder(target.standing, target.intent, options.thresholds, launch.outlives) as run:
+    with run_folder(standing, _INTENT, options.thresholds, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
-            import pipeline.editing.edit_files  # noqa: F401, PLC0415
-        run.write_record(record_of(target.value))
-        edit = plan(run.path)
+            from pipeline.editing import edit_files  # noqa: PLC0415
+        run.write_record(record_of(source.value))
+        edit = edit_files.plan_removal(source, run.path)
         with call.importing(launch.engine.unused_packages):
             launch.engine.load(edit.bytes)
         build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
@@ -272,11 +159,11 @@ def run_edit(launch: Launch, call: Call, target: Target, plan: Plan) -> bool:
         run.handed_over = not (submitted.done or submitted.dry)
         if submitted.done:
             run.check_committed()
-    is_there = submitted.done and not submitted.dry
-    if not is_there:
-        change = "the documents have been removed" if target.intent.changes else ""
-        call.console.print(describe_submission(target.output, submitted, change))
-    return is_there
+    is_done = submitted.done and not submitted.dry
+    if not is_done:
+        change = "the documents have been removed"
+        call.console.print(describe_submission(standing.output, submitted, change))
+    return is_done
 
 
 def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision") -> None:
@@ -288,56 +175,9 @@ def add_stages(pipeline: "beam.Pipeline", edit: "Edit", decision: "EditDecision"
     from transforms.elements import LinesFile, ReadRange  # noqa: PLC0415
     from transforms.tally import COUNTS  # noqa: PLC0415
 
-    edited = pipeline | "EditShards" >> EditShards(edit.sources, decision.work.place)
+    edited = pipeline | "EditShards" >> EditShards(edit.source, decision.work.place)
     rejects = pipeline | "NoRejects" >> beam.Create([]).with_output_types(LinesFile)
     ranges = pipeline | "NoRanges" >> beam.Create([]).with_output_types(ReadRange)
     _ = edited[FILES] | "CommitDataset" >> CommitDataset(
         decision, [edited[COUNTS]], rejects, ranges
     )
-
-
-if TYPE_CHECKING:
-    from pipeline.editing.edit_files import Edit
-
-
-def merge(command: Merge, call: Call) -> int:
-    """Join data sets, and say what the result holds."""
-    run_merge(command, call)
-    return 0
-
-
-def run_merge(command: Merge, call: Call) -> bool:
-    """Join data sets, and say what the result holds.
-
-    Returns:
-        Whether it is there; False if the job was only submitted or translated.
-
-    Raises:
-        UserError: the data sets cannot be joined, or the folder cannot be written to.
-    """
-    launch, opened = open_sources(command, call, command.data_sets)
-    check_mergeable(opened)
-    target = check_new(command, launch, f"merge {' '.join(command.data_sets)}")
-    known_documents = [np.zeros(0, np.uint64)] * len(opened)
-    if command.existing != "allow":
-        known_documents = find_known(opened, launch.engine.options.thresholds.stages)
-    if command.existing == "refuse":
-        refuse_known(opened, known_documents)
-
-    def plan(folder: str) -> "Edit":
-        from pipeline.editing import edit_files  # noqa: PLC0415  imports Beam
-
-        parts = [
-            edit_files.Part(data_set, manifest, left_out)
-            for (_, data_set, manifest), left_out in zip(opened, known_documents, strict=True)
-        ]
-        return edit_files.plan_merge(parts, folder, target.stale)
-
-    is_there = run_edit(launch, call, target, plan)
-    if is_there:
-        manifest = read_manifest(target.output)
-        skipped = sum(map(len, known_documents))
-        left_out = count_things(skipped, "document was", "documents were")
-        rows = count_things(manifest.rows, "row") + (f"; {left_out} left out" if skipped else "")
-        call.console.print(f"the data set is in {target.output}: {rows}")
-    return is_there

@@ -275,8 +275,6 @@ def test_text_is_added_and_built_again_with_the_same_beginnings(
     refused = ("built with other options", "begin_of_text")
     build(other, llama.path, first, "--append", refused=refused)
     build(other, llama.path, tmp_path / "second")
-    parts = (first, tmp_path / "second")
-    jobs.run_here("merge", *parts, "--output", tmp_path / "joined", refused=refused)
     build(other, llama.path, first, "--append", "--begin-of-text", "False")
     inputs = ("--input", other, "--output", tmp_path / "again")
     jobs.run_here("rebuild", tmp_path / "second", *inputs)

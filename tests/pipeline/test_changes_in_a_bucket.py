@@ -1,4 +1,4 @@
-"""Text is added, documents are removed and data sets joined with everything in a bucket."""
+"""Text is added and documents are removed with everything in a bucket."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def change(
     flags: Sequence[str] = (),
     beam_flags: Sequence[str] = (),
 ) -> None:
-    """Build, append, remove, choose and join below a root.
+    """Build, append and remove below a root.
 
     The flags let many tasks take few files, where no other test does so in a bucket.
     """
@@ -42,11 +42,7 @@ def change(
 
     build(files[0], "out")
     build(files[1], "out", "--append", *flags)
-    chosen = ("--document", *map(str, documents))
-    run("subset", f"{root}/out", *chosen, "--output", f"{root}/part")
-    run("drop", f"{root}/out", *chosen, *flags)
-    joined = (f"{root}/out", f"{root}/part", "--existing", "allow", "--output", f"{root}/all")
-    run("merge", *joined, *flags)
+    run("drop", f"{root}/out", "--document", *map(str, documents), *flags)
 
 
 def describe(root: str) -> dict[str, Any]:
@@ -85,7 +81,7 @@ def expected(
     """What comes of it on a disk."""
     folder = tmp_path_factory.mktemp("disk")
     change(str(folder), [*map(str, halves), str(tokenizer_path)], documents, ())
-    assert [verify(folder / name) for name in ("out", "part", "all")] == [[], [], []]
+    assert verify(folder / "out") == []
     return describe(str(folder))
 
 

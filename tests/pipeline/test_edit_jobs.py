@@ -1,4 +1,4 @@
-"""Documents are removed from a data set, or a data set is made of some of them."""
+"""Documents are removed from a data set."""
 
 import json
 import shutil
@@ -66,11 +66,6 @@ def drop(output: Path, documents: list[int], *flags: str | Path, **end: Any) -> 
     return run_here("drop", output, "--document", *map(str, documents), *flags, **end)
 
 
-def subset(output: Path, documents: list[int], new: Path, *flags: str, **end: Any) -> Any:
-    ids = map(str, documents)
-    return run_here("subset", output, "--document", *ids, "--output", new, *flags, **end)
-
-
 def problems(output: Path) -> list[Any]:
     return verify(locate(str(output)))
 
@@ -107,29 +102,21 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
     documents = choose(output)
     held = [not {*documents}.isdisjoint((one.document, *one.documents)) for one in origins]
     assert 0 < sum(held) < len(held)
-    outside = tmp_path / "subset"
-    others = [one.document for one in list_documents(output) if one.document not in documents]
-    subset(output, others, outside)
-    assert growing.files() == files
     printed = drop(output, documents).output
     expected = [row for row, is_held in zip(rows, held, strict=True) if not is_held]
-    for folder in (output, outside):
-        assert problems(folder) == []
-        assert read_rows(folder) == expected
-        after = manifest_of(folder)
-        assert (after.counts, after.rows) == (before.counts, len(expected))
-        [removal] = after.removals
-        assert removal.documents == len(documents)
-        assert removal.rows == sum(held)
-        totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
-        assert removal.tokens == totals[0] - totals[1]
+    assert problems(output) == []
+    assert read_rows(output) == expected
+    after = manifest_of(output)
+    assert (after.counts, after.rows) == (before.counts, len(expected))
+    [removal] = after.removals
+    assert removal.documents == len(documents)
+    assert removal.rows == sum(held)
+    totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
+    assert removal.tokens == totals[0] - totals[1]
     check_provenance(output, articles)
     assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
-    # Both have the same shards and provenance.
-    names = [name for name in files if name.startswith(("train", "validation", "provenance"))]
-    assert {name: digests(outside)[name] for name in names} == {
-        name: growing.files()[name] for name in names
-    }
+    # The list of removed documents is the only file that is new.
+    assert growing.files().keys() - files.keys() == {"provenance/removed-00000.parquet"}
 
 
 def test_only_shards_with_such_rows_are_written_again(
@@ -146,15 +133,6 @@ def test_only_shards_with_such_rows_are_written_again(
     assert shards == touched != {shard.file for shard in growing.manifest().splits["train"].shards}
     assert {name for name in changed if name.startswith("spans")} == {f"spans-{n}" for n in touched}
     assert len(changed) == 2 * len(touched) + 1
-
-
-def test_a_subset_of_all_documents_has_the_same_files(whole: Growing, tmp_path: Path) -> None:
-    every = [record.document for record in list_documents(whole.output)]
-    subset(whole.output, every, tmp_path / "out")
-    described = ("dataset.json", "README.md", "_SUCCESS")
-    files, expected = digests(tmp_path / "out"), whole.files()
-    assert files.keys() == expected.keys()
-    assert [name for name in files if files[name] != expected[name]] == sorted(described)
 
 
 @pytest.mark.parametrize(
@@ -204,15 +182,10 @@ def test_documents_of_all_generations(
     drop(growing.output, documents)
     assert problems(growing.output) == []
     check_provenance(growing.output, *halves)
-    left = [one.document for one in list_documents(growing.output)]
-    subset(growing.output, left[::2], tmp_path / "half")
-    assert problems(tmp_path / "half") == []
-    check_provenance(tmp_path / "half", *halves)
-    # Both may grow.
-    for output in (growing.output, tmp_path / "half"):
-        edited = Growing(output, wordpiece, _SHARE, objective)
-        edited.append(halves[1], flags=("--existing", "allow"))
-        assert problems(output) == []
+    # It may grow again.
+    growing.append(halves[1], flags=("--existing", "allow"))
+    assert problems(growing.output) == []
+    check_provenance(growing.output, *halves, halves[1])
 
 
 def test_the_state_of_a_reader_is_refused_after_a_removal(whole: Growing, copied: Growing) -> None:
@@ -230,14 +203,12 @@ def test_a_reader_that_is_open_is_told_of_a_removal(copied: Growing, tmp_path: P
         data.take(np.arange(len(data)))
 
 
-def test_conditions_of_sql(copied: Growing, tmp_path: Path) -> None:
+def test_conditions_of_sql(copied: Growing) -> None:
     pytest.importorskip("duckdb")
     records = list_documents(copied.output)
     most = sorted(record.tokens for record in records)[-5]
-    long, short = f"tokens > {most}", f"tokens <= {most}"
+    long = f"tokens > {most}"
     left = [record.document for record in records if record.tokens <= most]
-    run_here("subset", copied.output, "--where", short, "--output", tmp_path / "short")
-    assert [record.document for record in list_documents(tmp_path / "short")] == left
     run_here("drop", copied.output, "--where", long)
     assert [record.document for record in list_documents(copied.output)] == left
     files = copied.files()
@@ -245,11 +216,8 @@ def test_conditions_of_sql(copied: Growing, tmp_path: Path) -> None:
     assert "no document matches" in none
     assert copied.files() == files
     run_here("drop", copied.output, "--where", "no condition", refused=("DuckDB refuses",))
-    nothing = ("--where", "tokens > 1e9", "--output", tmp_path / "none")
-    run_here("subset", copied.output, *nothing, refused=("no document matches",))
     run_here("drop", copied.output, "--where", "true", refused=("no row would be left",))
     assert copied.files() == files
-    assert not (tmp_path / "none").exists()
 
 
 def test_mistakes_are_refused_before_any_work(
@@ -263,11 +231,7 @@ def test_mistakes_are_refused_before_any_work(
     drop(whole.output, [2**64], refused=("a number has more than 64 bits",))
     drop(whole.output, [-1], refused=("no document has this id",))
     drop(tmp_path / "none", [1], refused=("there is no such folder",))
-    subset(whole.output, [0], whole.output, refused=("it is the folder of a data set",))
-    subset(whole.output, [0], tmp_path / "t", "--workers", "0", refused=("--workers",))
-    (tmp_path / "used").mkdir()
-    (tmp_path / "used" / "mine").write_text("")
-    subset(whole.output, [0], tmp_path / "used", refused=("it is not empty",))
+    drop(whole.output, [0], "--workers", "0", refused=("--workers",))
     assert whole.files() == files
     untraced = Growing(tmp_path / "untraced", wordpiece, ("--no-provenance",))
     untraced.build(halves[0])

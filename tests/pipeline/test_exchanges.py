@@ -56,11 +56,6 @@ def test_links_and_other_spellings_are_the_same_place(growing: Growing, tmp_path
     around.symlink_to(growing.output.parent)
     before = growing.files()
     for output in (link, around / growing.output.name, growing.output / ".." / "out", link / "x"):
-        refused = ("it is the folder of a data set that is read",)
-        subset = ("subset", growing.output, "--document", "0", "--output", output, "--replace")
-        run_here(*subset, refused=refused)
-        merge = ("merge", growing.output, growing.output, "--output", output, "--replace")
-        run_here(*merge, refused=refused)
         rebuild = ("rebuild", growing.output, "--input", "x", "--output", output, "--replace")
         run_here(*rebuild, refused=("it is the data set that is built again",))
     text = tmp_path / "text"

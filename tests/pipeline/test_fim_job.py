@@ -15,7 +15,6 @@ from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.tools import jobs
-from tests.tools.origins import check_provenance
 from tests.tools.tokenizer_samples import byte_level
 
 NAMES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
@@ -94,17 +93,6 @@ def test_megatron_maps_them(
         dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
         rows += [dataset.read(number) for number in range(len(dataset.lengths))]
     assert spell(tokenizer, rows) == plain_text(sample, path, tmp_path)
-
-
-def test_rows_are_traced_after_a_merge(
-    halves: tuple[Path, Path], path: Path, tmp_path: Path
-) -> None:
-    parts = [tmp_path / str(number) for number in range(len(halves))]
-    for half, part in zip(halves, parts, strict=True):
-        build(half, path, part, *MOVED)
-    # The second part's documents have other ids now than those by which they were cut.
-    jobs.run_here("merge", *parts, "--output", tmp_path / "joined")
-    check_provenance(tmp_path / "joined", *halves)
 
 
 def test_an_estimate_is_the_build(sample: Path, path: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ MISTAKES = [
     ("verify {}/text", "so it is not a data set. Give the folder that a build wrote"),
     ("inspect {}/tokenizer.json", "tokenizer.json: it is a file. Give the folder that a build wro"),
     ("trace {}/text", "nothing says what to trace. Give one of --row, "),
-    ("merge {}/text --output {}/out", "text: there is no _SUCCESS, so it is not a data set"),
+    ("drop {}/text --document 1", "text: there is no _SUCCESS, so it is not a data set"),
 ]
 
 

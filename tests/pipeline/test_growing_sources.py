@@ -1,4 +1,4 @@
-"""Text with named sources is added to a data set with such, or such data sets are joined."""
+"""Text with named sources is added to a data set with such."""
 
 import json
 import shutil
@@ -17,8 +17,6 @@ from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
 from corpusmill.verification.check_data_set import verify
-from tests.pipeline.test_edit_jobs import drop, subset
-from tests.pipeline.test_merge_job import merge
 from tests.tools.growing import without_descriptions
 from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here
 from tests.tools.origins import check_provenance, list_documents
@@ -83,15 +81,6 @@ def grown(
     output = tmp_path_factory.mktemp("grown") / "out"
     shutil.copytree(first, output)
     add(texts, wordpiece, output)
-    return output
-
-
-@pytest.fixture(scope="module")
-def second(texts: list[Path], wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of the text that is added to the first one."""
-    output = tmp_path_factory.mktemp("second") / "out"
-    named = {"news": f"{texts[2]}@2", "wiki": str(texts[3])}
-    build_sources(wordpiece, output, "--num-shards", "2", **named)
     return output
 
 
@@ -190,37 +179,6 @@ def test_workers_change_no_byte(
     assert digests(tmp_path / "out") == digests(grown)
 
 
-def test_joined_data_sets_have_the_rows_of_an_addition(
-    first: Path, second: Path, grown: Path, texts: list[Path], tmp_path: Path
-) -> None:
-    merge(first, second, output=tmp_path / "out")
-    check_sources(tmp_path / "out", texts, [0, 1, 2, 3])
-    joined, added = manifest_of(tmp_path / "out"), manifest_of(grown)
-    names = [[one.file for one in each.splits["train"].shards] for each in (joined, added)]
-    assert names[0] == names[1]
-    sources = [
-        [(one.name, one.repeat, one.files, one.bytes) for one in each.corpus.sources]
-        for each in (joined, added)
-    ]
-    assert sources[0] == sources[1]
-
-
-def test_data_sets_with_parts_and_removals_are_joined_and_changed(
-    second: Path, grown: Path, texts: list[Path], tmp_path: Path
-) -> None:
-    shutil.copytree(grown, tmp_path / "grown")
-    output = tmp_path / "out"
-    removed = [one.document for one in list_documents(tmp_path / "grown") if one.file_number > 1]
-    drop(tmp_path / "grown", removed[::5])
-    assert not {*removed[::5]} & {one.document for one in list_documents(tmp_path / "grown")}
-    merge(second, tmp_path / "grown", output=output, flags=("--existing", "allow"))
-    check_sources(output, texts, [2, 3, 0, 1, 2, 3])
-    chosen = [one.document for one in list_documents(output) if one.file_number in {3, 5}]
-    subset(output, chosen, tmp_path / "part")
-    assert problems(tmp_path / "part") == []
-    assert [one.document for one in list_documents(tmp_path / "part")] == chosen
-
-
 def test_known_text_is_compared_over_all_sources(
     first: Path, texts: list[Path], wordpiece: Path, tmp_path: Path
 ) -> None:
@@ -238,12 +196,8 @@ def test_mixed_ones_are_refused_before_any_work(
     refused = ("--append", "the data set has sources with names (crawl, wiki)", "Give --source")
     build([texts[2]], wordpiece, first, *_FLAGS, "--append", refused=refused)
     build([texts[2]], wordpiece, tmp_path / "plain", *_FLAGS)
-    for folders, number in (
-        ((first, tmp_path / "plain"), "no "),
-        ((tmp_path / "plain", first), ""),
-    ):
-        cause = f"it has {number}sources with names, unlike {folders[0]}"
-        merge(*folders, output=tmp_path / "out", refused=(str(folders[1]), cause))
+    cause = "the input has sources with names, and the data set has none"
+    add(texts, wordpiece, tmp_path / "plain", refused=("--append", cause))
     assert digests(first) == files
     reserved = ("--source more1=", "in the names of shards that are added")
     build_sources(wordpiece, tmp_path / "out", refused=reserved, more1=str(texts[0]))

@@ -166,13 +166,9 @@ def test_documents_are_dropped_by_a_field_that_some_sources_keep(
     run_here("drop", output, "--where", "url = 'web-3' OR date IS NOT NULL AND url = 'wiki-0'")
     assert verify(locate(str(output))) == []
     assert len(list_documents(output)) == len(list_documents(data_set)) - 2
-    subset = tmp_path / "subset"
-    run_here("subset", output, "--where", "source = 'web'", "--output", subset)
-    assert verify(locate(str(subset))) == []
-    assert {name for name, _ in _list_fields(subset)} == {"web"}
 
 
-def test_text_is_added_and_data_sets_are_joined(
+def test_text_is_added(
     data_set: Path, corpus: Path, texts: list[str], gpt_tokenizer: Path, tmp_path: Path
 ) -> None:
     grown, more = tmp_path / "grown", tmp_path / "more"
@@ -185,22 +181,8 @@ def test_text_is_added_and_data_sets_are_joined(
     assert verify(locate(str(grown))) == []
     check_provenance(grown, corpus, more)
 
-    second, joined = tmp_path / "second", tmp_path / "joined"
-    # A data set with the same fields, whose sources have other options in common.
-    first = f"aside={more / 'forum.csv'}"
-    build(gpt_tokenizer, second, "--source", first, *name_sources(more, "web", "wiki"))
-    assert manifest_of(second).corpus.options != manifest_of(data_set).corpus.options
-    run_here("merge", data_set, second, "--output", joined)
-    assert verify(locate(str(joined))) == []
-    check_provenance(joined, corpus, more)
-    own = {each.name: each.options for each in manifest_of(joined).corpus.sources}
-    assert own.pop("aside") == {"input_format": "csv", "keep_fields": []}
-    assert own == {each.name: each.options for each in manifest_of(data_set).corpus.sources}
 
-
-def test_what_is_added_or_joined_is_read_as_before(
-    data_set: Path, corpus: Path, gpt_tokenizer: Path, tmp_path: Path
-) -> None:
+def test_what_is_added_is_read_as_before(data_set: Path, corpus: Path, gpt_tokenizer: Path) -> None:
     web = f"web={corpus / 'web'}"
     cases = [
         (f"{web};text-field=url;keep-fields=None", "web.text_field was body and is url"),
@@ -212,10 +194,6 @@ def test_what_is_added_or_joined_is_read_as_before(
     ]
     for source, cause in cases:
         build(gpt_tokenizer, data_set, "--append", "--source", source, refused=[cause])
-    other = tmp_path / "other"
-    build(gpt_tokenizer, other, "--source", f"web={corpus / 'forum.csv'}")
-    cause = "web.input_format was json-lines and is csv"
-    run_here("merge", data_set, other, "--output", tmp_path / "out", refused=[cause])
 
 
 def test_a_file_and_a_program_have_a_table_for_each_source(

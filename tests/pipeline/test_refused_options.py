@@ -204,7 +204,6 @@ def test_every_choice_that_is_misspelt_gets_the_one_that_was_meant(
         (["train-tokenizer", "--for", "gtp"], "gpt"),
         (["train-tokenizer", "--model", "wordpeice"], "wordpiece"),
         (["train-tokenizer", "--normalizers", "lowercas"], "lowercase"),
-        (["merge", "--existing", "skp"], "skip"),
     ],
 )  # fmt: skip
 def test_so_does_every_command(command: list[str], meant: str) -> None:

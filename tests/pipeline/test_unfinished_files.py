@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.test_edit_jobs import drop, subset
+from tests.pipeline.test_edit_jobs import drop
 from tests.tools.growing import Growing
 from tests.tools.jobs import assert_nothing_final, build, run_here
 from tests.tools.origins import list_documents
@@ -68,11 +68,5 @@ def test_a_data_set_that_changes_keeps_the_names(
     whole.append(more, flags=("--existing", "allow"))
     assert _unread(whole) == [*cut, ("z.gz", cut[0][1])]
     document = list_documents(first.output)[0].document
-    kept = Growing(tmp_path / "kept", wordpiece)
-    subset(first.output, [document], kept.output)
-    assert _unread(kept) == cut
     drop(first.output, [document])
     assert _unread(first) == cut
-    joined = Growing(tmp_path / "joined", wordpiece)
-    run_here("merge", first.output, kept.output, "--output", joined.output, "--existing", "allow")
-    assert _unread(joined) == [*cut, *cut]

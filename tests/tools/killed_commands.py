@@ -40,11 +40,10 @@ class Command:
 
 
 _BUILD = ("bert", "--input", "TEXT/first/text", "--tokenizer", "TOKENIZER", "--output", "OUT/f")
-_OTHER = ("bert", "--input", "TEXT/second/text", "--tokenizer", "TOKENIZER", "--output", "OUT/g")
-_FIRST, _SECOND = (*_BUILD, *_OPTIONS), (*_OTHER, *_OPTIONS)
+_OTHER = ("bert", "--input", "TEXT/second/text", "--tokenizer", "TOKENIZER", "--output", "OUT/f")
+_FIRST = (*_BUILD, *_OPTIONS)
 _ELSEWHERE = ("--temp-location", "OUT/temporary")
 _AGAIN, _RESUMED, _REPLACED = (), ("--resume",), ("--replace",)
-_CHOSEN = ("--where", "document % 3 = 1")
 
 COMMANDS = (
     Command("build", _FIRST, ways=(_AGAIN, _RESUMED, _REPLACED)),
@@ -52,19 +51,11 @@ COMMANDS = (
     Command("replace", (*_FIRST, "--seed", "2", "--replace"), [_FIRST], (_AGAIN, _RESUMED)),
     Command(
         "append",
-        (*_OTHER[:-1], "OUT/f", *_OPTIONS, "--append"),
+        (*_OTHER, *_OPTIONS, "--append"),
         [_FIRST],
         (_AGAIN, _RESUMED),
     ),
-    Command("drop", ("drop", "OUT/f", *_CHOSEN), [_FIRST]),
-    Command(
-        "subset", ("subset", "OUT/f", *_CHOSEN, "--output", "OUT/part"),
-        [_FIRST], (_AGAIN, _REPLACED),
-    ),
-    Command(
-        "merge", ("merge", "OUT/f", "OUT/g", "--output", "OUT/all"),
-        [_FIRST, _SECOND], (_AGAIN, _REPLACED),
-    ),
+    Command("drop", ("drop", "OUT/f", "--where", "document % 3 = 1"), [_FIRST]),
     Command(
         "rebuild", ("rebuild", "OUT/f", "--input", "TEXT/first/text", "--output", "OUT/again"),
         [_FIRST], (_AGAIN, _RESUMED),
@@ -143,7 +134,7 @@ class Place(ABC):
         some = sorted({int(number * (k + shift) / taken) for k in range(taken)})
         for moment in range(number) if ALL_MOMENTS else some:
             self.write(states[moment])
-            for name in ("f", "part", "all", "again"):
+            for name in ("f", "again"):
                 if f"{name}/{SUCCESS}" in states[moment]:
                     problems = verify(self.location / name)
                     assert problems == [], f"moment {moment} of {number}"

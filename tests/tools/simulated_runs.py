@@ -36,7 +36,7 @@ _WAYS: dict[str, Sequence[Sequence[str]]] = {
 _REPEATED = ("bert", "ernie", "electra")
 _LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 # Thresholds of which only some values have a meaning.
-_POWERS_OF_TWO = ("stages.filter_bits", "stages.shared_filter_bits")
+_POWERS_OF_TWO = ("stages.filter_bits",)
 # Those below which a text has other tokens than those of the tokenizers library.
 _OF_TOKENS = ("refusals.most_characters", "refusals.sought_characters")
 

@@ -92,8 +92,6 @@ TINY = Limits(
         small_file_bytes=100,
         looked_at_files=2,
         most_fetched_bytes=100,
-        shared_filter_bits=1024,
-        shared_digests=50,
         copied_bytes=100,
     ),
     reading=ReadingLimits(

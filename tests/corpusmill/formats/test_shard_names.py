@@ -14,7 +14,6 @@ from corpusmill.formats.shard_names import (
     check_parts,
     fill,
     matcher_of,
-    retag,
     shard_glob,
 )
 from tests.tools.shard_samples import BERT
@@ -64,21 +63,6 @@ def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int
     name = fill(pattern, split, shard, shards)
     assert matcher_of(pattern).fullmatch(name)
     assert fnmatch(name, shard_glob(pattern, split, [name]))
-
-
-@pytest.mark.parametrize("pattern", [DEFAULT, "{split}.{shard}", "x-{shard}-{split}.parquet"])
-@pytest.mark.parametrize("rest", ["", "-bin-02-of-08"])
-def test_a_tag_follows_the_split_and_the_source(pattern: str, rest: str) -> None:
-    names = {
-        group: fill(pattern, group + rest, 3, 8)
-        for group in ("train", "train-more1", "train-bin", "train-bin-more1")
-    }
-    assert retag(names["train"], pattern, "", "more1") == names["train-more1"]
-    assert retag(names["train-bin"], pattern, "", "more1", True) == names["train-bin-more1"]
-    assert retag(names["train-bin-more1"], pattern, "more1", "more2", True) == fill(
-        pattern, "train-bin-more2" + rest, 3, 8
-    )
-    assert all(matcher_of(pattern).fullmatch(name) for name in names.values())
 
 
 @pytest.mark.parametrize(

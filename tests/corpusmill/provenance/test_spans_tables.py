@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.limits import LIMITS
-from corpusmill.provenance.removal import Selection, copy_spans, find_removed
+from corpusmill.provenance.removal import copy_spans
 from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter
 
 Span = tuple[int, int, int]
@@ -106,11 +106,8 @@ def test_rows_are_found_by_their_documents(
 ) -> None:
     file = open_file(write(rows, lines=group_lines))
     holding = sorted({line[0] for line in lines_of(rows) if line[2] in wanted})
-    others = sorted({line[0] for line in lines_of(rows) if line[2] not in wanted})
     ids = np.array(sorted(wanted), np.uint64)
     assert file.find_rows(ids).tolist() == holding
-    assert find_removed(file, Selection(ids)).tolist() == holding
-    assert find_removed(file, Selection(ids, keeps=True)).tolist() == others
 
 
 @given(many_rows, groups, st.data())

@@ -253,27 +253,15 @@ def test_a_program_needs_no_guard_and_survives_its_workers(
     assert printed.splitlines() == ["begun", "lost exit status 9", "built True", "left 0"]
 
 
-def test_documents_are_removed_and_chosen_and_data_sets_joined(
-    texts: list[str], tokenizer_path: Path, tmp_path: Path
-) -> None:
-    first, second, joined, part = (tmp_path / name for name in ("a", "b", "joined", "part"))
-    corpusmill.build("bert", texts[:6], tokenizer_path, first, **SMALL)
-    corpusmill.build("bert", texts[4:9], tokenizer_path, second, **SMALL)
-    with pytest.raises(UserError, match="Leave them out with existing='skip'"):
-        corpusmill.merge([first, second], joined)
-    whole = corpusmill.merge([first, second], joined, existing="skip")
-    assert whole.verify() == []
-    assert len(whole) > len(whole.first_generations(1)) > 0
+def test_documents_are_removed(texts: list[str], tokenizer_path: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    whole = corpusmill.build("bert", texts[:9], tokenizer_path, output, **SMALL)
     document = whole.trace([0])[0].origin.document
-    rest = corpusmill.drop(joined, document=np.array([document]))
+    rest = corpusmill.drop(output, document=np.array([document]))
     removal = rest.manifest.removals[-1]
     assert (removal.documents, len(rest)) == (1, len(whole) - removal.rows)
     assert (rest.verify(), rest.rows_of([document])) == ([], [])
-    assert len(corpusmill.drop(joined, where="tokens < 0")) == len(rest)
-    left_out = rest.trace([0])[0].origin.document
-    chosen = corpusmill.subset(joined, part, where=f"document <> {left_out}")
-    assert chosen.verify() == []
-    assert 0 < len(chosen) < len(rest)
+    assert len(corpusmill.drop(output, where="tokens < 0")) == len(rest)
     for wrong, message in (
         ({"document": ["x"]}, "not a list of whole numbers"),
         ({"document": 7, "wait": False, "runner": "prism"}, "wait=False"),
@@ -281,4 +269,4 @@ def test_documents_are_removed_and_chosen_and_data_sets_joined(
         ({}, "Give one of them"),
     ):
         with pytest.raises(UserError, match=message):
-            corpusmill.drop(joined, **wrong)
+            corpusmill.drop(output, **wrong)

@@ -161,8 +161,6 @@ def test_a_run_that_was_stopped_is_resumed_or_replaced(tmp_path: Path) -> None:
     check(tmp_path, replaces=True)
     with pytest.raises(UserError, match=r"unfinished .* or add --resume, or add --replace"):
         check(tmp_path)
-    with pytest.raises(UserError, match=r"unfinished .*, or add --replace"):
-        check(tmp_path, resumable=False)
     # A run that has finished nothing is in nobody's way.
     (folder / "done-task-0.json").unlink()
     assert check(tmp_path).claim is not None
