@@ -392,8 +392,8 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
     }
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     if chat_template:
-        named = divide_templates(chat_template).items()
-        several = [{"name": name, "template": text} for name, text in named]
+        templates = divide_templates(chat_template).items()
+        several = [{"name": name, "template": text} for name, text in templates]
         config["chat_template"] = several if len(several) > 1 else chat_template
     return json.dumps(config, ensure_ascii=False, indent=2).encode() + b"\n"
 
