@@ -59,6 +59,8 @@ def check_rejects(
         raise UserError(option("max_rejects", allowed), cause, cure)
 
 
+# Reasons for which what makes texts of records refuses them: the format was right.
+_OF_RECORDS = ("template-refuses", "not-a-conversation")
 # A file is lost with so much of it, and a corpus with more than that of its files or bytes.
 _LOST_OF_FILE, _LOST_OF_FILES = 0.9, USUAL["rejects"].high
 
@@ -93,12 +95,14 @@ def refuse_lost_files(
         return
     others = f", and of {count_things(len(names) - 1, 'other file')}" if len(names) > 1 else ""
     cause = f"nearly all lines and rows of it{others} are rejects"
-    cure = f"Give {option('input_format', 'text')} if it is a text, repair it, leave it out, or "
+    cure = f"Repair it, leave it out, give {option('input_format', 'text')} if it is a text, or "
     found = (first for some in sorted(rejects) if (first := _find_first(some, names[0])))
     if first := next(found, None):
         cause += _describe(first)
         if first.reason == "invalid-utf-8":
             cure = "Convert it to UTF-8, as by: iconv -f WINDOWS-1252 -t UTF-8; or "
+        if first.reason in _OF_RECORDS:
+            cure = "Repair it, leave it out, or "
     cure += f"give {option('max_rejects')} the share of the lines that may be lost"
     raise RefusedError(option("input", names[0]), cause, cure)
 
@@ -166,7 +170,8 @@ def _find_cure(counts: Mapping[str, int], documents: int, files: Sequence[LinesF
     elif counts.get("read.rejects"):
         reasons = ", ".join(count_reasons(counts))
         cure = f"The rejects have the reasons {reasons}{name_first(files)}: check the input, "
-        cure += f"or give {option('input_format', 'text')} if it is a text; "
+        if not any(f"read.rejects.{reason}" in counts for reason in _OF_RECORDS):
+            cure += f"or give {option('input_format', 'text')} if it is a text; "
         cure += "`inspect-corpus` shows the first of them"
     else:
         blank = f"check {option('input')} and {option('document_rule')}"

@@ -180,8 +180,15 @@ def list_texts(value: Any) -> Iterator[str]:
 
 
 def _read_instruction(record: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the turns of Alpaca's fields, which leave the record, and of those before them."""
-    if not isinstance(record.get(names[-1]), str):
+    """Yield the turns of Alpaca's fields, which leave the record, and of those before them.
+
+    Where the fields hold messages, as TRL's prompt and completion do, the answer alone is learned.
+    """
+    asked, answered = (_try_to_parse(record.get(name)) for name in (names[0], names[-1]))
+    if isinstance(asked, list) and isinstance(answered, list):
+        yield from ({**turn, "train": False} for turn in asked if isinstance(turn, dict))
+        yield from answered
+    if not isinstance(record.get(names[-1]), str) or isinstance(answered, list):
         return
     for pair in _parse(record.pop("history", None)) or []:
         if not (isinstance(pair, list) and len(pair) == 2):
@@ -200,14 +207,18 @@ def _ask(question: Any, answer: Any) -> Iterator[dict[str, Any]]:
 def _read_tools(record: dict[str, Any]) -> Any:
     """Return the schemas of tools, which the record keeps, each of them an object."""
     tools = _parse(record.get("tools"))
+    name = "tools"
     if tools is None and (functions := _parse(record.get("functions"))):
+        name = "functions"
         tools = [{"type": "function", "function": function} for function in functions]
     tools = [tools] if isinstance(tools, dict) else tools
     tools = [*map(_parse, tools)] if isinstance(tools, list) else tools
     if tools is not None and not (
         isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
     ):
-        raise RefusedRecordError("not-a-conversation", "tools is no list of objects")
+        raise RefusedRecordError("not-a-conversation", f"{name} is no list of objects")
+    if tools is not None:
+        record[name] = tools
     return tools
 
 

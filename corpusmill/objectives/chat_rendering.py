@@ -121,7 +121,8 @@ class Renderer:
         except RefusedRecordError as error:
             are_parts = any(isinstance(message.get("content"), list) for message in messages)
             kind = "lists of parts" if are_parts else "texts"
-            detail = f"{error.detail} (the contents of its messages are {kind})"
+            hint = f" (the contents of its messages are {kind})"
+            detail = error.detail + hint * (are_parts or "object" in error.detail)
             raise RefusedRecordError(error.reason, detail) from None
         if not rendering.text.strip():
             raise RefusedRecordError("template-refuses", "its text is empty")
@@ -210,7 +211,7 @@ class Renderer:
             return []
         prompt = asking[len(plain) :] if asking.startswith(plain) else ""
         prompt = prompt if number else prompt.lstrip()
-        cuts = re.finditer(rf"\s|{self._special.pattern}|$", prompt)
+        cuts = re.finditer(rf"[\s>\]:]|{self._special.pattern}|$", prompt)
         return [prompt[:end] for end in sorted({cut.end() for cut in cuts} - {0}, reverse=True)]
 
     def _skip_prompt(self, text: str, begin: int, end: int, prompts: Sequence[str]) -> int:

@@ -375,8 +375,9 @@ def choose_format(
         try:
             check_start(open_decompressed(raw, first.path), first.path, resolved)
         except UserError as error:
-            # What its first bytes are taken for may be a mistake.
-            if first.content.is_text and first.content.format and options.input_format == "auto":
+            # What its first bytes are taken for may be a mistake; texts are made of records alone.
+            is_guess = options.input_format == "auto" and options.text_maker is None
+            if first.content.is_text and first.content.format and is_guess:
                 error.advise(AS_TEXT)
             raise
     return resolved

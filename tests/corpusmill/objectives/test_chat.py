@@ -121,10 +121,15 @@ def test_prompts_that_do_not_stand_in_the_text_are_looked_for() -> None:
                 assert tuple(one.strip() for one in learned_of(text)) == tuple(
                     one + end for one in learned
                 ), name
+    # What is asked in TRL's prompt is not learned.
+    record = {"instruction": ask("a", "b", "c"), "output": ask("a", "d")[1:]}
+    assert learned_of(renderer()(record, ())) == ("d<|im_end|>",)
     # Where the prompt begins thoughts, turns without them are learned from their header on.
     thinks = CHATML.template.replace("assistant\\n' }}{% endif", "assistant\\n<think>' }}{% endif")
     text = renderer(CHATML, thinks)({"messages": ask("a", "<b>")}, ())
     assert learned_of(text) == ("<b><|im_end|>",)
+    text = renderer(CHATML, thinks, special=["<|im_end|>"])({"messages": ask("a", "b")}, ())
+    assert learned_of(text) == ("b<|im_end|>",)
 
 
 def test_time_grows_with_the_number_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +214,10 @@ TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
             [*ask("a", "b"), {"role": "tool", "content": "9"}],
         ),
         ({"messages": [{"role": "bard", "content": "b"}]}, ask("a", "b")[1:]),
+        (
+            {"instruction": ask("a", "b"), "output": ask("a", "b")[1:]},
+            ask("a", "b", "", "b")[:2] + ask("a", "b")[1:],
+        ),
         ({"messages": [{"role": "pirate", "content": "b"}]}, [{"role": "pirate", "content": "b"}]),
     ],
 )
@@ -294,6 +303,7 @@ TOLD: tuple[
     ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, (), {}, ["system"]),
     ({"tools": CALLS}, (), {}, ["tools"]),
     ({"tools": []}, (), {}, []),
+    ({"tools": json.dumps(CALLS)}, (), {}, ["tools"]),
     ({"history": [["a", "b"]]}, (), {}, ["history"]),
     ({"conversations": MESSAGES}, (), {}, ["conversations"]),
     ({"input": "", "output": "a"}, (), {}, ["output"]),
@@ -323,6 +333,10 @@ def test_what_does_not_reach_the_text_is_counted_by_name() -> None:
         text = renderer(template=reads)({"messages": messages}, ())
         assert "seven stonesThe keeper" in text
         assert not counts_of(text, "unread.")
+    shown = "{{ tools | tojson if tools }}" + CHATML.template
+    for tools in (CALLS, json.dumps(CALLS)):
+        text = renderer(template=shown)({"messages": MESSAGES, "tools": tools}, ())
+        assert not counts_of(text, "unread."), tools
     escaped = "{% for m in messages %}{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"
     escaped += "{% endfor %}"
     arguments = {"a": 'a "word"\n in \u00fcber', "b": {"c": ["d"]}}
