@@ -48,6 +48,8 @@ _LEAST_SHARE = 0.1
 _TAGS_AND_BREAKS = re.compile(r"<[^<>\s]*>|\n")
 _SILENT = IDENTIFIERS | {"content"}
 _TEXTS = ("text", "input_text", "output_text")
+# Versions of Python allow different depths.
+_MOST_LEVELS = 200
 # Names that are counted: words, as there may be a million others.
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,40}")
 _MOST_NAMES = 32
@@ -272,15 +274,18 @@ class _Apart:
         self._lasts = {beginning[-1] for beginning in self._beginnings}
         self._longest = max(map(len, special), default=0)
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any, levels: int = _MOST_LEVELS) -> Any:
+        if not levels:
+            detail = f"it is nested in more than {_MOST_LEVELS} levels"
+            raise RefusedRecordError("not-a-conversation", detail)
         match value:
             case str():
                 return value if value in USUAL_ROLES else self._break(value)
             case list():
-                return [self(inner) for inner in value]
+                return [self(inner, levels - 1) for inner in value]
             case dict():
                 return {
-                    key if key.isidentifier() else self._break(key): self(inner)
+                    key if key.isidentifier() else self._break(key): self(inner, levels - 1)
                     for key, inner in value.items()
                 }
         return value

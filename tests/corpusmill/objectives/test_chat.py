@@ -264,12 +264,14 @@ def test_other_records_are_refused(record: Record) -> None:
 
 def test_records_that_no_process_survives_are_rejects() -> None:
     maker = Conversations(Layout(), renderer_settings(CHATML.template))
-    deep: Any = []
-    for _ in range(900):
-        deep = [deep]
+    deep: dict[int, Any] = {0: []}
+    for level in range(900):
+        deep[level + 1] = [deep[level]]
+    assert maker({"messages": [*MESSAGES, *ask("a", key=deep[190])]})
     for record in (
         {"messages": ask("a\ufdd1")},
-        {"messages": ask("a", key=deep)},
+        {"messages": ask("a", key=deep[200])},
+        {"messages": ask("a", key=deep[900])},
         {"messages": MESSAGES, "tools": "[" * 5000 + "]" * 5000},
         {"messages": "[" * 5000 + "]" * 5000},
     ):
