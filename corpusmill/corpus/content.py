@@ -288,7 +288,7 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
-# Of lines that are judged, prose may be one in so many; all are among the first ones.
+# Of the first lines, which alone are judged, at most one in this many may be prose.
 _PROSE_SHARE, _MOST_LINES = 10, 200
 
 

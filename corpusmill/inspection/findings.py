@@ -360,9 +360,7 @@ def _check_unread(facts: Facts) -> Iterator[Finding]:
     fields = facts.parts_of("tokenize.unread.")
     if fields := {name: number for name, number in fields.items() if name not in _DESCRIBING}:
         listed = ", ".join(f"{name} ({number:,})" for name, number in fields.items())
-        what = (
-            f"Fields of records do not reach the text, or not whole, in so many of them: {listed}"
-        )
+        what = f"Fields do not reach the text, or not whole (number of records): {listed}"
         cause = "The template or the layout of the records has no place for them"
         cure = "Give a template that writes them, or rename, join or remove them in the input"
         yield _find("unread fields", max(fields.values()) / documents, what, cause, cure)

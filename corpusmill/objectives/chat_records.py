@@ -184,19 +184,21 @@ def _read_instruction(record: dict[str, Any], names: Sequence[str]) -> Iterator[
 
     Where the fields hold messages, as TRL's prompt and completion do, the answer alone is learned.
     """
-    asked, answered = (_try_to_parse(record.get(name)) for name in (names[0], names[-1]))
-    if isinstance(asked, list) and isinstance(answered, list):
-        yield from ({**turn, "train": False} for turn in asked if isinstance(turn, dict))
-        yield from answered
-    if not isinstance(record.get(names[-1]), str) or isinstance(answered, list):
-        return
-    for pair in _parse(record.pop("history", None)) or []:
-        if not (isinstance(pair, list) and len(pair) == 2):
-            raise RefusedRecordError("not-a-conversation", "history is no list of pairs")
-        yield from _ask(*pair)
-    *questions, answer = (record.pop(name, None) for name in names)
-    parts = (part for part in questions if isinstance(part, str) and part)
-    yield from _ask("\n\n".join(parts), answer)
+    *questions, answer = (record.get(name) for name in names)
+    if isinstance(questions[0], list) and isinstance(answer, list):
+        del record[names[0]], record[names[-1]]
+        for turn in questions[0]:
+            yield {**turn, "train": False} if isinstance(turn, dict) else turn
+        yield from answer
+    elif isinstance(answer, str):
+        for pair in _parse(record.pop("history", None)) or []:
+            if not (isinstance(pair, list) and len(pair) == 2):
+                raise RefusedRecordError("not-a-conversation", "history is no list of pairs")
+            yield from _ask(*pair)
+        for name in names:
+            record.pop(name, None)
+        parts = (part for part in questions if isinstance(part, str) and part)
+        yield from _ask("\n\n".join(parts), answer)
 
 
 def _ask(question: Any, answer: Any) -> Iterator[dict[str, Any]]:

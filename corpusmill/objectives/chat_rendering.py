@@ -89,7 +89,7 @@ class Renderer:
         self._values, self._layout, self._roles = values, Layout(*layout), roles
         self._last_alone, self._ends = last_alone, end_of_turn
         self._bos, self._tokens = values.get("bos_token", ""), (*special,)
-        self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+        self._special = _compile(special)
 
     def __call__(self, record: Mapping[str, Any], others: Sequence[str]) -> str:
         """Return the text of a record, with marks around what is learned.
@@ -260,6 +260,10 @@ def _mark(text: str, spans: Sequence[Span]) -> str:
     return "".join([*pieces, text[place:]]).replace(END + BEGIN, "")
 
 
+def _compile(special: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, special)) or r"(?!)")
+
+
 class _Apart:
     """Keeps what people write from becoming special tokens, also where two texts meet.
 
@@ -269,7 +273,7 @@ class _Apart:
     """
 
     def __init__(self, special: Sequence[str]) -> None:
-        self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+        self._special = _compile(special)
         self._beginnings = {token[:end] for token in special for end in range(1, len(token))}
         self._lasts = {beginning[-1] for beginning in self._beginnings}
         self._longest = max(map(len, special), default=0)

@@ -123,7 +123,9 @@ def test_prompts_that_do_not_stand_in_the_text_are_looked_for() -> None:
                 ), name
     # What is asked in TRL's prompt is not learned.
     record = {"instruction": ask("a", "b", "c"), "output": ask("a", "d")[1:]}
-    assert learned_of(renderer()(record, ())) == ("d<|im_end|>",)
+    text = renderer()(record, ())
+    assert learned_of(text) == ("d<|im_end|>",)
+    assert not counts_of(text, "unread.")
     # Where the prompt begins thoughts, turns without them are learned from their header on.
     thinks = CHATML.template.replace("assistant\\n' }}{% endif", "assistant\\n<think>' }}{% endif")
     text = renderer(CHATML, thinks)({"messages": ask("a", "<b>")}, ())
@@ -185,6 +187,8 @@ TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
         ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, [SYSTEM, *MESSAGES]),
         ({"instruction": "Add.", "input": "1 2", "output": "3"}, ask("Add.\n\n1 2", "3")),
         ({"instruction": "Add.", "input": "", "output": ""}, ask("Add.", "")),
+        ({"instruction": "Sort.", "output": "[1, 2]"}, ask("Sort.", "[1, 2]")),
+        ({"instruction": "[2, 1]", "output": "[1, 2]"}, ask("[2, 1]", "[1, 2]")),
         (
             {"instruction": "c", "output": "d", "history": [["a", "b"]], "system": "Be brief."},
             [SYSTEM, *ask("a", "b", "c", "d")],
