@@ -194,9 +194,6 @@ class CorpusLimits(_Group):
     """The JSON lines whose strings are made at once, while the processor's cache holds them."""
     small_member_bytes: int = 2**20
     """Members of archives up to this size are read at once, and larger ones line by line."""
-    compared_bytes: int = 2**30
-    """So much of the input is compared by its checksums before a data set is built again; those of
-    all other files are only known when it is built."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ taken. An entry is imported when it is first asked for.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import (
     EntryPoint,
@@ -102,30 +102,21 @@ class Plugins(Generic[Value]):
         """
         return [self[name] for name in self.names]
 
-    def load_recorded(self, name: str, package: str | None, given: Collection[str] = ()) -> Value:
+    def load_recorded(self, name: str, package: str | None) -> Value:
         """Return an entry that a data set was built with, whose manifest anybody may have written.
 
-        It is one of ours, or an entry point of an installed package. A function that has no entry
-        point is imported only if the user names it, too.
+        It is one of ours, or an entry point of an installed package; no other code is imported.
 
         Args:
             name: its name.
             package: the package that provided it, as `package_of` gave it; None for our own.
-            given: the functions that the user names.
 
         Raises:
             MissingPackageError: this environment lacks it.
-            UserError: it is a function that the user does not name, or cannot be imported.
+            UserError: it cannot be imported.
         """
-        if name in self or name in given:
+        if name in self:
             return self[name]
-        if self._takes_functions and _DOTTED_NAME.fullmatch(name):
-            cause = (
-                "it is code that the manifest of the data set names, and not an entry point of an "
-                "installed package"
-            )
-            cure = f"If you trust it, give {option(self._option, name)} again"
-            raise UserError(self._mention(name), cause, cure)
         value = f"{self._option.replace('_', ' ')} {name}"
         if package is None:
             cause = "this version of corpusmill does not have it"

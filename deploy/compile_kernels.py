@@ -154,7 +154,7 @@ def compile_kernels(folder: Path) -> None:
             files = ("--input", str(text), "--tokenizer", str(tokenizer), "--output", str(output))
             _run(objective, *files, *flags)
             _use(output)
-        _change(folder / f"0-{entries}", places=folder / f"changed-{entries}")
+        _drop_some(folder / f"0-{entries}")
         for number, corpus in enumerate(corpora[:-1]):
             tokenizer, output = folder / f"bpe-{entries}.json", folder / f"{number}-of-{entries}"
             files = ("--input", str(corpus), "--tokenizer", str(tokenizer), "--output", str(output))
@@ -234,13 +234,11 @@ def _read(samples: Samples, *sizes: int, **options: Any) -> None:
         pass
 
 
-def _change(folder: Path, places: Path) -> None:
-    """Build a data set again, and take documents out of it."""
-    again = str(places / "again")
+def _drop_some(folder: Path) -> None:
+    """Take documents out of a data set."""
     tables = [read_table(path) for path in folder.glob("provenance/documents-*")]
     documents = [str(document) for table in tables for document in table["document"].to_pylist()]
-    _run("rebuild", str(folder), *_INPUT, "--output", again)
-    _run("drop", again, "--document", *documents[::7])
+    _run("drop", str(folder), "--document", *documents[::7])
 
 
 def _list_special_tokens() -> list[str]:

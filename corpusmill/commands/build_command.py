@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -85,9 +86,11 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
             for number, source in enumerate(part.layout.sources)
         }
     options = {source.name: source.options or {} for source in corpus.sources}
+    # All digits, and no exponent.
+    factors = {name: f"{Decimal(repr(repeat)).normalize():f}" for name, repeat in repeats.items()}
     return [
-        write_own_options(f"{name}={name.upper()}@{repeat:g}", options[name])
-        for name, repeat in repeats.items()
+        write_own_options(f"{name}={name.upper()}@{factor}", options[name])
+        for name, factor in factors.items()
     ]
 
 
@@ -120,6 +123,7 @@ def list_options(manifest: Manifest) -> dict[str, Any]:
         **(filtering.options if filtering else {}),
         **manifest.tokenizer.options,
         **asdict(output.options),
+        "limits": [f"{name}={value}" for name, value in output.limits.items()],
     }
 
 

@@ -89,7 +89,6 @@ class Entry(NamedTuple):
 _COMMANDS = (
     Entry("train-tokenizer", "Train a tokenizer on a corpus of any size.", is_of_job=True),
     Entry("inspect-corpus", "Measure a corpus, and estimate what a build of it would give.", True),
-    Entry("rebuild", "Build a data set again from its manifest, and compare the digests.", True),
     Entry("drop", "Remove documents from a data set, and every row that holds their text.", True),
     Entry("plan", "Plan a build of any size: bytes, tasks, hours, and what would break.", True),
     Entry("inspect", "Show decoded examples and the distributions of a data set."),

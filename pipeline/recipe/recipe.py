@@ -272,7 +272,6 @@ def prepare(
     temp_folder: str,
     console: Console,
     records: Records | None = None,
-    tokenizer: TokenizerFile | None = None,
 ) -> Recipe:
     """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
 
@@ -281,7 +280,6 @@ def prepare(
         temp_folder: a folder for data sets that are fetched from the hub, and for records.
         console: where choices are announced that the user did not make.
         records: what is read in place of files; None where files are named.
-        tokenizer: the tokenizer, where it need not be read.
 
     Raises:
         UserError: the options, the tokenizer, the input, a filter or the objective's rule of words
@@ -289,9 +287,8 @@ def prepare(
     """
     build.objective.check_build()
     load_filters(build.filters.filter)
-    if tokenizer is None:
-        with hide_native_errors():
-            tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    with hide_native_errors():
+        tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
     tokenizer = tokenizer.with_roles(build.objective.special_tokens)
     build = replace(build, objective=build.objective.complete(tokenizer, read_bytes))
     objective = _bind(build, tokenizer)

@@ -86,12 +86,11 @@ def test_functions_need_no_entry_point() -> None:
         table()["posixpath:join"]
 
 
-def test_a_data_set_names_no_function_that_the_user_does_not_name(packages: Path) -> None:
+def test_a_data_set_names_no_function_without_an_entry_point(packages: Path) -> None:
     install(packages, "paints", "blue = posixpath:join")
     colours = table(takes_functions=True)
-    with pytest.raises(UserError, match="--colour os:system: it is code that the manifest"):
-        colours.load_recorded("os:system", None, ["os:popen"])
-    assert colours.load_recorded("posixpath:join", None, ["posixpath:join"])("a", "b") == "a/b"
+    with pytest.raises(MissingPackageError, match="colour posixpath:join: this version"):
+        colours.load_recorded("posixpath:join", None)
     assert colours.load_recorded("blue", "paints 1.0") is colours["posixpath:join"]
 
 

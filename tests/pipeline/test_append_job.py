@@ -324,15 +324,6 @@ def test_data_sets_to_which_nothing_can_be_added(
     build([halves[0]], wordpiece, empty.output, "--existing", "skip", refused=("Add --append",))
 
 
-def test_a_data_set_that_grew_is_not_built_again_by_one_command(
-    appended: Growing, halves: tuple[Path, Path], tmp_path: Path
-) -> None:
-    arguments = ("--input", *halves, "--output", tmp_path / "again")
-    parts = ("text was added to it 1 times", "--append")
-    run_here("rebuild", appended.output, *arguments, refused=parts)
-    assert not (tmp_path / "again").exists()
-
-
 def test_files_that_are_not_ours_stay_and_are_refused_in_the_place_of_new_ones(
     growing: Growing, appended: Growing, halves: tuple[Path, Path]
 ) -> None:

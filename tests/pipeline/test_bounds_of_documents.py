@@ -276,8 +276,8 @@ def test_text_is_added_and_built_again_with_the_same_beginnings(
     build(other, llama.path, first, "--append", refused=refused)
     build(other, llama.path, tmp_path / "second")
     build(other, llama.path, first, "--append", "--begin-of-text", "False")
-    inputs = ("--input", other, "--output", tmp_path / "again")
-    jobs.run_here("rebuild", tmp_path / "second", *inputs)
+    inputs = ("--input", other)
+    jobs.build_again(tmp_path / "second", llama.path, tmp_path / "again", *inputs, objective="gpt")
     assert jobs.digests(tmp_path / "again") == jobs.digests(tmp_path / "second")
 
 

@@ -239,10 +239,6 @@ def test_mistakes_are_refused_before_any_work(
     joined = Growing(tmp_path / "joined", wordpiece, ("--output-format", "nanogpt"), "gpt")
     joined.build(halves[0])
     drop(joined.output, [0], refused=("all shards of a split are one file",))
-    again = ("--input", halves[0], "--output", tmp_path / "again")
-    shutil.copytree(whole.output, tmp_path / "less")
-    drop(tmp_path / "less", choose(whole.output))
-    run_here("rebuild", tmp_path / "less", *again, refused=("rows were removed from it",))
 
 
 def test_a_damaged_shard_is_not_rewritten(copied: Growing) -> None:

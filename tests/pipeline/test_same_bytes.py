@@ -107,7 +107,7 @@ def test_ranges_in_this_process(build_again: Build, reference: Digests) -> None:
 
 
 def test_all_thresholds_of_the_stages(build_again: Build, reference: Digests) -> None:
-    """`test_simulated_runs` draws them, and `test_rebuild` crosses them with each objective."""
+    """`test_simulated_runs` draws them, and `test_built_again` crosses them with each objective."""
     assert build_again(*flags_of(TINY)) == reference
 
 

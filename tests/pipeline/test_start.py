@@ -76,7 +76,6 @@ def test_mistakes_are_found_before_beam_is_imported(
         [*bert, "--no-wait"],
         [*bert, "--replace", "--resume"],
         [*bert, "--temp-location", str(sample)],
-        ["rebuild", str(tmp_path / "no"), *out],
         ["inspect-corpus", *text, *tokenizer, "--html", str(tmp_path / "no" / "page.html")],
         ["inspect-corpus", "--input", str(tmp_path / "no"), *tokenizer],
         ["train-tokenizer", "--input", str(tmp_path / "no"), "--output", str(tmp_path / "t.json")],

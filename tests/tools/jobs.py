@@ -108,6 +108,34 @@ def build(
     return run_here(*command_of(inputs, tokenizer, output, *flags, objective=objective), **end)
 
 
+def build_again(
+    data_set: Path,
+    tokenizer: Path,
+    output: Path,
+    *flags: str | Path,
+    objective: str = "bert",
+    paths: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Build a data set again with the options that `config` prints, and with flags of its own.
+
+    Args:
+        data_set: the folder, or the manifest in it.
+        tokenizer: its tokenizer.
+        output: the new folder.
+        flags: such as `--input`, which win over the printed options.
+        objective: the command.
+        paths: what is written over texts of the printed options, as a user fills in sources.
+    """
+    printed = run_here("config", data_set).output
+    for text, path in (paths or {}).items():
+        assert text in printed
+        printed = printed.replace(text, path)
+    file = output.with_suffix(".yaml")
+    file.write_text(printed)
+    placed = ("--tokenizer", tokenizer, "--output", output)
+    return run_here(objective, "--config", file, *placed, *flags)
+
+
 def build_apart(
     inputs: Iterable[str | Path], tokenizer: str | Path, output: str | Path, *flags: str
 ) -> Outcome:

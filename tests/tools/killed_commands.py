@@ -57,10 +57,6 @@ COMMANDS = (
     ),
     Command("drop", ("drop", "OUT/f", "--where", "document % 3 = 1"), [_FIRST]),
     Command(
-        "rebuild", ("rebuild", "OUT/f", "--input", "TEXT/first/text", "--output", "OUT/again"),
-        [_FIRST], (_AGAIN, _RESUMED),
-    ),
-    Command(
         "train-tokenizer",
         ("train-tokenizer", "--input", "TEXT/first/text", "--output", "OUT/t.json",
          "--vocab-size", "300", "--save-model", "OUT/model"),

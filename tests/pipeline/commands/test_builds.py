@@ -39,14 +39,17 @@ def test_the_commands_of_parts_build_them_again(
     first, second = tmp_path / "first", tmp_path / "second"
     flags = ("--tokenizer", tokenizer_path, "--output", first, "--num-shards", "2")
     run_here("bert", "--source", f"wiki={halves[0]}", *flags, "--max-seq-length", "64")
-    more = ("--source", f"news={halves[1]}", f"wiki={halves[1]}@1.5", "--existing", "allow")
+    more = ("--source", f"news={halves[1]}", f"wiki={halves[1]}@1.2345678", "--existing", "allow")
     append = ("--append", *more, *flags, "--max-seq-length", "64")
     run_here("bert", *append)
     shown = run_here("inspect", first, "--examples", "0").output
     commands = commands_of(decode((first / "dataset.json").read_bytes(), "first"))
     assert all(command in shown for command in commands)
     words = {"OUTPUT": str(second), tokenizer_path.name: str(tokenizer_path)}
-    words |= {"news=NEWS@1": f"news={halves[1]}", "wiki=WIKI@1.5": f"wiki={halves[1]}@1.5"}
+    words |= {
+        "news=NEWS@1": f"news={halves[1]}",
+        "wiki=WIKI@1.2345678": f"wiki={halves[1]}@1.2345678",
+    }
     words["wiki=WIKI@1"] = f"wiki={halves[0]}"
     for command, unrecorded in zip(commands, ((), more[3:]), strict=True):
         arguments = [words.get(word, word) for word in shlex.split(command)[1:]]

@@ -1,0 +1,120 @@
+"""A data set is built again from the options that `config` prints; nothing else in it is run."""
+
+import gzip
+import json
+import shutil
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpusmill.dataset.manifest_json import seal
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.data_set import DataSet
+from tests.tools.jobs import build, build_again, digests, list_text_objectives, run_any
+from tests.tools.small_limits import TINY, flags_of
+
+FLAGS = ("--validation-share", "0.2")
+_PACKED = ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")
+
+
+@pytest.fixture(scope="module")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A part of the sample in two files, one of them compressed, and with a reject."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = sample.read_bytes().splitlines(keepends=True)
+    (folder / "a.txt").write_bytes(b"".join(lines[:120]))
+    (folder / "b.txt.gz").write_bytes(
+        gzip.compress(b"".join(lines[120:220]) + b"Not \xff text .\n")
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("objective", "flags"),
+    [
+        *((objective, ()) for objective in list_text_objectives()),
+        ("bert", _PACKED),
+        ("bert", ("--bin-size", "16", "--output-format", "avro")),
+        ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
+        ("gpt", ("--mode", "pack", "--max-seq-length", "64", "--order", "corpus")),
+        ("gpt", ("--output-format", "megatron")),
+    ],
+)
+def test_every_objective_gives_the_same_bytes_again(
+    objective: str, flags: tuple[str, ...], corpus: Path, wordpiece: Path, tmp_path: Path
+) -> None:
+    first, again = tmp_path / "first", tmp_path / "again"
+    build([corpus], wordpiece, first, *FLAGS, *flags, objective=objective)
+    moved = shutil.copytree(corpus, tmp_path / "moved")
+    # Through all levels of files, on which no byte depends.
+    small = ("--range-bytes", "9999", *flags_of(TINY))
+    arguments = (first / "dataset.json", wordpiece, again, "--input", moved)
+    build_again(*arguments, *small, objective=objective)
+    assert digests(again) == digests(first)
+
+
+def keep_all(_text: str, _metadata: object) -> None:
+    """A filter without an entry point."""
+
+
+def one_word(text: str) -> list[tuple[int, int]]:
+    """A rule of words without an entry point."""
+    return [(0, len(text))] if text.strip() else []
+
+
+def test_a_filtered_data_set_and_one_whose_shards_are_one_file(
+    corpus: Path, wordpiece: Path, tmp_path: Path
+) -> None:
+    compared = ("--drop-overlap-with", corpus / "a.txt")
+    joined = ("--mode", "stream", "--output-format", "nanogpt", "--num-shards", "4")
+    functions = ("--filter", f"{__name__}:keep_all", "--words", f"{__name__}:one_word")
+    cases: list[tuple[str, tuple[str | Path, ...], tuple[str | Path, ...]]] = [
+        ("gpt", (*joined, "--drop-duplicates", *compared), compared),
+        ("bert", (*functions, "--whole-word-mask"), ()),
+    ]
+    for objective, flags, again in cases:
+        first, second = tmp_path / objective, tmp_path / f"{objective}-again"
+        build([corpus], wordpiece, first, *flags, objective=objective)
+        build_again(first, wordpiece, second, "--input", corpus, *again, objective=objective)
+        assert digests(second) == digests(first)
+
+
+@pytest.mark.parametrize(
+    ("entry", "values"),
+    [
+        ("filter", {"filters": [{"name": "builtins:exec", "package": None}]}),
+        ("filter", {"filters": [{"name": "builtins:exec", "package": "corpusmill 1.0"}]}),
+        ("filter", {"filters": [{"name": "no.such.module:f", "package": None}]}),
+        ("words", {"whole_word_mask": True, "words": "os:system"}),
+        ("words", {"whole_word_mask": True, "words": "subprocess:run"}),
+    ],
+)
+def test_nothing_that_a_stranger_names_is_imported_or_called(
+    entry: str, values: dict[str, Any], corpus: Path, wordpiece: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    folder = tmp_path / "out"
+    build([corpus], wordpiece, folder)
+    manifest = json.loads((folder / "dataset.json").read_text())
+    if entry == "filter":
+        manifest["corpus"]["filtering"] = {"drop_duplicates": False, "evaluation": None, **values}
+    else:
+        manifest["objective"]["options"].update(values)
+    content = json.dumps(manifest).encode()
+    (folder / "dataset.json").write_bytes(content)
+    (folder / "_SUCCESS").write_bytes(seal(content))
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(EntryPoint, "load", refuse)
+    for command in (
+        ("verify", folder), ("inspect", folder), ("config", folder),
+        ("trace", folder, "--row", "0", "--input", corpus),
+        ("drop", folder, "--document", "0", "--workers", "1"),
+    ):  # fmt: skip
+        assert run_any(*command).status in {0, 1, 2}
+    DataSet(folder)[0]
+    collator_for(DataSet(folder))
