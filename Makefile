@@ -80,7 +80,7 @@ test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that th
 	$(VENV)/pytest tests/flink
 
 test-kills: $(ENV)/test ## Kill each command that writes before each of its changes of files, then processes at random moments
-	CORPUSMILL_ALL_MOMENTS=1 $(PYTEST) tests/kills tests/transforms/test_commit_faults.py
+	CORPUSMILL_ALL_MOMENTS=1 $(PYTEST) tests/kills
 	$(VENV)/python -m benchmarks.faults.kills
 
 test-stores: $(ENV)/test ## Outages of a minute, kills and two of everything at once on emulators of S3 and Google's storage

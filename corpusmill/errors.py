@@ -144,7 +144,7 @@ class UserError(Exception):
 
 
 class OutageError(UserError):
-    """A store or the hub has not answered for minutes: shown as a mistake is, but none."""
+    """A store, the hub or a disk does not do its work now: shown as a mistake is, but none."""
 
 
 class RefusedError(UserError):

@@ -12,15 +12,16 @@ import posixpath
 import re
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from urllib.parse import unquote
-from uuid import uuid4
 
 from corpusmill.errors import UserError, first_line, option
+from corpusmill.synced_files import create_named, exchange_file, sync, write_whole
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)(?:::.+)?://")
 _LAST_SLASHES = re.compile("(?<=[^/:])/+$")
 _BLOCK_BYTES = 4 * 2**20
+_SYNCED_AT_ONCE = 8
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 # First part of the names of runs' folders.
 TEMPORARY = "_temporary-"
-
-
 # What tells a place from all others.
 Identity = tuple[str | int, ...]
 # Names for one kind of store.
@@ -40,7 +40,7 @@ _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
 class NotAFileError(OSError):
-    """A pipe, a socket or a device, which a reader or a writer may wait for without end."""
+    """A pipe, a socket or a device, for which one may wait for ever; or a link."""
 
 
 def scheme_of(path: str) -> str | None:
@@ -59,6 +59,12 @@ def refuse_special(path: Path) -> None:
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise NotAFileError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse a link, which may lead to what is not ours, with a `NotAFileError`."""
+    if path.is_symlink():
+        raise NotAFileError(errno.ELOOP, "it is a link", str(path))
 
 
 class Location(ABC):
@@ -156,12 +162,50 @@ class Location(ABC):
         with self.create() as stream:
             stream.write(content)
 
+    def exchange(self, content: bytes, old: bytes | None, scratch: str = "") -> bool:  # noqa: ARG002
+        """Write a small file in place of the one that holds `old`.
+
+        On a disk and in an object store this is one step: of many that exchange the same content
+        one succeeds, however long any sleeps. Elsewhere it is two, and the last one may win.
+
+        Args:
+            content: all of the new file.
+            old: what the file must hold; None if there must be no file.
+            scratch: a folder on its disk for what a kill may leave; or else that is beside it.
+
+        Returns:
+            Whether the file holds `content` afterwards, as it may have done before. If it holds
+            something else than `old`, it stays, and this is False.
+
+        Raises:
+            NotAFileError: it is a link.
+            OutageError: another process on this machine stays in the middle of its exchange.
+            OSError: the file cannot be read or written.
+        """
+        held = self.read_any()
+        if held == old and held != content:
+            self.write(content, new=old is None)
+            return True
+        return held == content
+
+    def sync(self, names: Iterable[str]) -> None:  # noqa: B027  stores keep what they have taken
+        """Wait until files below the folder are on the disk, and the entries that lead to them.
+
+        Raises:
+            OSError: a file does not exist, or the disk fails.
+        """
+
+    def list_links(self) -> Sequence[str]:
+        """List what is a link below the folder, to a file or a folder; none is followed."""
+        return []
+
     def delete(self, names: Iterable[str]) -> None:  # noqa: ARG002  this is only read
         """Delete files below the folder; names without a file are ignored.
 
         Only `corpusmill.dataset.ownership` calls it, which knows what is ours.
 
         Raises:
+            NotAFileError: a file is a link or behind one, and nothing was deleted.
             OSError: a file cannot be deleted.
         """
         raise OSError(errno.EROFS, "it is only read", str(self))
@@ -175,6 +219,7 @@ class Location(ABC):
             last: the file that is deleted after all others, which proves whose folder it is.
 
         Raises:
+            NotAFileError: it is a link, and nothing was removed.
             OSError: it cannot be removed.
         """
         raise OSError(errno.EROFS, "it is only read", str(self))
@@ -257,14 +302,23 @@ class LocalPath(Location):
 
     def list(self) -> dict[str, int]:
         """List every file below the folder; a link to a folder counts as an empty file."""
-        sizes, begin = {}, len(self.url.rstrip("/")) + 1
-        for folder, folders, names in os.walk(self.url, onerror=_refuse_unlisted):
-            for file in (Path(folder, name) for name in names):
-                with suppress(FileNotFoundError):  # of a run, or a link to nothing
-                    sizes[str(file)[begin:]] = file.stat().st_size
-            links = (path for path in (Path(folder, name) for name in folders) if path.is_symlink())
-            sizes |= {str(path)[begin:]: 0 for path in links}
+        sizes = {}
+        for name, path in self._walk():
+            with suppress(FileNotFoundError):  # of a run, or a link to nothing
+                status = path.stat()
+                sizes[name] = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
         return dict(sorted(sizes.items()))
+
+    def list_links(self) -> Sequence[str]:
+        """List what is a link below the folder."""
+        return sorted(name for name, path in self._walk() if path.is_symlink())
+
+    def _walk(self) -> Iterator[tuple[str, Path]]:
+        """Yield all files below the folder, and all links to folders, with their names."""
+        for folder, folders, names in os.walk(self.url, onerror=_refuse_unlisted):
+            links = (name for name in folders if Path(folder, name).is_symlink())
+            for path in (Path(folder, name) for name in (*names, *links)):
+                yield str(path)[len(self.url.rstrip("/")) + 1 :], path
 
     def open(self, name: str = "") -> BinaryIO:
         """Open a file for reading from any position."""
@@ -280,12 +334,10 @@ class LocalPath(Location):
                 has lost sight of would make the folder again, and nobody would remove it.
         """
         path = self.local_path()
-        folder = path.parent
-        if any(part.startswith(TEMPORARY) for part in folder.parts) and not folder.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
         refuse_special(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        return path.open("wb")
+        if not any(part.startswith(TEMPORARY) for part in path.parent.parts):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return create_named(path, "wb")
 
     def written_at(self, name: str) -> float | None:
         """When a file was written."""
@@ -295,7 +347,7 @@ class LocalPath(Location):
             return None
 
     def check_file(self, name: str, begin: bytes) -> None:
-        """Refuse a file that could not be written at the end of a command, or is not ours."""
+        """Refuse what is not ours, or could not be written at the end of a command."""
         file = self.local_path()
         if not file.parent.is_dir() or (file.exists() and not file.is_file()):
             cause = "a file cannot be written there"
@@ -313,6 +365,25 @@ class LocalPath(Location):
             # A folder such as that of a process may take no new files, though it exists.
             number = errno.ENOTDIR if error.errno == errno.ENOENT else error.errno
             raise OSError(number, error.strerror, str(self)) from None
+
+    def exchange(self, content: bytes, old: bytes | None, scratch: str = "") -> bool:
+        """Write a small file in place of the one that holds `old`, in a folder that exists."""
+        path = self.local_path()
+        refuse_link(path)
+        refuse_special(path)
+        folder = Path(scratch) if scratch and Path(scratch).is_dir() else None
+        done = exchange_file(path, content, old, str(self), folder)
+        if done:
+            sync(path.parent)
+        return done
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Wait until files below the folder are on the disk, and the folders on the way to them."""
+        root, files = self.local_path(), [*map(self.local_path, names)]
+        inside = {path for file in files for path in file.parents if path.is_relative_to(root)}
+        with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
+            for paths in (files, {root.parent, root, *inside}):
+                list(threads.map(sync, paths))
 
     def identities(self) -> Sequence[Identity]:
         """The device and the inode of the place and of the folders around it.
@@ -337,8 +408,9 @@ class LocalPath(Location):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files below the folder, and the folders in it that are empty then."""
-        folders = set[Path]()
-        for path in map(self.local_path, names):
+        folders, paths = set[Path](), [*map(self.local_path, names)]
+        self._refuse_links(paths)
+        for path in paths:
             path.unlink(missing_ok=True)
             folders.update(path.parents)
         inside = (path for path in folders if path.is_relative_to(self.url))
@@ -350,6 +422,8 @@ class LocalPath(Location):
     def remove(self, last: str) -> None:
         """Remove the folder with all that is in it; a link in it goes, and not what it leads to."""
         kept = self.local_path(last)
+        refuse_link(self.local_path())
+        self._refuse_links([kept])
         for folder, folders, names in os.walk(self.url, topdown=False):
             for path in (Path(folder, name) for name in (*names, *folders)):
                 with suppress(FileNotFoundError):  # another process removes it, too
@@ -361,84 +435,18 @@ class LocalPath(Location):
         with suppress(FileNotFoundError):
             Path(self.url).rmdir()
 
+    def _refuse_links(self, paths: Iterable[Path]) -> None:
+        on_the_way = {part for path in paths for part in (path, *path.parents)}
+        for path in sorted(on_the_way - {self.local_path()}):
+            if path.is_relative_to(self.url):
+                refuse_link(path)
+
 
 def _refuse_unlisted(error: OSError) -> None:
     """Refuse a folder that cannot be listed; one that is not there is as good as empty."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         cause = f"the folder cannot be listed ({error.strerror})"
         raise UserError(str(error.filename), cause, "Change its permissions, or name another one")
-
-
-def write_whole(place: Path, fill: Callable[[BinaryIO], object], new: bool) -> None:
-    """Write a file that is whole, on the disk too, as soon as it has a name.
-
-    Where the system allows it, the file has no name before, so that a kill leaves no part of it.
-
-    Args:
-        place: the file, in a folder that exists.
-        fill: writes its bytes; where the file system lacks what the file needs, once more.
-        new: whether the name must be free.
-
-    Raises:
-        FileExistsError: the name is not free.
-        OSError: the file cannot be written.
-    """
-    written = Path(f"{place}.{uuid4().hex}")
-    named = place if new else written
-    with ExitStack() as opened:
-        try:
-            descriptor = os.open(place.parent, os.O_TMPFILE | os.O_WRONLY, 0o666)
-            stream = opened.enter_context(os.fdopen(descriptor, "wb"))
-        except (AttributeError, OSError):
-            _write_beside(place, written, fill, new)
-            return
-        fill(stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-        root = os.open("/", os.O_RDONLY)
-        opened.callback(os.close, root)
-        # With a folder's descriptor, the link's target is followed (linkat).
-        source = f"/proc/self/fd/{stream.fileno()}"
-        try:
-            os.link(source, named, src_dir_fd=root, follow_symlinks=True)
-        except FileExistsError:
-            raise
-        except OSError:  # there is no /proc, or it has no hard links
-            _write_beside(place, written, fill, new)
-            return
-    if not new:
-        written.replace(place)
-
-
-def _write_beside(
-    place: Path, written: Path, fill: Callable[[BinaryIO], object], new: bool
-) -> None:
-    try:
-        with written.open("xb") as stream:
-            fill(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if new:
-            _give_free_name(written, place)
-        else:
-            written.replace(place)
-    finally:
-        written.unlink(missing_ok=True)
-
-
-def _give_free_name(written: Path, place: Path) -> None:
-    try:
-        place.hardlink_to(written)
-    except FileExistsError:
-        raise
-    except OSError:  # the file system has no hard links
-        stream = place.open("xb")
-        try:
-            with stream:
-                stream.write(written.read_bytes())
-        except OSError:  # a part of a file would be taken for the whole
-            place.unlink(missing_ok=True)
-            raise
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetInfo, HfApi, get_token
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
 from corpusmill.dataset.card import describe
-from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, Manifest
+from corpusmill.dataset.manifest import CARD, MANIFEST, SUCCESS, TOKENIZER, Manifest
+from corpusmill.dataset.manifest_entries import base_name
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, count_things, first_line, option
@@ -98,23 +98,6 @@ class Repository:
     def is_private(self) -> bool:
         """Whether others cannot see it."""
         return bool(self._state and self._state.private)
-
-    def check(self, names: Collection[str], globs: Sequence[str]) -> None:
-        """Refuse a repository in which files of others would seem to belong to the data set.
-
-        Args:
-            names: of the files to push.
-            globs: of the names of shards, which loaders take for the data set's.
-
-        Raises:
-            UserError: it holds such a file.
-        """
-        foreign = self._present() - set(names) - self._listed()
-        taken = sorted(file for file in foreign if any(fnmatch(file, glob) for glob in globs))
-        if taken:
-            cause = f"it holds {taken[0]}, which loaders would take for a file of the data set"
-            cure = "Delete the file on the hub, or push to another name"
-            raise UserError(self._name, cause, cure)
 
     def create(self) -> None:
         """Create the repository and the branch where they do not exist."""
@@ -204,9 +187,9 @@ class Repository:
         faults = [name for name, content in contents.items() if sizes.get(name) != content.size]
         if (
             not faults
-            and Content.from_bytes(folder.read(SUCCESS)).sha256 != contents[SUCCESS].sha256
+            and Content.from_bytes(folder.read(MANIFEST)).sha256 != contents[MANIFEST].sha256
         ):
-            faults = [SUCCESS]
+            faults = [MANIFEST]
         return faults
 
     def _look_up(self) -> DatasetInfo | None:
@@ -232,7 +215,8 @@ class Repository:
             return set()
         folder = self._folder(str(self._state.sha))
         try:
-            return {MANIFEST, SUCCESS, *decode(folder.read(MANIFEST), str(folder)).entries}
+            manifest = decode(folder.read(MANIFEST), str(folder))
+            return {MANIFEST, SUCCESS, *manifest.entries, *manifest.copies}
         except UserError:  # it is not a manifest of ours
             return set()
 
@@ -329,7 +313,6 @@ def push(
     source, manifest = open_data_set(locate(str(folder)))
     contents = _contents(source, manifest, with_rejects)
     repository = Repository(target.data_set, target.revision, private)
-    repository.check(contents.keys(), [manifest.glob(split) for split in manifest.splits])
     say(f"Verifying {source}")
     _check_sound(source, contents.keys())
     repository.create()
@@ -358,9 +341,12 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
     root = source.local_path("")
     assert root is not None  # noqa: S101  it is not at a URL
     written: dict[str, bytes] = {}
-    if REJECTS in manifest.entries and not with_rejects:
-        kept = tuple(entry for entry in manifest.files if entry.file != REJECTS)
-        written = describe(manifest := replace(manifest, files=kept), {})
+    kept = tuple(file for file in manifest.files if not base_name(file.file).startswith("rejects/"))
+    if kept != manifest.files and not with_rejects:
+        folder = manifest.tokenizer.file.removesuffix(TOKENIZER)
+        described = describe(replace(manifest, files=kept), {}, folder)
+        written = {f"{folder}{CARD}": described[CARD], MANIFEST: described[MANIFEST]}
+        manifest = decode(described[MANIFEST], str(source))
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
         raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")
@@ -370,7 +356,8 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
     }
     for name in (MANIFEST, SUCCESS):
         contents[name] = Content.from_bytes((root / name).read_bytes())
-    return contents | {name: Content.from_bytes(data) for name, data in written.items()}
+    contents |= {name: Content.from_bytes(data) for name, data in written.items()}
+    return contents | {name: contents[entry.file] for name, entry in manifest.copies.items()}
 
 
 def _check_sound(source: Location, names: Collection[str]) -> None:

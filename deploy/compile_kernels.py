@@ -236,7 +236,8 @@ def _read(samples: Samples, *sizes: int, **options: Any) -> None:
 
 def _drop_some(folder: Path) -> None:
     """Take documents out of a data set."""
-    tables = [read_table(path) for path in folder.glob("provenance/documents-*")]
+    names = (entry.file for entry in DataSet(folder).manifest.files)
+    tables = [read_table(folder / name) for name in names if "/documents-" in name]
     documents = [str(document) for table in tables for document in table["document"].to_pylist()]
     _run("drop", str(folder), "--document", *documents[::7])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.manifest import TOKENIZER
+from corpusmill.dataset.manifest import TOKENIZER, Manifest
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.tokenization.tokenizer_file import marked_dtype
 from pipeline.folders.run_folder import RunFolder
@@ -20,6 +20,7 @@ from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
 from transforms.corpus.prepare import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
+from transforms.shard_files import FileNames
 from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
@@ -65,11 +66,31 @@ def assemble_job(
         sources=tuple(source.name for source in recipe.sources),
         commit=replace(
             _plan_commit(recipe, folder, plan, max_rejects),
-            sources=tuple(source.name for source in recipe.sources),
             strict=strict,
             is_awaited=engine.options.wait,
-            generation=header.provenance.generations[-1] if header.provenance else None,
         ),
+        names=name_files(recipe, folder.version, header),
+    )
+
+
+def name_files(recipe: Recipe, version: int, header: Manifest) -> FileNames:
+    """Return how the files of a data set are named.
+
+    Args:
+        recipe: what the data set is made of.
+        version: number of the version.
+        header: the manifest without its results.
+    """
+    shard_format = FORMATS[recipe.output.output_format]
+    return FileNames(
+        version,
+        recipe.layout,
+        shard_format.suffixes(recipe.output),
+        recipe.bins,
+        shard_format.joined,
+        recipe.output.shard_name,
+        tuple(source.name for source in recipe.sources),
+        header.provenance.generations[-1] if header.provenance else None,
     )
 
 
@@ -134,8 +155,7 @@ def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
 def _plan_commit(
     recipe: Recipe, folder: RunFolder, plan: Plan, max_rejects: float | None
 ) -> CommitOptions:
-    output, files = recipe.output, recipe.files
-    shard_format = FORMATS[output.output_format]
+    files = recipe.files
     is_exact = all(file.splittable for file in files)
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
     shards, repeats = recipe.layout.shards, recipe.objective.repeats
@@ -143,11 +163,7 @@ def _plan_commit(
         place=folder.place,
         tokenizer_path=join_path(folder.path, TOKENIZER),
         record_path=folder.record_path,
-        suffixes=shard_format.suffixes(output),
-        joined=shard_format.joined,
         expected=Expected(plan.ranges, read_bytes, shards, repeats),
         max_rejects=max_rejects,
-        bins=recipe.bins,
-        shard_name=output.shard_name,
         tasks=plan.tasks,
     )

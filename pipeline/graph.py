@@ -32,7 +32,7 @@ from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from transforms.build import SHARDS, BuildShards, ProvenanceOptions, ShardOptions
+from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.commit.commit import CommitDataset
 from transforms.commit.contents import CommitOptions, Decision
 from transforms.corpus.duplicates import (
@@ -50,6 +50,7 @@ from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, T
 from transforms.corpus.read import READ_RANGES, REJECTS
 from transforms.elements import Task
 from transforms.recovery import Workplace
+from transforms.shard_files import FileNames
 from transforms.shuffle.segments import GatherShards, Routes
 from transforms.storage.file_systems import join_path
 from transforms.tally import COUNTS, SKETCHES, Count
@@ -74,6 +75,7 @@ class Job:
         place: where the run works.
         header: the manifest without its results.
         commit: what the commit writes and expects.
+        names: how the files of the data set are named.
         held: the documents that the data set holds already; None if they do not matter.
     """
 
@@ -90,6 +92,7 @@ class Job:
     place: Workplace
     header: Manifest
     commit: CommitOptions
+    names: FileNames
     sources: tuple[str, ...] = ()
     held: Held | None = None
 
@@ -118,16 +121,17 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         job.objective,
         job.output_options,
         job.layout,
+        job.names,
         schema,
         job.place,
         job.sources,
-        plan_provenance(job),
+        None if job.header.provenance is None else job.documents.keep_fields,
     )
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
     sketches = (prepared[SKETCHES], built[SKETCHES])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
-        Decision(job.commit, job.layout), counts, prepared[REJECTS], prepared[READ_RANGES], sketches
+        Decision(job.commit, job.names), counts, prepared[REJECTS], prepared[READ_RANGES], sketches
     )
 
 
@@ -157,14 +161,6 @@ def compare_documents(job: Job) -> Comparison:
     return Comparison(
         job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
     )
-
-
-def plan_provenance(job: Job) -> ProvenanceOptions | None:
-    """Return the options for recording where rows come from, or None to record nothing."""
-    if job.header.provenance is None:
-        return None
-    bins, fields = max(1, len(job.commit.bins)), job.documents.keep_fields
-    return ProvenanceOptions(job.layout, job.place.temp_folder, bins, fields)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:

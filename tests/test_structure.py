@@ -23,6 +23,7 @@ _OUTSIDE_ROOMS = {
     "plugins.py",
     "publishing.py",
     "py.typed",
+    "synced_files.py",
     "testing.py",
 }
 _FILE_LINES = 600
@@ -157,9 +158,8 @@ _DELETING = {
 _ALLOWED = {
     "corpusmill/dataset/ownership.py": "decides what is ours",
     "corpusmill/location.py": "does it on this machine, for ownership",
+    "corpusmill/synced_files.py": "gives names to files that it has just written, under a lock",
     "transforms/storage/files.py": "does it on other file systems, for ownership",
-    "transforms/commit/rename.py": "gives files the names that a record lists",
-    "transforms/recovery.py": "removes the run's own claim",
     "pipeline/folders/file_run.py": "empties a folder with the run's mark",
     "corpusmill/reading/cache/shard_cache.py": "works in a scratch folder that it has made",
     "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",

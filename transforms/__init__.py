@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from corpusmill.layout.placement import Layout as Layout
     from transforms.build import SHARDS as SHARDS
     from transforms.build import BuildShards as BuildShards
-    from transforms.build import ProvenanceOptions as ProvenanceOptions
     from transforms.build import ShardOptions as ShardOptions
     from transforms.commit.commit import CommitDataset as CommitDataset
     from transforms.commit.contents import CommitOptions as CommitOptions
@@ -75,7 +74,7 @@ else:
         __name__,
         {
             "corpusmill.layout.placement": "Layout",
-            "transforms.build": "SHARDS BuildShards ProvenanceOptions ShardOptions",
+            "transforms.build": "SHARDS BuildShards ShardOptions",
             "transforms.commit.commit": "CommitDataset",
             "transforms.commit.contents": "CommitOptions Decision",
             "transforms.corpus.documents": (

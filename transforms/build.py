@@ -1,4 +1,4 @@
-"""Build the examples of each shard, sort them, and write them to a file with a temporary name."""
+"""Build the examples of each shard, sort them, and write them to their files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from types import TracebackType
 from typing import Self
 
 import apache_beam as beam
@@ -22,10 +23,8 @@ from corpusmill.dataset.manifest_entries import Counts, add_all, weigh, weigh_se
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.provenance.documents_table import DocumentsWriter
@@ -35,71 +34,75 @@ from transforms.corpus.pool import map_pool
 from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
+from transforms.shard_files import FileNames
 from transforms.shuffle.spill import RowSorter, load_segment
-from transforms.storage.files import create_file, new_path, scratch_folder
+from transforms.storage.files import create_file, create_once, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
+
+SHARDS = "shards"
 
 
 @dataclass(frozen=True)
-class ProvenanceOptions:
-    """How provenance is written.
+class ShardOptions:
+    """How shards are built.
 
     Attributes:
+        objective: the objective that builds the examples.
+        output: how shards are written, with nothing left to the format.
         layout: how the data set is spread over shards.
-        temp_folder: folder of the files.
-        bins: the number of length bins.
-        keep_fields: names of the fields of documents that are kept.
+        names: how the files of shards are named.
+        documents_schema: schema of the segments
+            (`corpusmill.tokenization.encoding.tokenized_schema`).
+        place: where the run works.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
+        keep_fields: names of the fields of documents that provenance keeps; None records nothing
+            of where rows come from.
     """
 
+    objective: Objective
+    output: OutputOptions
     layout: Layout
-    temp_folder: str
-    bins: int = 1
-    keep_fields: Sequence[str] = ()
+    names: FileNames
+    documents_schema: pa.Schema
+    place: Workplace
+    sources: tuple[str, ...] = ()
+    keep_fields: Sequence[str] | None = None
 
 
 class ShardProvenance:
     """The provenance of a shard: the spans of its rows, a file for each bin, and its documents.
 
     Args:
-        options: how it is written; None writes nothing.
+        options: how the shard is built; nothing is written without fields to keep.
         shard: number of the shard.
-        limits: the thresholds of the files.
     """
 
-    def __init__(self, options: ProvenanceOptions | None, shard: int, limits: FileLimits) -> None:
-        self._options, self._shard, self._limits = options, shard, limits
+    def __init__(self, options: ShardOptions, shard: int) -> None:
+        self._options, self._shard = options, shard
+        self._limits = options.place.limits.files
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
         self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
 
     def __enter__(self) -> Self:
-        if options := self._options:
+        if self._options.keep_fields is not None:
             try:
-                self._open_all(options)
-            except BaseException:
-                self._abandon()
+                self._open_all(self._options.keep_fields)
+            except BaseException as error:
+                self.__exit__(type(error), error, None)
                 raise
         return self
 
-    def _open_all(self, options: ProvenanceOptions) -> None:
-        for number in range(options.bins):
-            sink = self._open(options.temp_folder, SPANS, number)
+    def _open_all(self, keep_fields: Sequence[str]) -> None:
+        for number in range(max(1, len(self._options.names.bins))):
+            sink = self._open(SPANS, number)
             self._spans.append(SpansWriter(sink, self._limits.group_lines))
-        sink = self._open(options.temp_folder, DOCUMENTS, 0)
-        self._documents.append(DocumentsWriter(sink, self._limits, options.keep_fields))
+        sink = self._open(DOCUMENTS, 0)
+        self._documents.append(DocumentsWriter(sink, self._limits, keep_fields))
 
-    def _abandon(self) -> None:
-        """Close the files, in which writers would otherwise write when they are deleted."""
-        for writer in self._writers:
-            writer.abandon()
-        self._files.close()
-
-    @property
-    def _writers(self) -> Sequence[SpansWriter | DocumentsWriter]:
-        return [*self._spans, *self._documents]
-
-    def _open(self, folder: str, part: int, number: int) -> HashingWriter:
-        path = new_path(folder, f"provenance-{self._shard}", ".parquet")
-        sink = HashingWriter(self._files.enter_context(create_file(path)))
+    def _open(self, part: int, number: int) -> HashingWriter:
+        place = self._options.place
+        path = place.final_path(self._options.names.name(self._shard, part, number))
+        sink = HashingWriter(self._files.enter_context(create_once(path, place.scratch)))
         self._sinks.append((part, number, path, sink))
         return sink
 
@@ -113,11 +116,19 @@ class ShardProvenance:
         if self._spans:
             self._spans[number].add(rows)
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        writers: list[SpansWriter | DocumentsWriter] = [*self._spans, *self._documents]
         if kind is None:
-            for writer in self._writers:
+            for writer in writers:
                 writer.close()
-        self._abandon()
+        for writer in writers:  # which would otherwise write when they are deleted
+            writer.abandon()
+        self._files.__exit__(kind, error, trace)
 
     def written(self) -> Iterator[WrittenFile]:
         """Yield the files, once they are closed."""
@@ -125,31 +136,12 @@ class ShardProvenance:
             yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256, number)
 
 
-SHARDS = "shards"
+@dataclass
+class _BinCounts:
+    """How much has been written of a shard and bin."""
 
-
-@dataclass(frozen=True)
-class ShardOptions:
-    """How shards are built.
-
-    Attributes:
-        objective: the objective that builds the examples.
-        output: how shards are written, with nothing left to the format.
-        layout: how the data set is spread over shards.
-        documents_schema: schema of the segments
-            (`corpusmill.tokenization.encoding.tokenized_schema`).
-        place: where the run works.
-        sources: names of the sources, in the order of the layout's; empty where there is but one.
-        provenance: options for recording where rows come from, or None to record nothing.
-    """
-
-    objective: Objective
-    output: OutputOptions
-    layout: Layout
-    documents_schema: pa.Schema
-    place: Workplace
-    sources: tuple[str, ...] = ()
-    provenance: ProvenanceOptions | None = None
+    rows: int = 0
+    tokens: int = 0
 
 
 class ShardDoFn(beam.DoFn):
@@ -165,7 +157,7 @@ class ShardDoFn(beam.DoFn):
         self._journal = Journal(self._options.place)
         columns = self._objective.built_columns
         # Objectives that combine rows combine their spans with them.
-        if not (self._options.provenance or self._objective.combines_rows):
+        if self._options.keep_fields is None and not self._objective.combines_rows:
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
         reserved = self._options.place.limits.stages.reserved_bytes
         self._rows = RowBuffer(keyed_schema(columns), reserved)
@@ -188,7 +180,7 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options.provenance, shard, self._limits)
+        provenance = ShardProvenance(self._options, shard)
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
@@ -258,30 +250,41 @@ class ShardDoFn(beam.DoFn):
         self, shard: int, examples: Iterator[pa.RecordBatch], provenance: ShardProvenance
     ) -> Iterator[WrittenFile]:
         output = self._options.output
-        bins = cut_lengths(self._objective.columns, output.bin_size) or (None,)
-        suffixes = FORMATS[output.output_format].suffixes(output)
-        folder = self._options.place.temp_folder
-        names = [new_path(folder, f"shard-{shard}-{number}") for number in range(len(bins))]
-        rows, tokens, distributions = [0] * len(bins), [0] * len(bins), dict[str, Counts]()
+        counted = [_BinCounts() for _ in self._options.names.bins or (0,)]
+        distributions = dict[str, Counts]()
         with ExitStack() as files:
-            sinks = [
-                [HashingWriter(files.enter_context(create_file(name + end))) for end in suffixes]
-                for name in names
-            ]
-            written = write_shard(self._objective, output, sinks, examples, self._limits)
-            for group in written:
+            opened = [self._open_parts(shard, number, files) for number in range(len(counted))]
+            sinks = [[sink for _, sink in parts] for parts in opened]
+            for group in write_shard(self._objective, output, sinks, examples, self._limits):
                 provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
-                rows[group.bin] += group.rows.num_rows
-                tokens[group.bin] += weigh(group.distributions["length"])
+                counted[group.bin].rows += group.rows.num_rows
+                counted[group.bin].tokens += weigh(group.distributions["length"])
                 add_all(distributions, group.distributions)
         self._count(shard, distributions)
-        for number, name in enumerate(names):
-            for part, (suffix, sink) in enumerate(zip(suffixes, sinks[number], strict=True)):
-                content = (0, 0) if part else (rows[number], tokens[number])
-                path = name + suffix
+        for number, parts in enumerate(opened):
+            for part, (path, sink) in enumerate(parts):
+                content = (0, 0) if part else (counted[number].rows, counted[number].tokens)
                 yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
+
+    def _open_parts(
+        self, shard: int, length_bin: int, files: ExitStack
+    ) -> list[tuple[str, HashingWriter]]:
+        """Create the files of a shard and bin; return their paths and sinks.
+
+        What is joined with the files of other shards is temporary, and all else has its name.
+        """
+        names, place, opened = self._options.names, self._options.place, []
+        for part, suffix in enumerate(names.suffixes):
+            if names.joined:
+                path = new_path(place.temp_folder, f"shard-{shard}", suffix)
+                file = files.enter_context(create_file(path))
+            else:
+                path = place.final_path(names.name(shard, part, length_bin))
+                file = files.enter_context(create_once(path, place.scratch))
+            opened.append((path, HashingWriter(file)))
+        return opened
 
     def _count(self, shard: int, distributions: Mapping[str, Counts]) -> None:
         split = SPLIT_NAMES[self._layout.split_of(shard)]

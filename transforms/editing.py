@@ -11,11 +11,11 @@ numbers and names go through the engine.
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, BinaryIO
 
 import apache_beam as beam
 import msgspec
@@ -34,6 +34,7 @@ from corpusmill.dataset.manifest_entries import (
     Counts,
     Removal,
     as_mapping,
+    base_name,
     removal_name,
     weigh,
     weigh_segments,
@@ -45,17 +46,16 @@ from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
 from corpusmill.provenance.removal import copy_documents, copy_spans
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
-from corpusmill.provenance.store import open_documents, open_spans
+from corpusmill.provenance.store import OriginStore, open_documents, open_spans
 from corpusmill.verification.check_provenance import ProvenanceCheck
 from transforms.coders import NamedOutputs
-from transforms.commit.contents import CommitWork, Decided, Inputs, describe_with_tokenizer
-from transforms.commit.rename import Move
+from transforms.commit.contents import CommitWork, Inputs, write_small
+from transforms.commit.pointer import Committed
 from transforms.elements import WrittenFile
-from transforms.recovery import Journal, Output, Workplace, check_claim
+from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.storage.checksums import StoredFile, seal, unseal
-from transforms.storage.file_systems import join_path
-from transforms.storage.files import create_file, new_path, read_file, write_file
+from transforms.storage.files import create_once, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally
 
 
@@ -65,7 +65,7 @@ class EditPlan:
 
     Attributes:
         manifest: of the result, before anything is removed.
-        files: the final names of the files of all units (`transforms.editing.EditShards`).
+        files: the names of the files of all units (`transforms.editing.EditShards`).
         tokenizer: path of a copy of the tokenizer.
         value: what the user gave, for messages.
         reason: as `Removal` has it.
@@ -105,7 +105,7 @@ class EditDecision:
     work: CommitWork
     plan: str
 
-    def decide(self, inputs: Inputs) -> Decided:
+    def decide(self, inputs: Inputs) -> Committed:
         """Prepare every file of the data set.
 
         Raises:
@@ -117,31 +117,25 @@ class EditDecision:
         if counts.get("removed.units") != len(plan.files):
             done, total = counts.get("removed.units", 0), len(plan.files)
             raise RuntimeError(f"{done:,} of {total:,} units were edited")
-        moves, entries = list[Move](), dict[str, FileEntry]()
+        entries = dict[str, FileEntry]()
         for file in sorted(inputs.written):
-            entry = _entry(plan, plan.files[file.shard][file.part], file)
-            moves.append(Move(file.path, self._final(entry.file), file.bytes))
-            entries[entry.file] = entry
-        manifest = plan.manifest
-        name = removal_name(len(manifest.removals))
-        moves.append(Move(plan.listed.path, self._final(name), plan.listed.bytes))
-        entries[name] = FileEntry(name, plan.listed.bytes, plan.listed.sha256)
+            name = plan.files[file.shard][file.part]
+            entries[name] = _entry(plan, name, file, place.version)
+        manifest, listed = plan.manifest, plan.listed
+        name = f"v{place.version}/{removal_name(len(manifest.removals))}"
+        entries[name] = FileEntry(name, listed.bytes, listed.sha256)
         removal = _describe_removal(plan, counts)
         manifest = remove_rows(manifest, entries, removal, distributions)
         if not manifest.rows:
             cause = "no row would be left"
             raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
-        contents = describe_with_tokenizer(manifest, plan.tokenizer)
-        check_claim(place.output, place.token)
-        return Decided(moves, contents, [])
-
-    def _final(self, name: str) -> str:
-        return join_path(self.work.place.output, *name.split("/"))
+        return write_small(manifest, plan.tokenizer, place)
 
 
-def _entry(plan: EditPlan, name: str, file: WrittenFile) -> FileEntry:
-    known = plan.manifest.entries[name]
-    changes: dict[str, Any] = {"bytes": file.bytes, "sha256": file.sha256}
+def _entry(plan: EditPlan, name: str, file: WrittenFile, version: int) -> FileEntry:
+    """Return the entry of a file that takes the place of another one."""
+    known, written = plan.manifest.entries[name], f"v{version}/{base_name(name)}"
+    changes: dict[str, Any] = {"file": written, "bytes": file.bytes, "sha256": file.sha256}
     if isinstance(known, Shard):
         changes |= {"rows": file.rows, "tokens": file.tokens}
     return msgspec.structs.replace(known, **changes)
@@ -163,7 +157,7 @@ class Edited:
     Attributes:
         folder: the folder with the files that the manifest lists; workers get a copy.
         manifest: a copy of the manifest, which stays when that of the folder changes.
-        units: how many units it has (`list_units`).
+        units: how many units may tell of these documents (`choose_units`).
         documents: the ids of the documents that are removed, uint64[n], ascending, as NumPy stores
             arrays.
     """
@@ -184,6 +178,18 @@ class _Loaded:
     provenance: ProvenanceCheck
 
 
+def choose_units(folder: Location, manifest: Manifest, documents: Ids) -> list[Unit]:
+    """List the units of a data set that may tell of some documents, or hold their tokens.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set, which has provenance.
+        documents: uint64[n], their ids.
+    """
+    files = OriginStore(folder, manifest).files_with(documents)
+    return [unit for unit in list_units(manifest) if unit.files[-1] in files]
+
+
 class _Editor:
     """Edits the units of a data set.
 
@@ -198,7 +204,7 @@ class _Editor:
         self._folder, self._tally = folder, tally
         self._manifest, self._documents = loaded.manifest, loaded.documents
         self._provenance = loaded.provenance
-        self._temp_folder, self._copied_bytes = place.temp_folder, place.limits.stages.copied_bytes
+        self._place, self._copied_bytes = place, place.limits.stages.copied_bytes
         # All that is written again takes its thresholds from here.
         self._limits = loaded.manifest.output.file_limits
 
@@ -212,17 +218,16 @@ class _Editor:
         assert unit.shard  # noqa: S101  by the caller
         self._check(unit.files[-1:])
         name = unit.files[-1]
-        # Rows of other documents would be removed without a trace.
-        self._provenance.check_spans(unit.shard)
         with open_spans(self._folder, name) as spans:
             kept = np.ones(len(spans), np.bool_)
             kept[spans.find_rows(self._documents)] = False
         if kept.all():
             return
+        # Rows of other documents would be removed without a trace.
+        self._provenance.check_spans(unit.shard)
         self._check(unit.files[:-1])
         with SpansFile(self._folder.open(name)) as spans, ExitStack() as files:
-            paths = [self._path(number) for _ in unit.files]
-            sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
+            sinks = [HashingWriter(files.enter_context(self._create(file))) for file in unit.files]
             shard = unit.shard.file
             data_set = (self._folder, self._manifest, shard)
             removed = rewrite_shard(*data_set, kept, sinks[:-1], self._limits)
@@ -231,8 +236,9 @@ class _Editor:
             writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
         rows, tokens = int(kept.sum()), unit.shard.tokens - weigh(removed["length"])
-        for part, (path, sink) in enumerate(zip(paths, sinks, strict=True)):
+        for part, (file, sink) in enumerate(zip(unit.files, sinks, strict=True)):
             content = (0, 0) if part else (rows, tokens)
+            path = self._path(file)
             yield WrittenFile(number, part, path, *content, sink.bytes, sink.sha256)
 
     def _count(self, split: str, removed: Mapping[str, Counts], rows: int) -> None:
@@ -245,21 +251,21 @@ class _Editor:
 
     def _edit_documents(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         self._check(unit.files)
-        path = self._path(number)
         # All of it is read before any of it is written, so that what fails can be told.
         with open_documents(self._folder, unit.files[0]) as table:
             ids = (part.column("document").to_numpy() for part in table.groups())
             removed = sum(int(are_among(own, self._documents).sum()) for own in ids)
         if not removed:
             return
-        with create_file(path) as stream, self._folder.open(unit.files[0]) as source:
+        [file] = unit.files
+        with self._create(file) as stream, self._folder.open(file) as source:
             sink, table = HashingWriter(stream), DocumentsTable(source)
             fields = table.schema.names[len(DOCUMENT_COLUMNS) :]
             writer = DocumentsWriter(sink, self._limits, fields)
             copy_documents(table, writer, self._documents)
             writer.close()
         self._tally.add("removed.documents", removed)
-        yield WrittenFile(number, 0, path, 0, 0, sink.bytes, sink.sha256)
+        yield WrittenFile(number, 0, self._path(file), 0, 0, sink.bytes, sink.sha256)
 
     def _check(self, names: Sequence[str]) -> None:
         """Refuse files whose bytes are not those of the manifest, before rows are taken from them.
@@ -275,8 +281,12 @@ class _Editor:
             if digest.hexdigest() != self._manifest.entries[name].sha256:
                 raise damaged_file(self._folder, name, f"its bytes do not match {MANIFEST}")
 
-    def _path(self, number: int) -> str:
-        return new_path(self._temp_folder, f"shard-{number}")
+    def _path(self, file: str) -> str:
+        """Return the path of a file that takes the place of another one."""
+        return self._place.final_path(f"v{self._place.version}/{base_name(file)}")
+
+    def _create(self, file: str) -> AbstractContextManager[BinaryIO]:
+        return create_once(self._path(file), self._place.scratch)
 
 
 class _Edit(beam.DoFn):
@@ -295,7 +305,8 @@ class _Edit(beam.DoFn):
         documents = np.load(io.BytesIO(edited.documents.read()))
         limits = self._place.limits.reading
         provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
-        return _Loaded(manifest, list_units(manifest), documents, provenance)
+        units = choose_units(edited.folder, manifest, documents)
+        return _Loaded(manifest, units, documents, provenance)
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)

@@ -1,11 +1,10 @@
-"""How a run survives faults: its claim on the output folder, its signs of life, and its journal.
+"""How a run survives faults: what it says of itself, and its journal.
 
-A run leaves its *claim* in the output folder before it works, so that of two runs into one folder
-only one writes, and the commit continues only while the claim is still its own. In a local folder
-and a bucket of Google Cloud Storage or S3 exactly one of two simultaneous runs gets the claim.
-Elsewhere the last one keeps it, and the other one notices that when it looks again. The claim also
-says how its run has ended. What an engine still does for a run that is over, such as work of a lost
-machine that it repeats, ends without doing anything.
+A run that builds or changes a data set writes all of its files into the folder of a version of its
+own, and says in the file `_run.json` there what it does, and how it has ended. That is advice, and
+no lock: a run that is wrongly taken for dead loses its work, and nobody else's data. What an engine
+still does for a run that is over, such as work of a lost machine that it repeats, ends without
+doing anything.
 
 A unit of work (a task, a merge, a shard) produces small elements that name files. When it is
 finished, they are written to an *entry* of the journal: a file of the unit's own in the run's
@@ -15,29 +14,24 @@ finished work.
 """
 
 import json
-import logging
-import os
-import socket
-import time
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from threading import Event, Thread
 from typing import Any
 
 import msgspec
 
-from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.ownership import remove_named, remove_remains
-from corpusmill.errors import OutageError, RefusedError, UserError, option
+from corpusmill.dataset.manifest import MANIFEST
+from corpusmill.dataset.ownership import OwnFolder
+from corpusmill.dataset.shards import RUN
+from corpusmill.errors import OutageError, RefusedError, UserError
 from corpusmill.limits import LIMITS, Limits
-from corpusmill.location import Location
+from corpusmill.location import TEMPORARY, Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (
-    file_exists,
-    last_written,
     list_folder,
     locate,
     open_file,
@@ -45,185 +39,122 @@ from transforms.storage.files import (
     write_file,
 )
 
-CLAIM = "_RUNNING"
-
 # How a run has ended.
 COMMITTED, FAILED = "committed", "failed"
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A run's claim on an output folder.
+class Run:
+    """What a run says of itself.
 
     Attributes:
-        token: identifies one start of a run; a resumed run has a new token. Empty if the claim is
+        token: identifies one start of a run; a resumed run has a new token. Empty if the file is
             damaged, as after a power failure.
         temp_folder: temporary folder of the run.
         host: machine on which it was started.
         process: number of its process there.
-        started: when that process was started, in seconds since 1970, by which it is distinguished
-            from a later one with the same number.
+        started: when that process was started, in seconds since 1970.
         kind: what the run does: "build", "append" or "edit".
         outlives: whether the job may continue without that process.
-        before: the content of `_SUCCESS` when the run began; empty if there was none. As only the
-            run with the claim writes that file, any other content is this run's.
+        base: SHA-256 of the manifest from which the run began; empty if there was none.
         ended: COMMITTED or FAILED once the run has ended, even if its command has not noticed it.
         mistake: value, cause and cure of the mistake of the user's that has ended it.
         refused: whether the same run would end like this again (`RefusedError`).
     """
 
     token: str
-    temp_folder: str
-    host: str
-    process: int
-    started: float
+    temp_folder: str = ""
+    host: str = ""
+    process: int = 0
+    started: float = 0.0
     kind: str = "build"
     outlives: bool = False
-    before: str = ""
+    base: str = ""
     ended: str = ""
     mistake: tuple[str, str, str] | None = None
     refused: bool = False
 
-    @property
-    def is_damaged(self) -> bool:
-        """Whether nothing is known of the run."""
-        return not self.token
+    def own_folder(self, output: Location) -> OwnFolder | None:
+        """Return the run's temporary folder; None where it names none of a run's.
+
+        Args:
+            output: the folder, or the file, that it writes.
+        """
+        name = split_path(self.temp_folder)[1]
+        is_ours = re.fullmatch(rf"{TEMPORARY}[0-9a-f]{{32}}", name)
+        return folder_of_run(locate(self.temp_folder), output) if is_ours else None
 
 
-_DAMAGED = Claim("", "", "", 0, 0.0)
+def folder_of_run(place: Location, output: Location) -> OwnFolder:
+    """Return the temporary folder of a run that writes into an output folder."""
+    return OwnFolder(place, {"output": output.url})
 
 
-def read_claim(output: str) -> Claim | None:
-    """Read the claim on a folder; None if there is none.
+def read_run(folder: Location) -> Run | None:
+    """Read what a run says of itself in a folder; None if it says nothing.
 
     Raises:
-        OSError: there may be one, but it cannot be read.
+        OSError: it may say something, but that cannot be read.
     """
-    content = read_existing(_path(output))
+    content = read_existing((folder / RUN).url)
     if content is None:
         return None
     try:
-        return msgspec.json.decode(content, type=Claim)
+        return msgspec.json.decode(content, type=Run)
     except msgspec.MsgspecError:
-        return _DAMAGED
+        return Run("")
 
 
-def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
-    """Leave a claim on a folder.
-
-    Args:
-        output: the folder.
-        claim: the claim of this run.
-        over: token of the claim that it may replace.
-
-    Raises:
-        UserError: another run has a claim.
-    """
-    content = msgspec.json.encode(claim)
-    current = read_claim(output)
-    if current is not None and current.token != over:
-        raise _refusal(output, current)
-    # A claim that exists after all may be this run's own, whose receipt was lost.
-    with suppress(FileExistsError):
-        (locate(output) / CLAIM).write(content, new=current is None)
-    check_claim(output, claim.token)
-
-
-def return_claim(output: str, token: str, earlier: Claim) -> None:
-    """Give the claim of a stopped run back, which this run has taken and not used."""
-    check_claim(output, token)
-    (locate(output) / CLAIM).write(msgspec.json.encode(earlier))
-
-
-def check_claim(output: str, token: str) -> None:
-    """Check that a folder still belongs to this run.
-
-    Raises:
-        UserError: it belongs to another run.
-    """
-    current = read_claim(output)
-    if current is None or current.token != token:
-        raise _refusal(output, current)
-
-
-def end_claim(output: str, token: str, ended: str, mistake: UserError | None = None) -> None:
-    """Note in this run's claim that it has ended; the claim of another run stays as it is.
+def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
+    """Say in a folder what a run does, unless another run was faster.
 
     Args:
-        output: the folder.
-        token: the token of this run's claim.
+        folder: the folder.
+        run: the run.
+        over: the run that was stopped there, in whose place it is.
+
+    Returns:
+        Whether the folder is this run's.
+    """
+    old = read_existing((folder / RUN).url)
+    if over is not None and read_run(folder) != over:
+        return False
+    return _say(folder, run, old if over is not None else None)
+
+
+def _say(folder: Location, run: Run, old: bytes | None) -> bool:
+    scratch = (folder / split_path(run.temp_folder)[1]).url
+    return (folder / RUN).exchange(msgspec.json.encode(run), old, scratch)
+
+
+def end_run(folder: Location, token: str, ended: str, mistake: UserError | None = None) -> None:
+    """Note that a run has ended; what another run says there stays as it is.
+
+    Args:
+        folder: the folder.
+        token: the run's token.
         ended: COMMITTED or FAILED.
         mistake: the mistake of the user's that has ended it.
     """
-    current = read_claim(output)
-    if current is None or current.token != token or current.ended:
+    old, run = read_existing((folder / RUN).url), read_run(folder)
+    if old is None or run is None or run.token != token or run.ended:
         return
     parts = (mistake.value, mistake.cause, mistake.cure) if mistake else None
     refused = isinstance(mistake, RefusedError)
-    ended_claim = replace(current, ended=ended, mistake=parts, refused=refused)
-    (locate(output) / CLAIM).write(msgspec.json.encode(ended_claim))
+    _say(folder, replace(run, ended=ended, mistake=parts, refused=refused), old)
 
 
-def drop_claim(output: str, token: str) -> None:
-    """Remove this run's claim; the claim of another run stays.
+class _Pointer(msgspec.Struct):
+    """What is read of a manifest to know whose it is."""
 
-    A warning says so where it cannot be removed: the claim tells that its run has ended.
-    """
-    current = read_claim(output)
-    if current is None or current.token != token:
-        return
-    folder = locate(output)
-    try:
-        folder.delete([*_list_copies(folder), CLAIM])
-    except (OSError, UserError) as error:
-        _LOG.warning("%s/%s is not removed: %s", output, CLAIM, error)
+    version: int = 0
 
 
-def _list_copies(folder: Location) -> list[str]:
-    """List the claims that a process has written whole, and did not live to rename."""
-    path = folder.local_path()
-    names = [copy.name for copy in path.glob(f"{CLAIM}.*")] if path else []
-    return [name for name in names if is_copy(folder.read_any(name))]
-
-
-def is_torn(content: bytes) -> bool:
-    """Whether the content of a file may be a part of a claim, as after a power failure."""
-    text = content.strip(b"\0")
-    begin = msgspec.json.encode(_DAMAGED)[:10]
-    return text[:10] == begin[: len(text)]
-
-
-def is_copy(content: bytes | None) -> bool:
-    """Whether the content of a file is that of a claim, or a part of one."""
-    if content is None or is_torn(content):
-        return content is not None
-    try:
-        return bool(msgspec.json.decode(content, type=Claim).token)
-    except msgspec.MsgspecError:
-        return False
-
-
-def _refusal(output: str, claim: Claim | None) -> UserError:
-    is_known = claim is not None and not claim.is_damaged
-    who = f" (process {claim.process} on {claim.host})" if claim and is_known else ""
-    return UserError(
-        option("output", output),
-        f"another run{who} writes into this folder",
-        "Wait for it to end, or choose another folder",
-    )
-
-
-def _path(output: str) -> str:
-    return join_path(output, CLAIM)
-
-
-# First part of the names of files that workers write again and again.
-SIGN = "alive-"
-_SECONDS_BETWEEN_SIGNS = 30.0
-
-_LOG = logging.getLogger(__name__)
-# When this process has given its last sign of life, by temporary folder.
-_given: dict[str, float] = {}
+def current_version(output: Location) -> int:
+    """Return the number of the version whose run wrote the manifest in a folder; 0 for none."""
+    with suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(output.read_any(MANIFEST) or b"{}", type=_Pointer).version
+    return 0
 
 
 @dataclass(frozen=True)
@@ -232,18 +163,31 @@ class Workplace:
 
     Attributes:
         temp_folder: folder of its temporary files; every worker must reach it.
-        output: folder of its data set; empty for a run that builds none, and so has no claim.
-        token: token of its claim on that folder.
-        outlives: whether the job may continue without the command that started it; then workers
-            give signs of life.
+        output: folder of its data set; empty for a run that builds none.
+        version: number of the version whose folder in it is the run's.
+        token: the run's token.
         limits: the thresholds of the run.
     """
 
     temp_folder: str
     output: str = ""
+    version: int = 0
     token: str = ""
-    outlives: bool = False
     limits: Limits = LIMITS
+
+    @property
+    def folder(self) -> Location:
+        """The folder of the run's version."""
+        return locate(join_path(self.output, f"v{self.version}"))
+
+    @property
+    def scratch(self) -> str:
+        """A folder of the run beside its files, in which they are written before they get names."""
+        return join_path(self.folder.url, split_path(self.temp_folder)[1])
+
+    def final_path(self, name: str) -> str:
+        """Return the path of a file by its name in the manifest."""
+        return join_path(self.output, *name.split("/"))
 
     def is_over(self) -> bool:
         """Return whether the run has ended, so that a worker has nothing left to do.
@@ -253,25 +197,17 @@ class Workplace:
         """
         if not self.output:
             return False
-        claim = read_claim(self.output)
-        if claim is None:
-            return file_exists(join_path(self.output, SUCCESS))
-        return claim.token != self.token or bool(claim.ended)
+        run = read_run(self.folder)
+        return run is None or run.token != self.token or bool(run.ended)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Give signs of life for the length of a block, and end the run at a mistake of the user's.
+        """End the run at a mistake of the user's in a block.
 
         Engines repeat what fails, but this would fail again.
         """
         try:
-            if not self.outlives:
-                yield
-                return
-            if time.monotonic() - _given.get(self.temp_folder, -1e9) >= _SECONDS_BETWEEN_SIGNS:
-                self.give_sign()
-            with self.alive():
-                yield
+            yield
         except OutageError:
             raise
         except UserError as error:
@@ -286,48 +222,11 @@ class Workplace:
         """
         with suppress(OSError, UserError):
             if self.output:
-                end_claim(self.output, self.token, FAILED, mistake)
+                end_run(self.folder, self.token, FAILED, mistake)
 
     def has_committed(self) -> bool:
-        """Return whether a run that is over has finished its data set."""
-        claim = read_claim(self.output)
-        return claim is None or (claim.token, claim.ended) == (self.token, COMMITTED)
-
-    def clean_up(self) -> None:
-        """Remove the temporary files of a run that has committed, and then its claim."""
-        if self.has_committed() and read_claim(self.output) is not None:
-            remove_named(locate(self.temp_folder))
-            drop_claim(self.output, self.token)
-
-    @contextmanager
-    def alive(self) -> Iterator[None]:
-        """Give signs of life for the length of a block, for those who cannot ask this process."""
-        ended = Event()
-        thread = Thread(target=self._give_signs, args=(ended,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def _give_signs(self, ended: Event) -> None:
-        while not ended.wait(_SECONDS_BETWEEN_SIGNS):
-            self.give_sign()
-
-    def give_sign(self) -> None:
-        """Write a sign of life of this process; if that fails, the next one may not."""
-        _given[self.temp_folder] = time.monotonic()
-        name = f"{SIGN}{socket.gethostname()}-{os.getpid()}"
-        try:
-            write_file(join_path(self.temp_folder, name), str(time.time()).encode())
-        except Exception as error:  # whatever a store's client raises
-            _LOG.debug("no sign of life: %s", error)
-
-
-def last_sign(temp_folder: str) -> float:
-    """Return when a run has given its last sign of life, in seconds since 1970; 0 for none."""
-    return last_written(join_path(temp_folder, SIGN))
+        """Return whether the run's data set is the one in the folder."""
+        return current_version(locate(self.output)) == self.version
 
 
 # An element, and the tag of the collection that it belongs to.
@@ -383,9 +282,6 @@ class Journal:
             outputs = list(work())
             entry = [(tag, type(element).__name__, element) for tag, element in outputs]
             write_file(self._path(name), seal(json.dumps(entry).encode()))
-        # Or else the command that started the run sees to it.
-        if self._place.outlives and self._place.is_over():
-            remove_remains(locate(self._place.temp_folder))
         return outputs, False
 
     def _path(self, name: str) -> str:

@@ -2,13 +2,13 @@
 
 At each moment a worker process or the driver gets SIGKILL. Afterwards there must not be a
 half-written file with a final name, and the same command with `--resume` must end with the bytes of
-an undisturbed run. A build must not have written `_SUCCESS` before it was complete. Where a data
-set is added to or documents are removed from it, readers must find it as it was or as it becomes,
-and `corpusmill verify` must have no objection to it.
+an undisturbed run. A build must not have written `dataset.json` before all files that it lists.
+Where a data set is added to or documents are removed from it, readers must find it as it was or as
+it becomes, and `corpusmill verify` must miss nothing but copies, which come after `dataset.json`.
 """
 
-import hashlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,10 +24,12 @@ import psutil
 
 from benchmarks.builds import CHECKOUT, SAMPLE, remove
 from benchmarks.console import CONSOLE, make_parser
+from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.location import locate
-from corpusmill.verification.check_data_set import verify
+from tests.tools.killed_commands import find_damage
+from tests.tools.versions import digests_by_version
 
-_NAMES_OF_A_RUN = ("_RUNNING", "_temporary-")
+_OF_A_RUN = re.compile(r"v\d+/(_run\.json|_temporary-)")
 # Stands for the folder in a command.
 OUTPUT = "OUTPUT"
 
@@ -115,16 +117,8 @@ class Job:
         return _wait(process, family)
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of every file of the data set, by its path."""
-        return _digests(self.output)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+        """Return the sha256 of every file of the data set, by its name with its version's rank."""
+        return digests_by_version(self.output)
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -162,20 +156,21 @@ def kill_and_resume(job: Job, expected: dict[str, str], victim: str, seconds: fl
     job.reset()
     if not job.kill(victim, seconds):
         return False
-    before = _digests(job.base) if job.base else {}
+    before = digests_by_version(job.base) if job.base else {}
     files = job.digests() if job.output.exists() else {}
-    final = {name: sha for name, sha in files.items() if not name.startswith(_NAMES_OF_A_RUN)}
+    final = {name: sha for name, sha in files.items() if not _OF_A_RUN.match(name)}
     half = [
         name for name, sha in final.items() if sha not in {expected.get(name), before.get(name)}
     ]
     assert not half, f"{half} were half-written"
     if job.base:
-        problems = verify(locate(str(job.output)))
+        problems = find_damage(locate(str(job.output)))
         assert not problems, f"readers find {problems[0]}"
         job.run(*job.resume)
     else:
-        assert "_SUCCESS" not in final or set(final) == set(expected), "_SUCCESS before the end"
-        if "_SUCCESS" not in final or "_RUNNING" in files:
+        listed = {name for name in expected if name.startswith("v")}
+        assert MANIFEST not in final or listed <= final.keys(), f"{MANIFEST} before the end"
+        if files != expected:
             job.run(*job.resume)
     assert job.digests() == expected, (
         f"{victim} killed at {seconds:.2f} s: files differ or are left over"

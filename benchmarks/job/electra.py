@@ -77,7 +77,7 @@ def run_originals_way(path: Path, tokenizer: Path) -> dict[str, float]:
 
 
 def run_job(path: Path, tokenizer: Path, output: Path) -> dict[str, float]:
-    """Measure the whole command, from the shell to `_SUCCESS`."""
+    """Measure the whole command, from the shell to the end."""
     measurement = build(("pipeline", "electra"), path, tokenizer, output)
     counts = read_manifest(output)["counts"]
     return {

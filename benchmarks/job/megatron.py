@@ -115,7 +115,7 @@ def compare(folder: Path, shards: int) -> Iterator[str]:
     """Yield whether our files are those of the peer."""
     for suffix in (".bin", ".idx") if shards == 1 else (".bin",):
         expected = digest([folder / f"peer_text_document{suffix}"])
-        files = sorted((folder / "own").glob(f"train-*{suffix}"))
+        files = sorted((folder / "own").glob(f"v1/train-*{suffix}"))
         same = "equal" if digest(files) == expected else "different"
         yield f"{suffix} of {len(files)} shards and of the peer: {same}"
 

@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
 
 def run(case: Case, folder: Path, tokenizer: Path) -> Measurement:
-    """Measure the whole command once, from the shell to `_SUCCESS`."""
+    """Measure the whole command once, from the shell to the end."""
     report(f"{case.way}, {case.corpus_bytes / MEGABYTE:,.0f} MB ...")
     shards = ("--num-shards", case.shards) if case.way in {_JOB, _JOB_ALONE} else ()
     corpus = make_corpus(folder, case.corpus_bytes)

@@ -44,7 +44,7 @@ _RECIPES = {
 def make_data_set(folder: Path, name: str, scale: float = 1.0) -> Path:
     """Return a data set, which is built from a synthetic corpus if the folder lacks it."""
     output = folder / name
-    if not (output / "_SUCCESS").exists():
+    if not (output / "dataset.json").exists():
         recipe = _RECIPES[name]
         objective, *flags = recipe.flags
         corpus = make_corpus(folder, int(recipe.corpus_megabytes * MEGABYTE * scale))

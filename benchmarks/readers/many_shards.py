@@ -36,7 +36,7 @@ from corpusmill import DataSet, Loader, make_batches
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest, Shard, Split, shard_name
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.manifest_json import encode
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.testing.datasets import SmallBuild, write_dataset
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -47,7 +47,7 @@ RANK, RANKS, BATCH_SIZE = 4095, 4096, 32
 
 def make_data_sets(folder: Path, shards: int) -> None:
     """Write the data set, and a small one, unless the folder has them."""
-    if (folder / "large" / "_SUCCESS").exists():
+    if (folder / "large" / "dataset.json").exists():
         return
     shutil.rmtree(folder / "large", ignore_errors=True)
     path = make_tokenizer(folder, SAMPLE, "gpt")
@@ -78,9 +78,7 @@ def make_data_sets(folder: Path, shards: int) -> None:
         splits={"train": Split.from_shards(entries, lengths)},
         corpus=replace(header.corpus, files=files, bytes=sum(file.bytes for file in files)),
     )
-    written = encode(manifest)
-    (folder / "large" / "dataset.json").write_bytes(written)
-    (folder / "large" / "_SUCCESS").write_bytes(seal(written))
+    (folder / "large" / "dataset.json").write_bytes(encode(manifest))
 
 
 def _write_shard(path: Path, header: Manifest) -> bytes:

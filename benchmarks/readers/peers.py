@@ -87,7 +87,7 @@ def _from_arrow(array: pa.Array) -> Values:
 def _parquet(source: Source) -> list[str]:
     """Return files with the examples: the data set's own, or of windows cut in advance."""
     if not isinstance(source.samples, TokenWindows):
-        return sorted(map(str, source.folder.glob("train-*.parquet")))
+        return sorted(map(str, source.folder.glob("v*/train-*.parquet")))
     target = source.work / "windows-parquet"
     if not target.exists():
         scratch = target.with_name("windows-parquet.scratch")

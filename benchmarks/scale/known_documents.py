@@ -25,9 +25,9 @@ from msgspec.structs import replace as replace_struct
 from benchmarks.builds import FOLDER, SAMPLE, build, make_tokenizer, remove
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import Measurement, measure, take_turns
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.dataset.manifest_entries import provenance_name
-from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.manifest_json import encode
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.limits import LIMITS
 from corpusmill.location import locate
@@ -58,7 +58,6 @@ def claim(folder: Path, documents: int) -> None:
     files = tuple(claimed.get(entry.file, entry) for entry in manifest.files)
     content = encode(replace(manifest, files=files))
     (folder / MANIFEST).write_bytes(content)
-    (folder / SUCCESS).write_bytes(seal(content))
 
 
 def _write_table(path: Path, ids: np.ndarray, seed: int) -> None:
@@ -104,7 +103,7 @@ def list_calls(
 
     outputs = {_SMALL: folder / "small", _LARGE: folder / "large"}
     for name, output in outputs.items():
-        if not (output / SUCCESS).exists():
+        if not (output / MANIFEST).exists():
             report(f"writing {output}")
             flags = ("--num-shards", shards, "--validation-share", 0)
             build(command, SAMPLE, tokenizer, output, *_FLAGS, *flags)

@@ -90,11 +90,11 @@ class Stages:
 
 
 def _sizes(output: Path) -> Iterator[int]:
-    for folder in output.glob("_temporary*"):
+    for folder in output.glob("v*/_temporary*"):
         for path in folder.rglob("*"):
             try:
                 yield path.stat().st_size
-            except FileNotFoundError:  # it has been moved
+            except FileNotFoundError:  # it has been removed
                 continue
 
 

@@ -33,7 +33,7 @@ _PURPOSES = (
     ("spilled documents", r"/spill-"),
     ("pool", r"/(candidates|pool)-"),
     ("shards", r"/shard-|train-\d"),
-    ("claim", r"_RUNNING"),
+    ("who is at work, and the record", r"_run\.json|_files\.json"),
     ("plan and record", r"/plan|run\.json|/begin"),
     ("manifest, card, _SUCCESS", r"dataset\.json|README|_SUCCESS"),
 )

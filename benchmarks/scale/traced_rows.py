@@ -23,9 +23,9 @@ from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import measure, take_turns
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Split
+from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard, Split
 from corpusmill.dataset.manifest_entries import provenance_name
-from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.manifest_json import encode
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.layout.placement import Layout
 from corpusmill.layout.sorting import add_keys, sort_rows
@@ -44,7 +44,7 @@ _RANDOM = "pool.documents"
 
 def make_data_set(folder: Path, rows: int, shards: int, *, has_random: bool) -> Manifest:
     """Write a data set that claims rows, if the folder lacks it; return its manifest."""
-    if not (folder / SUCCESS).exists():
+    if not (folder / MANIFEST).exists():
         report(f"writing {folder}")
         tokenizer = make_tokenizer(folder.parent, SAMPLE, "bert")
         flags = ("--num-shards", shards, "--max-seq-length", _TOKENS)
@@ -70,7 +70,6 @@ def _claim(folder: Path, rows: int, *, has_random: bool) -> None:
     counts = {**manifest.counts, _RANDOM: number if has_random else 0}
     content = encode(replace(manifest, splits={"train": train}, counts=counts))
     (folder / MANIFEST).write_bytes(content)
-    (folder / SUCCESS).write_bytes(seal(content))
 
 
 def _write_shard(

@@ -67,7 +67,8 @@ def _row_of(manifest: Manifest, command: Trace, row: int) -> int:
     if command.shard is not None:
         names = [shard.file for shard in shards]
         number = int(command.shard) if command.shard.isdecimal() else -1
-        number = names.index(command.shard) if command.shard in names else number
+        name = manifest.path_of(command.shard)
+        number = names.index(name) if name in names else number
         if not 0 <= number < len(shards):
             cause = f"{command.split} has the shards 0 to {len(shards) - 1}, from {names[0]} on"
             raise UserError(option("shard", command.shard), cause, "Give one of them")

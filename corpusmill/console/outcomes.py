@@ -24,8 +24,8 @@ from corpusmill.errors import (
 _LONGEST_MESSAGE = 6000
 
 _SPACE = (
-    "Free some space, or name another disk; temporary files follow "
-    f"{option('temp_location')} and TMPDIR"
+    "Free some space, or name another disk (temporary files follow "
+    f"{option('temp_location')} and TMPDIR)"
 )
 _RIGHTS = "Change the permissions, or name another place"
 _PLACE = "Name another place"
@@ -35,11 +35,19 @@ _MEMORY = "Free some, raise the limit (ulimit -v), or use a machine with more"
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory|malloc of size")
 # What the system refuses for reasons that lie with the machine or the user's paths.
 _CURES = {
-    errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS,
-    errno.EPERM: _RIGHTS, errno.EISDIR: _PLACE, errno.ENOTDIR: _PLACE, errno.ELOOP: _PLACE,
-    errno.ENAMETOOLONG: _PLACE, errno.EIO: _MACHINE, errno.ESTALE: _MACHINE,
-    errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS, errno.EFBIG: _LIMITS, errno.EAGAIN: _LIMITS,
+    errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS, errno.EISDIR: _PLACE, errno.ENOTDIR: _PLACE,
+    errno.ELOOP: _PLACE, errno.ENAMETOOLONG: _PLACE, errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS,
+    errno.EFBIG: _LIMITS, errno.EAGAIN: _LIMITS, errno.ENOTCONN: _MACHINE,
 }  # fmt: skip
+# What may pass or be mended during a run: numbers of the system's errors, the cause and the cure.
+PASSING_FAULTS = (
+    ((errno.ENOSPC, errno.EDQUOT), "the disk is full", _SPACE),
+    ((errno.EIO, errno.ENODEV, errno.EROFS), "the disk or its mount fails", _MACHINE),
+    ((errno.ESTALE,), "the file server does not know it any more", _MACHINE),
+    ((errno.EBUSY, errno.ETXTBSY), "another program uses it", "End that, or name another place"),
+    ((errno.EXDEV,), "it is on another disk than the folder around it", _PLACE),
+    ((errno.ENOENT,), "somebody has moved or removed it", "Put it back, or name another place"),
+)
 
 
 class Outcome(NamedTuple):
@@ -132,16 +140,18 @@ def blame_system(error: BaseException) -> UserError | None:
         return UserError(
             "this process", str(error), f"{_LIMITS[:-1]} -u of processes, -v of memory)"
         )
-    if not isinstance(error, OSError) or error.errno not in _CURES:
+    if not isinstance(error, OSError):
         return None
-    cure, cause = _CURES[error.errno], str(error.strerror)
-    if cure is _SPACE:
-        cause = f"the disk is full ({cause})"
-    elif error.filename is None and cure is not _LIMITS:  # of a connection, perhaps
+    value = None if error.filename is None else str(error.filename)
+    for numbers, cause, cure in PASSING_FAULTS:
+        # Without a name it may be anything.
+        if error.errno in numbers and (value or error.errno != errno.ENOENT):
+            value = value or "a file or standard output"
+            return OutageError(value, f"{cause} ({error.strerror})", f"{cure}; then run again")
+    cure = _CURES.get(error.errno or 0, "")
+    if not cure or (value is None and cure is not _LIMITS):  # the latter of a connection, perhaps
         return None
-    unnamed = "this process" if cure is _LIMITS else "a file or standard output"
-    value = unnamed if error.filename is None else str(error.filename)
-    return UserError(value, cause, cure)
+    return UserError(value or "this process", str(error.strerror), cure)
 
 
 def notes_of(error: BaseException, begin: str = " ") -> str:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import PurePosixPath
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from corpusmill.dataset.manifest import (
     CARD,
     MANIFEST,
     REJECTS,
+    ROOT,
     SUCCESS,
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -26,7 +26,7 @@ from corpusmill.dataset.manifest import (
     Shard,
 )
 from corpusmill.dataset.manifest_entries import shorten_texts
-from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.manifest_json import encode
 from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: of numbers with up to three digits, with four, and so on.
@@ -59,30 +59,29 @@ def render_card(manifest: Manifest) -> bytes:
     return "\n".join(line for section in sections for line in section).encode() + b"\n"
 
 
-def describe(manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, bytes]:
+def describe(manifest: Manifest, files: Mapping[str, bytes], folder: str = "") -> dict[str, bytes]:
     """Describe a data set.
 
     Args:
         manifest: complete, but for the entries of these and the following files.
         files: small files, by name.
+        folder: before the names of these and of the card in the manifest, such as "v1/root/".
 
     Returns:
-        {name: content} of these, the card, the manifest, and `_SUCCESS`, which declares the data
-        set complete.
+        {name: content} of these, the card, the manifest, and `_SUCCESS`, which is empty.
     """
-    manifest = manifest.with_files(files)
-    card = {CARD: render_card(manifest)}
-    content = encode(manifest.with_files(card))
-    return {**files, **card, MANIFEST: content, SUCCESS: seal(content)}
+    manifest = manifest.with_files({f"{folder}{name}": files[name] for name in files})
+    card = render_card(manifest)
+    content = encode(manifest.with_files({f"{folder}{CARD}": card}))
+    return {**files, CARD: card, MANIFEST: content, SUCCESS: b""}
 
 
 def _front_matter(manifest: Manifest) -> Iterable[str]:
     digits = len(str(manifest.rows))
     size = _SIZES[min(max(digits - 3, 0), len(_SIZES) - 1)]
     yield from ("---", "configs:", "- config_name: default", "  data_files:")
-    for name in manifest.splits:
-        # Quoted, because a * begins an alias in YAML.
-        yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
+    for name, split in manifest.splits.items():
+        yield from _list_paths(name, [shard.file for shard in split.shards])
     yield from _bin_configs(manifest)
     yield from _source_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
@@ -108,9 +107,7 @@ def _bin_configs(manifest: Manifest) -> Iterable[str]:
     for number, splits in _bins(manifest):
         yield from (f"- config_name: bin-{number:02d}", "  data_files:")
         for name, shards in splits:
-            files = [PurePosixPath(shard.file) for shard in shards]
-            globs = [f"{file.name.rsplit('-', maxsplit=3)[0]}-*{file.suffix}" for file in files]
-            yield from _list_paths(name, list(dict.fromkeys(globs)))
+            yield from _list_paths(name, [shard.file for shard in shards])
 
 
 def _source_configs(manifest: Manifest) -> Iterable[str]:
@@ -124,14 +121,10 @@ def _source_configs(manifest: Manifest) -> Iterable[str]:
         for name in manifest.splits:
             shards = by_source.get((name, source.name), ())
             if any(shard.rows for shard in shards):
-                yield from (f"  - split: {name}", "    path:")
-                yield from (f'    - "{shard.file}"' for shard in shards)
+                yield from _list_paths(name, [shard.file for shard in shards])
 
 
 def _list_paths(split: str, paths: Sequence[str]) -> Iterable[str]:
-    if len(paths) == 1:
-        yield from (f"  - split: {split}", f'    path: "{paths[0]}"')
-        return
     yield from (f"  - split: {split}", "    path:")
     yield from (f'    - "{path}"' for path in paths)
 
@@ -145,7 +138,7 @@ def _introduction(manifest: Manifest) -> Iterable[str]:
         f"({manifest.seed}) give the same bytes."
     )
     yield (
-        f"Tokens are ids of the tokenizer in `{tokenizer.file}` ({_code(tokenizer.name)}, "
+        f"Tokens are ids of the tokenizer in `{TOKENIZER}` ({_code(tokenizer.name)}, "
         f"{tokenizer.vocab_size:,} ids)."
     )
     yield ""
@@ -251,14 +244,16 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
-    if TOKENIZER_CONFIG in manifest.entries:
+    if {TOKENIZER_CONFIG, f"{ROOT}{TOKENIZER_CONFIG}"} & manifest.paths.keys():
         yield f"- `{TOKENIZER_CONFIG}`: its special tokens, for `AutoTokenizer` of this folder"
-    if REJECTS in manifest.entries:
-        yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
+    if REJECTS in manifest.paths:
+        what = "input that could not be used, with file, offset and reason"
+        yield f"- `{manifest.paths[REJECTS]}`: {what}"
     if manifest.provenance:
         what = "of which tokens of which documents each row is made"
-        yield f"- `provenance/`: {what}; `corpusmill trace` reads it"
-    yield f"- `{SUCCESS}`: written last, by a finished build; holds the sha256 of `{MANIFEST}`"
+        yield f"- `provenance/` of each version: {what}; `corpusmill trace` reads it"
+    yield f"- `v1/` and so on: what each run has written; `{MANIFEST}` lists what is in use"
+    yield f"- `{SUCCESS}`: empty; written after `{MANIFEST}`, for those who look for it"
 
 
 def describe_type(kind: pa.DataType) -> str:

@@ -1,7 +1,8 @@
-"""How a data set is edited: its manifest, its shards, and the units of that work.
+"""How a data set comes to be, and is edited: its manifest, its shards, and the units of that work.
 
-Rows are removed from a data set, and a generation is added to it. Either gives a new manifest. A
-shard that loses rows is written again; all others stay as they are.
+A build adds its results to the header of a manifest. Rows are removed from a data set, and a
+generation is added to it; either gives a new manifest. A shard that loses rows is written again,
+and all others stay as they are.
 """
 
 from collections import Counter
@@ -16,7 +17,8 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import tokens_of
-from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Shard, Split
+from corpusmill.dataset.accounting import is_of_the_run, split_distributions, split_sources
+from corpusmill.dataset.manifest import REJECTS, ROOT, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_entries import (
     Counts,
     Generation,
@@ -25,6 +27,7 @@ from corpusmill.dataset.manifest_entries import (
     Source,
     add_all,
     as_mapping,
+    base_name,
     from_mapping,
     list_provenance,
     recount,
@@ -35,6 +38,43 @@ from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.limits import FileLimits
 from corpusmill.location import Location
+
+
+def add_unread(header: Manifest, unread: Mapping[int, int], first_file: int = 0) -> Manifest:
+    """Add the unread bytes of the files that could not be read to their end.
+
+    Args:
+        header: the manifest without its results.
+        unread: these bytes by the number of the file.
+        first_file: the number of the first file of its corpus.
+    """
+    files = list(header.corpus.files)
+    for index, number in unread.items():
+        files[index - first_file] = replace(files[index - first_file], unread=number)
+    return replace(header, corpus=replace(header.corpus, files=tuple(files)))
+
+
+def add_results(
+    header: Manifest,
+    counts: dict[str, int],
+    shards: Mapping[str, list[Shard]],
+    files: Sequence[FileEntry],
+) -> Manifest:
+    """Add what was made: counts, shards by split, and the other files."""
+    common, of_sources = split_sources(counts)
+    plain, distributions = split_distributions(common)
+    sources = tuple(
+        replace(source, counts=dict(sorted(of_sources.get(source.name, {}).items())))
+        for source in header.corpus.sources
+    )
+    corpus = replace(header.corpus, sources=sources)
+    splits = {
+        name: Split.from_shards(shards[name], distributions.get(name, {}))
+        for name in SPLIT_NAMES
+        if name in shards
+    }
+    kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
+    return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
 
 
 class Unit(NamedTuple):
@@ -80,7 +120,8 @@ def remove_rows(
 
     Args:
         manifest: of the data set with these rows.
-        written: the entries of the files that have been rewritten or added, by name.
+        written: the entries of the files that have been rewritten or added, by the names of those
+            in whose place they are.
         removal: what was removed.
         distributions: those of the removed rows, by split and name.
     """
@@ -88,7 +129,7 @@ def remove_rows(
         name: _remove_from(split, written, distributions.get(name, {}))
         for name, split in manifest.splits.items()
     }
-    files = [written.get(entry.file, entry) for entry in manifest.files]
+    files = [written.get(entry.file, entry) for entry in leave_out_copied(manifest.files)]
     earlier_files = manifest.entries
     files += [entry for name, entry in written.items() if name not in earlier_files]
     removals = (*manifest.removals, removal)
@@ -151,14 +192,13 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
         files=(*earlier.corpus.files, *added.corpus.files),
         sources=_join_sources(earlier.corpus.sources, added_corpus.sources),
     )
-    names = {entry.file for entry in added.files}
     return replace(
         earlier,
         corpusmill_version=added.corpusmill_version,
         corpus=corpus,
         counts=_add_counts(earlier.counts, added.counts),
         splits=dict(_join_splits(earlier, added)),
-        files=(*(entry for entry in earlier.files if entry.file not in names), *added.files),
+        files=(*leave_out_copied(earlier.files), *added.files),
         first_reject=earlier.first_reject or added.first_reject,
         provenance=Provenance(
             earlier.provenance.version,
@@ -166,6 +206,11 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
             earlier.provenance.has_spans,
         ),
     )
+
+
+def leave_out_copied(files: Iterable[FileEntry]) -> Iterator[FileEntry]:
+    """Yield the files but those that are copied beside the manifest; each version has its own."""
+    yield from (entry for entry in files if not base_name(entry.file).startswith(ROOT))
 
 
 def rejects_name(tag: str) -> str:

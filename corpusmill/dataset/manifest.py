@@ -4,14 +4,15 @@ It holds no time, host or path of the run, so that the same input, options and s
 manifest; of a tokenizer that was read from a file it holds the file's name alone. `Manifest` and
 its parts are the file's entries, in the file's order:
 
-    {"format": "corpusmill", "format_version": 1, "corpusmill_version": "0.1.0",
+    {"format": "corpusmill", "format_version": 2, "sha256": "...", "corpusmill_version": "0.1.0",
      "objective": {"name": "bert", "options": {...}, "repeats": 10}, "seed": 1,
      "tokenizer": {...}, "output": {...}, "columns": [{"name": "input_ids", ...}], "corpus": {...},
      "counts": {"read.documents": 9, ...},
      "splits": {"train": {"rows": 7, "tokens": 900,
-     "shards": [{"file": "train-00000-of-00001.parquet", "bytes": 5021, "sha256": "...",
+     "shards": [{"file": "v1/train-00000-of-00001.parquet", "bytes": 5021, "sha256": "...",
      "rows": 7, "tokens": 900}], "distributions": {"length": [...], ...}}},
-     "files": [{"file": "tokenizer.json", "bytes": 12, "sha256": "..."}, ...]}
+     "files": [{"file": "v1/root/tokenizer.json", "bytes": 12, "sha256": "..."}, ...],
+     "version": 1}
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from msgspec import Meta, Struct, convert
 
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest_entries import (
+    VERSION_FOLDER,
     CorpusEntry,
     Generation,
     Kind,
@@ -32,6 +34,7 @@ from corpusmill.dataset.manifest_entries import (
     Provenance,
     Removal,
     SourceName,
+    base_name,
     provenance_name,
 )
 from corpusmill.formats import shard_names
@@ -52,6 +55,8 @@ MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
 CARD = "README.md"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 REJECTS = "rejects/rejects.jsonl"
+# Files in this folder of a version are copied beside the manifest, where others look for them.
+ROOT = "root/"
 
 # Without a leading dot there is neither a folder above nor a hidden file.
 _NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
@@ -87,7 +92,7 @@ class Shard(FileEntry, frozen=True, forbid_unknown_fields=True):
         source: name of the source of all its rows; None where no source has a name.
     """
 
-    file: Annotated[str, Meta(pattern=rf"\A{_NAME}\Z")]
+    file: Annotated[str, Meta(pattern=rf"\A({VERSION_FOLDER}/)?{_NAME}\Z")]
     rows: Number
     tokens: Number
     bin: Number | None = None
@@ -295,6 +300,7 @@ class Manifest:
         provenance: how the files about the provenance of rows were written; None without them.
         removals: what was removed after the build, in order.
         first_reject: where the first reject is, and what is wrong with it, in words.
+        version: number of the folder of the run that wrote the manifest.
     """
 
     corpusmill_version: str
@@ -310,12 +316,32 @@ class Manifest:
     provenance: Provenance | None = None
     removals: tuple[Removal, ...] = ()
     first_reject: Annotated[str, Meta(max_length=2**14)] | None = None
+    version: Annotated[int, Meta(ge=1, lt=10**9)] = 1
 
     @cached_property
     def entries(self) -> Mapping[str, FileEntry]:
         """Every file but the manifest and `_SUCCESS`, by name; shards as `Shard`."""
         shards = [shard for split in self.splits.values() for shard in split.shards]
         return {entry.file: entry for entry in (*self.files, *shards)}
+
+    @cached_property
+    def paths(self) -> Mapping[str, str]:
+        """The names of all files, by their names without the folder of a version.
+
+        Example:
+            {"train-00000-of-00001.parquet": "v1/train-00000-of-00001.parquet"}
+        """
+        return {base_name(file): file for file in self.entries}
+
+    def path_of(self, name: str) -> str:
+        """The file with a name, which is taken as it is where no version has it."""
+        return self.paths.get(name, name)
+
+    @property
+    def copies(self) -> Mapping[str, FileEntry]:
+        """The files that are copied beside the manifest, by the names of their copies."""
+        named = ((base_name(entry.file), entry) for entry in self.files)
+        return {name.removeprefix(ROOT): entry for name, entry in named if name.startswith(ROOT)}
 
     @property
     def longest(self) -> int:
@@ -365,11 +391,6 @@ class Manifest:
         files = FORMATS[self.output.format].companion_files(contents)
         return {TOKENIZER: tokenizer_json.encode(), TOKENIZER_CONFIG: config, **files}
 
-    def glob(self, split: str) -> str:
-        """A glob of the names of all shards of a split."""
-        files = [shard.file for shard in self.splits[split].shards]
-        return shard_names.shard_glob(self.output.options.shard_name, split, files)
-
     def with_files(self, contents: Mapping[str, bytes]) -> "Manifest":
         """The manifest with entries of files, by name and content, in place of earlier ones."""
         kept = (entry for entry in self.files if entry.file not in contents)
@@ -383,7 +404,7 @@ def entry_of(name: str, content: bytes) -> FileEntry:
 
 
 def shard_name(split: str, number: int, total: int, suffix: str, pattern: str | None = None) -> str:
-    """The final name of a shard: train-00003-of-00008.parquet.
+    """The name of a shard in the folder of its version: train-00003-of-00008.parquet.
 
     Args:
         split: "train" or "validation".
@@ -451,7 +472,8 @@ def _name_files(
     for number, shard in enumerate(shards):
         name = provenance_name(kind, group, number, len(shards))
         shard_file = shard_names.fill(pattern, group, number, len(shards))
-        yield ProvenanceFile(name, shard_file, generation, shard)
+        paths = manifest.path_of(name), manifest.path_of(shard_file)
+        yield ProvenanceFile(*paths, generation, shard)
 
 
 def bin_name(split: str, length_bin: int, total: int) -> str:

@@ -380,6 +380,27 @@ class CorpusEntry:
         return replace(self, options=documents.recorded(), sources=tuple(sources))
 
 
+# The folder of what one run has written, such as "v3", before the other parts of a name.
+VERSION_FOLDER = r"v[1-9][0-9]{0,8}"
+_IN_VERSION = re.compile(rf"({VERSION_FOLDER})/(.+)", re.DOTALL)
+
+
+def base_name(file: str) -> str:
+    """Return the name of a file without the folder of its version, by which it is unique.
+
+    Example:
+        "v3/provenance/removed-00000.parquet" gives "provenance/removed-00000.parquet".
+    """
+    match = _IN_VERSION.fullmatch(file)
+    return match[2] if match else file
+
+
+def version_of(file: str) -> int:
+    """Return the number of the version that wrote a file; 0 for a file beside the versions."""
+    match = _IN_VERSION.fullmatch(file)
+    return int(match[1][1:]) if match else 0
+
+
 VERSION = 1
 Kind = Literal["spans", "documents"]
 Ids = npt.NDArray[np.uint64]
@@ -471,7 +492,7 @@ class Provenance:
 
 
 def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
-    """Return the name of a file of provenance.
+    """Return the name of a file of provenance, without the folder of its version.
 
     Args:
         kind: what it holds.
@@ -484,7 +505,7 @@ def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
 
 
 def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[str]:
-    """Yield the names of a split's files of provenance, in the order of its shards.
+    """Yield a split's files of provenance, in the order of its shards.
 
     Args:
         files: the names of a data set's files, in the manifest's order.
@@ -492,7 +513,7 @@ def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[st
         split: "train" or "validation".
     """
     begin = f"provenance/{kind}-{split}-"
-    yield from (name for name in files if name.startswith(begin))
+    yield from (name for name in files if base_name(name).startswith(begin))
 
 
 _BEGIN, _END = "provenance/removed-", ".parquet"
@@ -530,7 +551,7 @@ class Removal:
 
 
 def removal_name(number: int) -> str:
-    """Return the name of the file that lists the documents of a removal.
+    """Return the name of the file that lists the documents of a removal, without its version.
 
     Args:
         number: of the removal, in the manifest's order.

@@ -7,6 +7,7 @@ widths are sizes in memory, names are files.
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -18,8 +19,11 @@ from corpusmill.arrays.columns import ANY_LENGTH, INTEGERS, NO_PAD, Column, Role
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import (
+    CARD,
     MANIFEST,
+    ROOT,
     TOKENIZER,
+    TOKENIZER_CONFIG,
     FileEntry,
     Manifest,
     ObjectiveEntry,
@@ -33,8 +37,10 @@ from corpusmill.dataset.manifest_entries import (
     CorpusEntry,
     Generation,
     Number,
+    base_name,
     list_provenance,
     removal_name,
+    version_of,
 )
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
@@ -93,7 +99,7 @@ def _check_special_tokens(manifest: Manifest) -> None:
         raise ValueError("the special tokens, which are not all in all_ids")
     if len({*special.all_ids}) == size:
         raise ValueError("the special tokens, beside which the vocabulary has no others")
-    if tokenizer.file != TOKENIZER:
+    if base_name(tokenizer.file) not in {TOKENIZER, f"{ROOT}{TOKENIZER}"}:
         raise ValueError(f"the tokenizer's file {tokenizer.file!r}")
 
 
@@ -236,7 +242,8 @@ def _check_sources(manifest: Manifest) -> None:
 
 def _check_provenance(manifest: Manifest) -> None:
     """The files of provenance must be those of the shards, in their order."""
-    listed = [entry.file for entry in manifest.files if entry.file.startswith("provenance/")]
+    files = (entry.file for entry in manifest.files)
+    listed = [file for file in files if base_name(file).startswith("provenance/")]
     if manifest.provenance is None:
         if listed:
             raise ValueError(f"the file {listed[0]}, of a data set without provenance")
@@ -244,7 +251,7 @@ def _check_provenance(manifest: Manifest) -> None:
     for number, generation in enumerate(manifest.provenance.generations):
         _check_generation(manifest, number, generation)
     listed_removals = (n for n, removal in enumerate(manifest.removals) if removal.is_listed)
-    expected = {*map(removal_name, listed_removals)}
+    expected = {manifest.path_of(removal_name(number)) for number in listed_removals}
     is_joined = manifest.output.shard_format.joined
     for split, entry in manifest.splits.items():
         spans = {file.name: file.shard for file in name_spans(manifest, split)}
@@ -309,8 +316,13 @@ def _check_files(manifest: Manifest) -> None:
         raise ValueError("the padding or the compression, which is not known")
     shard_format.resolve(output.options, manifest.columns)
     shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
-    if len(entries) != len(manifest.files) + len(shards):
+    if len(entries) != len(manifest.files) + len(shards) or len(manifest.paths) != len(entries):
         raise ValueError("two entries of one file")
+    small = {CARD, TOKENIZER, TOKENIZER_CONFIG, *shard_format.companion_names}
+    if others := sorted(manifest.copies.keys() - small):
+        raise ValueError(f"the copy {others[0]}, which no data set has")
+    if latest := [name for name in entries if version_of(name) > manifest.version]:
+        raise ValueError(f"the file {latest[0]}, of a version after {manifest.version}")
     if len(manifest.suffixes) == 1:  # each shard is its own only file
         return
     for part in (part for shard in shards for part in manifest.parts(shard)):
@@ -318,7 +330,12 @@ def _check_files(manifest: Manifest) -> None:
             raise ValueError(f"no entry of {part}")
 
 
-FORMAT, FORMAT_VERSION = "corpusmill", 1
+FORMAT, FORMAT_VERSION = "corpusmill", 2
+# The manifest holds the digest of its own bytes, with zeros in the digest's place.
+_DIGEST = re.compile(
+    rb'(\A\{\s*"format": "corpusmill",\s*"format_version": \d+,\s*"sha256": ")[0-9a-f]{64}'
+)
+_ZEROS = b"0" * 64
 
 # The entries that are left out where there is nothing to say.
 _OPTIONAL = (
@@ -386,7 +403,12 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         split["distributions"] = {
             name: _write_counts(counts) for name, counts in split["distributions"].items()
         }
-    return {"format": FORMAT, "format_version": FORMAT_VERSION, **entries}
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "sha256": _ZEROS.decode(),
+        **entries,
+    }
 
 
 def _leave_out_unknown(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -397,12 +419,23 @@ def _leave_out_unknown(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def encode(manifest: Manifest) -> bytes:
     """The manifest's bytes: JSON that a person can read."""
-    return (json.dumps(to_json(manifest), indent=1, ensure_ascii=False) + "\n").encode()
+    return seal((json.dumps(to_json(manifest), indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def seal(content: bytes) -> bytes:
-    """The content of `_SUCCESS`, which makes a damaged manifest as visible as a damaged shard."""
-    return f"{hashlib.sha256(content).hexdigest()}\n".encode()
+    """The manifest's bytes with their digest, by which a damaged manifest is as visible as a shard.
+
+    Args:
+        content: the bytes, with any digest.
+    """
+    blank = _DIGEST.sub(rb"\g<1>" + _ZEROS, content, count=1)
+    digest = hashlib.sha256(blank).hexdigest().encode()
+    return _DIGEST.sub(rb"\g<1>" + digest, blank, count=1)
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether a manifest's bytes have the digest that they state; `decode` wants one."""
+    return seal(content) == content
 
 
 def _write_counts(counts: dict[int, int]) -> list[int] | dict[str, int]:
@@ -433,8 +466,8 @@ def decode(content: bytes, place: str) -> Manifest:
         place: the data set's folder, for messages.
 
     Raises:
-        UserError: it is not a manifest, is of another format version, or has an entry that is
-            missing, of a wrong type or not allowed.
+        UserError: it is not a manifest, is of another format version, states no digest of its own,
+            or has an entry that is missing, of a wrong type or not allowed.
     """
     name = f"{place}/{MANIFEST}"
     try:
@@ -447,6 +480,9 @@ def decode(content: bytes, place: str) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise UserError(name, f"it is not JSON ({error})", "Build the data set again") from None
     _check_version(entries, name)
+    if not _DIGEST.match(content):
+        cause = "it does not state the sha256 of its own bytes"
+        raise UserError(name, cause, "Copy or build the data set again")
     try:
         large = msgspec.json.decode(content, type=_LargeEntries)
         manifest = from_json({**entries, **msgspec.structs.asdict(large)})

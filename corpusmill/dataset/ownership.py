@@ -1,38 +1,38 @@
-"""What is ours, and so may be deleted, replaced or renamed over.
+"""What is ours, and so may be deleted or replaced.
 
 A name proves nothing: a stranger's file may have any. A file belongs to us if
 
 - it is in a folder with a *mark*: a file that a run wrote there before anything else, and that says
   what the run works for;
-- or it is in the folder of a data set, and a *record* lists it: the manifest there, or that of a
-  generation, whose name holds the digest of its own manifest. A record is written before the files
-  that it lists, and deleted after them, so that a run that is killed leaves nothing unlisted;
-- or it is `_SUCCESS`, a manifest or a claim by what it contains.
+- or it is in the folder of a version, and the *record* there lists it, which its run wrote before
+  any of these files;
+- or the manifest lists it, or is copied from there.
 
-All that deletes and overwrites goes through this module; `tests/test_structure.py` looks for calls
-elsewhere.
+All that deletes goes through this module; `tests/test_structure.py` looks for calls elsewhere. No
+link is followed to write or to delete.
 """
 
 import json
 import logging
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
-from corpusmill.dataset.manifest_json import decode, seal
-from corpusmill.dataset.shards import generation_of, is_generation
+from corpusmill.dataset.manifest import MANIFEST, ROOT, SUCCESS, Manifest
+from corpusmill.dataset.manifest_entries import base_name, version_of
+from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError
 from corpusmill.location import Location
+from corpusmill.synced_files import sync
 
 # The file that says for what a folder was made.
 MARK = "corpusmill-run.json"
+# The file in a version's folder that lists the others.
+RECORD = "_files.json"
 
 _LOG = logging.getLogger(__name__)
-_SEAL = re.compile(rb"[0-9a-f]{64}( _generation-[0-9a-f]{32})?\s*")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class OwnFolder:
         path = self.place.local_path()
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not (path.is_dir() and not any(path.iterdir())):
+            if path.is_symlink() or not (path.is_dir() and not any(path.iterdir())):
                 path.mkdir()
         # A store has no folders; only a write shows whether one may write there.
         (self.place / MARK).write(json.dumps(self.purpose).encode(), new=True)
@@ -72,19 +72,20 @@ class OwnFolder:
         Whoever calls it has finished: a warning names what cannot be removed.
         """
         with _warned(self.place):
+            path = self.place.local_path()
             if self.is_there():
                 self.place.remove(MARK)
-            else:
-                _remove_empty(self.place)
+            elif path and path.is_dir() and not path.is_symlink():
+                _remove_empty_folders(path)
 
 
 @contextmanager
-def _warned(place: Location) -> Iterator[None]:
+def _warned(folder: Location) -> Iterator[None]:
     """Log a warning where a block cannot remove something, and go on."""
     try:
         yield
     except (OSError, UserError) as error:
-        _LOG.warning("%s is not removed: %s", place, error)
+        _LOG.warning("%s is not removed: %s", folder, error)
 
 
 def read_mark(folder: Location) -> Mapping[str, str] | None:
@@ -96,123 +97,166 @@ def read_mark(folder: Location) -> Mapping[str, str] | None:
     return mark if isinstance(mark, dict) else None
 
 
-def _remove_empty(folder: Location) -> None:
-    """Remove a folder without files, as of a run that was killed before it wrote the mark."""
-    path = folder.local_path()
-    if path and path.is_dir() and not path.is_symlink() and not folder.list():
-        _remove_empty_folders(path)
-
-
 def _remove_empty_folders(path: Path) -> None:
+    """Remove a folder and those below it, as far as they hold no file."""
     for below in path.iterdir():
-        _remove_empty_folders(below)
-    path.rmdir()
+        if below.is_dir() and not below.is_symlink():
+            _remove_empty_folders(below)
+    with suppress(OSError):  # it is not empty
+        path.rmdir()
 
 
-def read_record(folder: Location) -> Manifest | None:
-    """Return the manifest in a folder; None if there is none that can be read."""
-    return _decode(folder.read_any(MANIFEST), folder)
-
-
-def _decode(content: bytes | None, folder: Location) -> Manifest | None:
-    try:
-        return decode(content, str(folder)) if content is not None else None
-    except UserError:
-        return None
-
-
-def names_in(folder: Location) -> set[str]:
-    """Return the names that the record in the folder of a data set lists, and its own."""
-    manifest = read_record(folder)
-    return {*manifest.entries, MANIFEST, SUCCESS} if manifest else set()
-
-
-def find_generations(folder: Location, names: Iterable[str]) -> dict[str, Manifest]:
-    """Find the generations in the folder of a data set.
+def write_record(folder: Location, names: Iterable[str]) -> None:
+    """List the files that a run is about to write into the folder of its version.
 
     Args:
-        folder: the folder.
-        names: of the files below it.
-
-    Returns:
-        {name: manifest} of those whose manifest has the digest in their name.
+        folder: of the version.
+        names: of the files in it.
     """
-    found = {}
-    for name in sorted({name.partition("/")[0] for name in names}):
-        content = (folder / name).read_any(MANIFEST) if is_generation(name) else None
-        if content and generation_of(seal(content)) == name:
-            manifest = _decode(content, folder / name)
-            if manifest is not None:
-                found[name] = manifest
-    return found
+    content = json.dumps(sorted(names), indent=0).encode() + b"\n"
+    # That of a run that is resumed may be damaged, as after a power failure.
+    (folder / RECORD).exchange(content, folder.read_any(RECORD))
+
+
+def read_record(folder: Location) -> set[str]:
+    """Return the names of the files that the run of a version has written, or was about to.
+
+    A damaged record lists nothing.
+    """
+    try:
+        names = json.loads(folder.read_any(RECORD) or b"[]")
+    except (ValueError, RecursionError):
+        names = []
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        return set()
+    return {name for name in names if ".." not in name.split("/") and not name.startswith("/")}
 
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The files of a data set's folder that are ours.
+    """The files in the folder of a data set that are ours.
 
     Attributes:
-        folder: the folder.
-        listed: {name: bytes} of all files below it.
-        manifest: the record in it; None for none.
-        generations: the records of generations, by name.
+        versions: the names of all files of each version, by its number.
+        names: the names of those that are ours.
+        recorded: by the number of a version, those of its files that its record lists.
     """
 
-    folder: Location
-    listed: Mapping[str, int]
-    manifest: Manifest | None
-    generations: Mapping[str, Manifest]
+    versions: Mapping[int, set[str]]
+    names: set[str]
+    recorded: Mapping[int, set[str]]
+
+    @property
+    def recorded_names(self) -> set[str]:
+        """The names that records list, and theirs."""
+        records = {f"v{number}/{RECORD}" for number in self.versions}
+        return records.union(*self.recorded.values())
 
     @classmethod
-    def find(cls, folder: Location, listed: Mapping[str, int]) -> "OwnFiles":
+    def find(cls, folder: Location, listed: Iterable[str], manifest: Manifest | None) -> "OwnFiles":
         """Read the records in a folder.
 
         Args:
             folder: the folder.
-            listed: {name: bytes} of all files below it.
+            listed: names of all files below it.
+            manifest: that of the data set in it; None for none.
         """
-        manifest = read_record(folder) if MANIFEST in listed else None
-        return cls(folder, listed, manifest, find_generations(folder, listed))
+        versions, listed = dict[int, set[str]](), set(listed)
+        for name in listed:
+            if number := version_of(name):
+                versions.setdefault(number, set()).add(name)
+        recorded, owned = dict[int, set[str]](), set[str]()
+        for number, names in versions.items():
+            begin = f"v{number}/"
+            of_run = {name for name in (f"{begin}{RUN}", f"{begin}{RECORD}") if name in names}
+            if of_run:
+                record = {f"{begin}{name}" for name in read_record(folder / f"v{number}")}
+                recorded[number] = names & record
+                owned |= recorded[number] | of_run
+            marked = {name.split("/")[1] for name in names if name.endswith(f"/{MARK}")}
+            for below in marked:
+                if read_mark(folder / f"{begin}{below}") is not None:
+                    owned |= {name for name in names if name.startswith(f"{begin}{below}/")}
+        # What is beside the manifest is a copy of what a version has.
+        originals = {base_name(name) for names in recorded.values() for name in names}
+        copies = {name.removeprefix(ROOT) for name in originals if name.startswith(ROOT)}
+        if manifest is not None:
+            owned |= copies & listed
+            owned |= {*manifest.entries, *manifest.copies, MANIFEST, SUCCESS} & listed
+        return cls(versions, owned, recorded)
 
-    @property
-    def of_data_set(self) -> set[str]:
-        """The names that the record in the folder lists, its own and that of its seal included."""
-        names = {*self.manifest.entries, MANIFEST} if self.manifest else set()
-        content = self.folder.read_any(SUCCESS) if SUCCESS in self.listed else None
-        if content is not None and _SEAL.fullmatch(content):
-            names.add(SUCCESS)
-        return names & self.listed.keys()
+    def list_stale(self, manifest: Manifest) -> list[int]:
+        """List the versions before that of a manifest that have files which are not in use.
 
-    @property
-    def of_generations(self) -> set[str]:
-        """The names of files in generations, and of those that generations add to the data set."""
-        names = set[str]()
-        for generation, manifest in self.generations.items():
-            both = {*manifest.entries, MANIFEST, SUCCESS}
-            names |= {*manifest.entries, *(f"{generation}/{name}" for name in both)}
-        return names & self.listed.keys()
-
-    def find_foreign(self) -> list[str]:
-        """Return the names of files that are not ours, sorted; folders with a mark are left out."""
-        owned = self.of_data_set | self.of_generations
-        return sorted(self.listed.keys() - owned)
+        Versions of runs that have not finished are left out.
+        """
+        used = {version_of(file) for file in manifest.entries}
+        return [
+            number
+            for number, names in self.recorded.items()
+            if number < manifest.version
+            and f"v{number}/{RUN}" not in self.versions[number]
+            and (number not in used or not names <= manifest.entries.keys())
+        ]
 
 
-def delete_own(folder: Location, names: Iterable[str], owned: Container[str]) -> None:
-    """Delete files of a data set.
+def remove_empty_versions(output: Location, number: int) -> None:
+    """Remove the folders of versions before another one that hold no file."""
+    path = output.local_path()
+    for below in path.iterdir() if path and path.is_dir() else ():
+        if 0 < version_of(f"{below.name}/x") < number and below.is_dir() and not below.is_symlink():
+            _remove_empty_folders(below)
+
+
+def remove_copies(output: Location, names: Iterable[str], kept: Container[str]) -> None:
+    """Remove the copies of files of a version that are beside the manifest, and as they were.
 
     Args:
-        folder: of the data set.
-        names: of the files, in the order in which they are deleted.
-        owned: the names that a record lists.
-
-    Raises:
-        ValueError: a file is in no record.
+        output: the folder of a data set.
+        names: of files of the version.
+        kept: names of copies that stay.
     """
-    names = list(names)
-    if foreign := [name for name in names if name not in owned]:
-        raise ValueError(f"{foreign[0]} in {folder} is not ours")
-    folder.delete(names)
+    for name in names:
+        copy = base_name(name).removeprefix(ROOT)
+        if base_name(name).startswith(ROOT) and copy not in kept:
+            held = output.read_any(copy)
+            if held is not None and held == output.read_any(name):
+                output.delete([copy])
+
+
+def discard_marked(folder: Location) -> None:
+    """Remove the temporary folders in the folder of a version."""
+    for name in folder.list():
+        below = folder / name.partition("/")[0]
+        if name.endswith(f"/{MARK}") and (purpose := read_mark(below)) is not None:
+            OwnFolder(below, purpose).discard()
+
+
+def remove_version(output: Location, number: int, kept: Iterable[str] = ()) -> None:
+    """Remove the files of a version that its record lists, and then the record.
+
+    A warning names what cannot be removed, and what is not in the record and stays.
+
+    Args:
+        output: the folder of the data set.
+        number: of the version.
+        kept: names of files below the folder of the data set that stay, and the record with them.
+    """
+    folder, begin = output / f"v{number}", f"v{number}/"
+    with _warned(folder):
+        own_kept = {name.removeprefix(begin) for name in kept if name.startswith(begin)}
+        discard_marked(folder)
+        present = set(folder.list())
+        folder.delete(sorted((read_record(folder) - own_kept) & present))
+        if present and not own_kept:
+            folder.delete([RUN])
+            folder.sync(())  # or else a loss of power may leave files without their record
+            folder.delete([RECORD])
+        path = folder.local_path()
+        if path and path.is_dir() and not path.is_symlink():
+            _remove_empty_folders(path)
+        if rest := sorted(set(folder.list()) - own_kept - {RECORD}):
+            _LOG.warning("%s/%s stays: it is not a file of ours", folder, rest[0])
 
 
 def delete_temporary(folder: Location, names: Iterable[str]) -> None:
@@ -223,6 +267,13 @@ def delete_temporary(folder: Location, names: Iterable[str]) -> None:
         names: of the files.
     """
     folder.delete(names)
+
+
+def remove_remains(folder: Location) -> None:
+    """Remove what a run has written to its temporary folder since another run has removed that."""
+    if read_mark(folder) is None:
+        with _warned(folder):
+            folder.remove(MARK)
 
 
 def put_file(folder: Location, place: Location, content: bytes) -> None:
@@ -240,49 +291,6 @@ def put_file(folder: Location, place: Location, content: bytes) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):  # it is on another disk
             source.replace(target.resolve())
+            sync(target.parent)
             return
     place.write(content)
-
-
-def remove_named(folder: Location) -> None:
-    """Remove a temporary folder that a run's claim names, and its mark at last.
-
-    A warning names what cannot be removed.
-    """
-    with _warned(folder):
-        folder.remove(MARK)
-
-
-def remove_remains(folder: Location) -> None:
-    """Remove what a run has written to its temporary folder since another run has removed that.
-
-    In a store nothing keeps it from that, and without the mark nobody knows whose files these are.
-    """
-    if read_mark(folder) is None:
-        remove_named(folder)
-
-
-def remove_empty_generations(folder: Location) -> None:
-    """Remove the folders of generations on this machine that hold no file."""
-    path = folder.local_path()
-    for below in path.iterdir() if path and path.is_dir() else ():
-        if is_generation(below.name):
-            _remove_empty(folder / below.name)
-
-
-def remove_generation(folder: Location, name: str, names: Iterable[str] | None = None) -> None:
-    """Remove a generation, and its record at last; files that the record does not list stay.
-
-    Args:
-        folder: of the data set.
-        name: of the generation.
-        names: of the files in it, if it is known that it lacks others of its record.
-    """
-    generation = folder / name
-    with _warned(generation):
-        manifest = find_generations(folder, [f"{name}/{MANIFEST}"]).get(name)
-        if manifest is not None:
-            listed = {*manifest.entries, SUCCESS}
-            generation.delete(sorted(listed if names is None else listed & {*names}))
-            generation.delete([MANIFEST])
-        _remove_empty(generation)

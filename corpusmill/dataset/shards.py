@@ -1,20 +1,10 @@
-"""The rows of a data set, shard by shard, from any folder and in any file format.
+"""The rows of a data set, shard by shard, from any folder and in any file format."""
 
-A data set that replaces another one is first complete in a *generation*, a folder below the data
-set's own, so that it takes the other's place at one moment. `_SUCCESS` holds the SHA-256 of the
-manifest, and while the files are being replaced also the generation's name. Readers take the
-manifest with this digest, and the files beside it. What is added to a data set is moved beside its
-files before; its generation holds small files alone.
-"""
-
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,7 +15,7 @@ from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import Hashes, hash_rows
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
-from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, Group, Sinks
@@ -34,139 +24,36 @@ from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
-# A regular expression of the names of generations.
-GENERATION = r"_generation-[0-9a-f]{32}"
-
-
-@dataclass(frozen=True, repr=False)
-class Layers(Location):
-    """A folder over another one, whose files are there where the upper one lacks them.
-
-    Attributes:
-        upper: the folder that is looked into first.
-        lower: the folder around it.
-    """
-
-    upper: Location
-    lower: Location
-
-    @property
-    def url(self) -> str:  # type: ignore[override]
-        """The path or URL of the lower folder."""
-        return self.lower.url
-
-    def __str__(self) -> str:
-        """What the user wrote."""
-        return str(self.lower)
-
-    def __truediv__(self, name: str) -> Location:
-        """A folder below this one."""
-        return self.lower / name
-
-    def list(self) -> dict[str, int]:
-        """List the files of both."""
-        name = self.upper.url.rpartition("/")[2]
-        both = self.lower.list() | self.upper.list()
-        return {file: both[file] for file in sorted(both) if not file.startswith(f"{name}/")}
-
-    def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading from any position."""
-        try:
-            return self.upper.open(name)
-        except OSError as error:
-            # The lower folder has another file of this name, unless the upper one lacks it.
-            if not isinstance(error, FileNotFoundError) and name in self.upper.list():
-                raise
-            return self.lower.open(name)
-
-    def local_path(self, name: str = "") -> Path | None:
-        """The path of a file on this machine."""
-        path = self.upper.local_path(name)
-        return path if path is not None and path.exists() else self.lower.local_path(name)
-
-
-def is_generation(name: str) -> bool:
-    """Whether a folder has the name of a generation."""
-    return re.fullmatch(GENERATION, name) is not None
-
-
-def generation_of(seal: bytes) -> str:
-    """The name of the generation of a data set.
-
-    Args:
-        seal: the content of its `_SUCCESS`.
-
-    Example:
-        b"6b86b273ff34fce1..." gives "_generation-6b86b273ff34fce1...", with 32 digits.
-    """
-    return f"_generation-{seal[:32].decode()}"
-
-
-def refer_to(seal: bytes) -> bytes:
-    """The content of `_SUCCESS` that passes readers on to a data set's generation."""
-    return f"{seal.decode().strip()} {generation_of(seal)}\n".encode()
-
-
-def current_folder(folder: Location) -> Location:
-    """The folder that holds the current data set: the given one, or a generation below it.
-
-    On the hub, it is the folder at the current commit.
-
-    Raises:
-        UserError: the hub lacks the data set, or cannot be reached.
-    """
-    folder = folder.pin()
-    digest, _, name = (
-        (_read_if_there(folder, SUCCESS) or b"").decode(errors="replace").strip().partition(" ")
-    )
-    if not is_generation(name):
-        return folder
-    manifest = _read_if_there(folder, MANIFEST)
-    is_whole = manifest is not None and sha256(manifest).hexdigest() == digest
-    return folder if is_whole else Layers(folder / name, folder)
-
-
-def _read_if_there(folder: Location, name: str) -> bytes | None:
-    try:
-        return folder.read(name)
-    except Exception:  # each filesystem has errors of its own, which `read_manifest` explains
-        return None
-
-
-# The file that a run keeps in the folder into which it writes.
-_RUNNING = "_RUNNING"
+# The folder of a version holds this file while its run is at work, or has been stopped.
+RUN = "_run.json"
 
 
 def open_data_set(folder: Location) -> tuple[Location, Manifest]:
     """Find the current data set in a folder, and read its manifest.
 
     Returns:
-        The folder with the files that the manifest lists (`current_folder`), and the manifest.
+        The folder, on the hub at the current commit, and the manifest.
 
     Raises:
-        UserError: there is no data set, it is not complete, or its manifest is damaged.
+        UserError: there is no data set, it is not complete, or its manifest is damaged; or the hub
+            cannot be reached.
     """
-    try:
-        current = current_folder(folder)
-        return current, read_manifest(current)
-    except UserError:
-        # It may just have been replaced.
-        current = current_folder(folder)
-        return current, read_manifest(current)
+    folder = folder.pin()
+    return folder, read_manifest(folder)
 
 
 def read_manifest(folder: Location) -> Manifest:
-    """The manifest of a complete data set whose files are in this very folder.
+    """The manifest of the data set in a folder.
 
     Raises:
-        UserError: there is no data set, it is not complete, or its manifest is damaged.
+        UserError: there is no data set, or its manifest is damaged.
     """
-    digest, content = _read_file(folder, SUCCESS), _read_file(folder, MANIFEST)
-    if digest is None or content is None:
-        cause, cure = _why_none(folder, digest is not None, content is not None)
+    content = _read_file(folder, MANIFEST)
+    if content is None:
+        cause, cure = _why_none(folder)
         raise UserError(str(folder), cause, cure)
-    if digest.strip() not in {seal(content).strip(), refer_to(seal(content)).strip()}:
-        cause = f"its {len(content):,} bytes do not have the sha256 in {SUCCESS}"
+    if not is_sealed(content):
+        cause = f"its {len(content):,} bytes do not have the sha256 that they state"
         cure = "Copy or build the data set again"
         raise UserError(f"{folder}/{MANIFEST}", cause, cure)
     return decode(content, str(folder))
@@ -225,21 +112,21 @@ def _find_broken_connection(error: BaseException) -> OSError | None:
     return None
 
 
-def _why_none(folder: Location, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
-    """Why a data set is not complete, and what to do."""
+def _why_none(folder: Location) -> tuple[str, str]:
+    """Why there is no data set, and what to do."""
     local = folder.local_path("")
     if local is not None and local.is_file():
         return "it is a file", "Give the folder that a build wrote"
     if local is not None and not local.exists():
         return "there is no such folder", "Give the folder that a build wrote"
-    if _read_file(folder, _RUNNING) is not None:
-        cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
+    cause = f"there is no {MANIFEST}, so it is not a data set"
+    if _read_file(folder, SUCCESS) is not None:
+        return f"{cause}, or a copy was not finished", "Copy it again, or build it again"
+    # The first run into a folder has the first version, unless a folder has that name.
+    if _read_file(folder / "v1", RUN) is not None:
+        cause = "a build is running there or was stopped"
         return cause, f"Wait until it has finished, or run it again with {option('resume', True)}"
-    if has_seal or has_manifest:
-        present, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
-        cause = f"there is {present} but no {missing}, so the build or a copy was not finished"
-        return cause, "Copy it again, with _SUCCESS last, or build it again"
-    return f"there is no {SUCCESS}, so it is not a data set", "Give the folder that a build wrote"
+    return cause, "Give the folder that a build wrote"
 
 
 def read_shard(

@@ -33,8 +33,15 @@ from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
 from corpusmill.corpus.tables.table import Block, TableStream, write_long
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
-from corpusmill.formats.shard_names import shard_glob
+from corpusmill.formats.shard_formats import (
+    Columns,
+    ShardFormat,
+    ShardWriter,
+    Sink,
+    Sinks,
+    Sources,
+    explain_files,
+)
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
 from corpusmill.limits import LIMITS, FileLimits
 
@@ -206,12 +213,12 @@ class AvroFormat(ShardFormat):
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by fastavro."""
-        glob = shard_glob(options.shard_name, split, files)
-        yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
-        yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
-        yield '        with path.open("rb") as file:'
+        yield from ("```python", "import json", "from pathlib import Path", "", "import fastavro")
+        yield from ("", *explain_files(split), "", "")
+        yield from ("def read_examples(files):", "    for path in files:")
+        yield '        with open(path, "rb") as file:'
         yield "            yield from fastavro.reader(file)"
-        yield from ("", "", f'examples = read_examples("{glob}")', "```", "")
+        yield from ("", "", "examples = read_examples(files)", "```", "")
         if options.compression == "zstd":
             yield from ("fastavro needs `backports.zstd` for the codec of these files.", "")
 

@@ -13,8 +13,14 @@ from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored, find_bounds
-from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sinks, Sources
-from corpusmill.formats.shard_names import shard_glob
+from corpusmill.formats.shard_formats import (
+    Columns,
+    ShardFormat,
+    ShardWriter,
+    Sinks,
+    Sources,
+    explain_files,
+)
 from corpusmill.limits import FileLimits
 
 # A value and its levels take at most this many bytes, and a page of few values some more.
@@ -86,13 +92,12 @@ class ParquetFormat(ShardFormat):
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by the library datasets, which reads the card's front matter, or by Arrow."""
-        glob = shard_glob(options.shard_name, split, files)
         yield from ("```python", "from pathlib import Path", "")
         yield from ("from datasets import load_dataset", "")
         yield from (f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")
-        yield from ("or, without `datasets`:", "", "```python", "from pathlib import Path", "")
-        yield from ("import pyarrow.dataset", "")
-        yield f'files = sorted(str(path) for path in Path(".").glob("{glob}"))'
+        yield from ("or, without `datasets`:", "", "```python", "import json")
+        yield from ("from pathlib import Path", "", "import pyarrow.dataset", "")
+        yield from explain_files(split)
         yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
 
 

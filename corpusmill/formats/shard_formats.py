@@ -339,6 +339,12 @@ FORMATS: Plugins[ShardFormat] = Plugins(
 )
 
 
+def explain_files(split: str) -> Iterator[str]:
+    """Yield lines of Python that list the shards of a split, from the manifest beside them."""
+    yield 'manifest = json.loads(Path("dataset.json").read_text())'
+    yield f'files = [shard["file"] for shard in manifest["splits"]["{split}"]["shards"]]'
+
+
 def part_names(shard: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of all files of a shard.
 

@@ -5,9 +5,7 @@ without leading zeros.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from collections.abc import Iterator
 from string import Formatter
 
 from corpusmill.errors import UserError, option
@@ -95,38 +93,6 @@ def check_parts(pattern: str | None, validation: bool, sources: bool) -> None:
 def fill(pattern: str, split: str, shard: int, shards: int) -> str:
     """Return the name of a shard: the default pattern gives "train-00003-of-00008"."""
     return pattern.format(split=split, shard=shard, shards=shards)
-
-
-def shard_glob(pattern: str | None, split: str, files: Sequence[str]) -> str:
-    """Return a glob of all shards of a split, and of no other split.
-
-    Args:
-        pattern: of the shards' names; None means the default, followed by the suffix of `file`.
-        split: "train" or "validation".
-        files: names of the shards.
-
-    Example:
-        None, "train" and ["train-00003-of-00008.parquet"] give "train-*.parquet".
-    """
-    suffix = "".join(PurePosixPath(files[0]).suffixes)
-    glob = _glob(pattern or DEFAULT + suffix, split, opens_split=False)
-    if all(fnmatchcase(PurePosixPath(file).name, glob) for file in files):
-        return glob
-    # Names of sources and of generations follow the split, as in "train-more1".
-    return _glob(pattern or DEFAULT + suffix, split, opens_split=True)
-
-
-def _glob(pattern: str, split: str, *, opens_split: bool) -> str:
-    texts, after = list[str](), ""
-    for plain, field, _, _ in Formatter().parse(pattern):
-        is_open = opens_split and after == "split" and plain != "-"
-        texts += ["*" if is_open else "", plain]
-        texts += [split if field == "split" else "*" if field else ""]
-        after = field or ""
-    texts.append("*" if opens_split and after == "split" else "")
-    # A glob for both splits would be no glob of one.
-    parts = "".join(texts).split(split)
-    return split.join(re.sub(r"\*.*\*", "*", part) for part in parts)
 
 
 def matcher_of(pattern: str) -> re.Pattern[str]:

@@ -36,8 +36,15 @@ from corpusmill.arrays.ragged import (
 from corpusmill.errors import UserError, option
 from corpusmill.formats import tfrecord_kernels as kernels
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
-from corpusmill.formats.shard_names import shard_glob
+from corpusmill.formats.shard_formats import (
+    Columns,
+    ShardFormat,
+    ShardWriter,
+    Sink,
+    Sinks,
+    Sources,
+    explain_files,
+)
 from corpusmill.formats.tfrecord_kernels import FLOAT_LIST, INT64_LIST
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 from corpusmill.limits import FileLimits
@@ -313,16 +320,16 @@ class TFRecordFormat(ShardFormat):
         self, columns: Columns, options: OutputOptions, split: str, files: Sequence[str]
     ) -> Iterator[str]:
         """Load by tf.data."""
-        glob = shard_glob(options.shard_name, split, files)
         compression = "GZIP" if options.compression == "gzip" else ""
-        yield from ("```python", "from pathlib import Path", "", "import tensorflow as tf", "")
+        yield from ("```python", "import json", "from pathlib import Path", "")
+        yield from ("import tensorflow as tf", "")
         yield "features = {"
         for feature in features_of(columns):
             dtype, width = shape_of(feature, options.is_padded)
             kind = f"FixedLenFeature([{width}], tf" if width else "RaggedFeature(tf"
             yield f'    "{feature.name}": tf.io.{kind}.{dtype}),'
         yield "}"
-        yield f'files = sorted(str(path) for path in Path(".").glob("{glob}"))'
+        yield from explain_files(split)
         yield f'records = tf.data.TFRecordDataset(files, compression_type="{compression}")'
         yield "examples = records.map(lambda record: tf.io.parse_single_example(record, features))"
         yield from ("```", "")

@@ -214,7 +214,7 @@ class MegatronFormat(TokenFileFormat):
             return {}
         blends = {
             _SPLITS[split]: [
-                (str(shard.tokens), PurePosixPath(shard.file).stem)
+                (str(shard.tokens), str(PurePosixPath(shard.file).with_suffix("")))
                 for shard in shards
                 if shard.tokens
             ]
@@ -234,7 +234,7 @@ class MegatronFormat(TokenFileFormat):
     ) -> Iterator[str]:
         """Load by Megatron-LM's flag."""
         yield "Megatron-LM takes the names of shards without their endings, from any folder:"
-        prefix = PurePosixPath(files[0]).stem
+        prefix = PurePosixPath(files[0]).with_suffix("")
         yield from ("", "```sh", f"--data-path path/to/{prefix} ...", "```", "")
         yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
         yield ""
@@ -335,7 +335,8 @@ class NanogptFormat(TokenFileFormat):
     ) -> Iterator[str]:
         """Load by NumPy, as nanoGPT does."""
         lengths = PurePosixPath(files[0]).with_suffix(".lengths")
-        yield from ("nanoGPT reads this folder as `data/<dataset>`.", "", "```python")
+        what = "nanoGPT reads `train.bin` and `val.bin` in `data/<dataset>`: link them there."
+        yield from (what, "", "```python")
         yield from ("import numpy as np", "")
         yield f'tokens = np.memmap("{files[0]}", dtype=np.uint16, mode="r")'
         yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'

@@ -21,7 +21,7 @@ def list_tables(manifest: Manifest) -> Iterator[str]:
     # What was removed must not come back with the next crawl.
     for number, removal in enumerate(manifest.removals):
         if removal.is_listed:
-            yield removal_name(number)
+            yield manifest.path_of(removal_name(number))
 
 
 def read_digests(folder: Location, names: Iterable[str]) -> Iterator[Digests]:

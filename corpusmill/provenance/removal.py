@@ -54,6 +54,6 @@ def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[
     """
     for number, removal in enumerate(manifest.removals):
         if removal.is_listed:
-            with open_documents(folder, removal_name(number)) as documents:
+            with open_documents(folder, manifest.path_of(removal_name(number))) as documents:
                 for table in documents.groups([column]):
                     yield table.column(column).combine_chunks()

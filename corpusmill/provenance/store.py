@@ -173,6 +173,25 @@ class OriginStore:
         """Whether rows hold tokens of documents that are at home anywhere."""
         return self.manifest.counts.get("pool.documents", 0) > 0
 
+    def files_with(self, documents: Ids) -> set[str]:
+        """Return the files that may tell of some documents: their tables, and those of spans.
+
+        Args:
+            documents: uint64[n], their ids.
+        """
+        tables = {
+            self._documents_at(generation, home)
+            for generation, own in self._by_generation(documents)
+            for home in np.unique(self.homes(generation, own)).tolist()
+        }
+        splits = self.manifest.splits if self.has_random_documents else ()
+        drawn = {name for split in splits for name in self.names("spans", split)}
+        return tables | self._files_near(documents) | drawn
+
+    def _documents_at(self, generation: Generation, home: int) -> str:
+        group, first, total = self._group_of(generation, home)
+        return self.manifest.path_of(provenance_name("documents", group, home - first, total))
+
     def _files_near(self, documents: Ids) -> set[str]:
         """Return the files of spans beside the shards that build some documents."""
         repeats = self.manifest.objective.repeats
@@ -225,7 +244,8 @@ class OriginStore:
         count = max(bins, default=-1) + 1
         for number in range(max(1, count)):
             begin = bin_name(group, number, count) if bins else group
-            yield provenance_name("spans", begin, shard - first, total)
+            name = provenance_name("spans", begin, shard - first, total)
+            yield self.manifest.path_of(name)
 
     def _group_of(self, generation: Generation, shard: int) -> tuple[str, int, int]:
         """Return the name of a shard's split and source, their first shard and number of shards."""
@@ -274,8 +294,7 @@ class OriginStore:
         self, columns: Sequence[str] | None, place: tuple[Generation, int, Ids]
     ) -> pa.Table:
         generation, home, documents = place
-        group, first, total = self._group_of(generation, home)
-        name = provenance_name("documents", group, home - first, total)
+        name = self._documents_at(generation, home)
         with open_documents(self.folder, name) as table:
             return self._check_table(name, table.find(documents, columns))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, TOKENIZER, Manifest, Shard
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, count_things, option, suggest
 from corpusmill.limits import LIMITS, ReadingLimits
@@ -42,9 +42,6 @@ from corpusmill.reading.rows import (
 )
 from corpusmill.reading.traceable import Traceable
 from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
-
-# How often a data set may be exchanged while it is opened.
-_MOST_EXCHANGES = 9
 
 
 def check_split(folder: Location, manifest: Manifest, split: str) -> None:
@@ -373,25 +370,11 @@ class DataSet(Samples, Traceable):
         )
         self.cache_folder = cache
         self._cache_place = (cache, cache_bytes, Leftovers(cache))
-        for _ in range(_MOST_EXCHANGES):
-            seal = self._read_seal()
-            try:
-                self._open(split, tokenizer, max_length, damaged)
-            except UserError:
-                if self._read_seal() == seal:
-                    raise
-                continue
-            # A command may exchange the files between the reading of the manifest and theirs.
-            if self._read_seal() == seal:
-                return
-        cause = "it is replaced again and again while it is opened"
-        raise UserError(str(url), cause, "Open it once it stays as it is")
-
-    def _read_seal(self) -> bytes | None:
         try:
-            return self._root.read_any(SUCCESS)
-        except Exception:  # each filesystem has errors of its own, which opening it explains
-            return None
+            self._open(split, tokenizer, max_length, damaged)
+        except UserError:
+            # It may just have been replaced, and the files of the manifest that was read removed.
+            self._open(split, tokenizer, max_length, damaged)
 
     def _open(
         self,

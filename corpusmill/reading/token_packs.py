@@ -26,7 +26,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import smallest_integer
 from corpusmill.arrays.ragged import cut_rows
 from corpusmill.errors import UserError
-from corpusmill.location import locate_here, refuse_special, write_whole
+from corpusmill.location import locate_here, refuse_special
 from corpusmill.objectives.columns import boundary_column
 from corpusmill.objectives.examples.packing import cumulate, pack_stream, packed_tokens
 from corpusmill.objectives.gpt import LENGTHS
@@ -34,6 +34,7 @@ from corpusmill.reading.cache.shard_cache import THREADS, Stored, unpack_togethe
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.rows import Integers, Lists, Part, Values, gather_lists, group
 from corpusmill.reading.token_windows import check_stream, stream_of
+from corpusmill.synced_files import write_whole
 
 _FORMAT = 1
 _CHECKSUM = b"crc32c"

@@ -1,19 +1,20 @@
 """A data set compared with its manifest: every byte, every count, every file."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from corpusmill.dataset.accounting import Expected, find_imbalances, name_of_source
 from corpusmill.dataset.file_checks import (
     Checked,
     Problem,
     Task,
+    check_digest,
     check_size,
     count_bytes,
     list_tasks,
@@ -26,9 +27,8 @@ from corpusmill.dataset.manifest_entries import (
     as_mapping,
     weigh_segments,
 )
-from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.dataset.ownership import OwnFiles
-from corpusmill.dataset.shards import GENERATION, current_folder, refer_to
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location, locate
@@ -36,10 +36,6 @@ from corpusmill.verification.check_provenance import DOCUMENTS, ProvenanceCheck,
 
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
-# What a run that was stopped has left for --resume and --replace.
-_FILES_OF_A_RUN = re.compile(
-    rf"_RUNNING(\.[0-9a-f]{{32}})?|_temporary-[0-9a-f]{{32}}/.*|{GENERATION}/.*", re.DOTALL
-)
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ def compare_list(folder: Location) -> Listed | list[Problem]:
     Raises:
         UserError: the folder does not hold a data set, or its manifest is not allowed.
     """
-    folder = current_folder(folder)
+    folder = folder.pin()
     files = folder.list()
     manifest, problems = _read_manifest(folder, files)
     if manifest is None:
@@ -142,13 +138,13 @@ def compare_list(folder: Location) -> Listed | list[Problem]:
     entries = manifest.entries
     missing = entries.keys() - files.keys()
     problems += [Problem(name, "missing") for name in sorted(missing)]
-    # What a run is about to add, or was when it was stopped, is in the record of its generation.
-    added = OwnFiles.find(folder, files).of_generations
-    extra = files.keys() - entries.keys() - {MANIFEST, SUCCESS} - added
+    problems += _compare_copies(folder, manifest, files)
+    listed = {*entries, *manifest.copies, MANIFEST, SUCCESS}
+    owned = OwnFiles.find(folder, files, manifest).names | listed
     problems += [
         Problem(name, "extra: the manifest does not list it")
-        for name in sorted(extra)
-        if not name.startswith(_FILES_OF_THE_HUB) and not _FILES_OF_A_RUN.fullmatch(name)
+        for name in sorted(files.keys() - owned)
+        if not name.startswith(_FILES_OF_THE_HUB)
     ]
     present = entries.keys() & files.keys()
     sizes = tuple(problem for name in present for problem in check_size(entries[name], files[name]))
@@ -189,17 +185,26 @@ def _read_manifest(
         raise UserError(str(folder), cause, "Give the folder that a build wrote")
     try:
         content = folder.read(MANIFEST)
-        digest = folder.read(SUCCESS) if SUCCESS in files else None
     except OSError as error:
-        return None, [Problem(MANIFEST, f"it or {SUCCESS} cannot be read: {error}")]
-    if digest is not None and digest not in {seal(content), refer_to(seal(content))}:
+        return None, [Problem(MANIFEST, f"it cannot be read: {error}")]
+    if not is_sealed(content):
         changed = (
-            f"its sha256 is not the one that {SUCCESS} holds: one of the two was changed, and "
-            "without a trustworthy manifest nothing else was checked"
+            "its sha256 is not the one that it states, and without a trustworthy manifest nothing "
+            "else was checked"
         )
         return None, [Problem(MANIFEST, changed)]
-    missing = Problem(SUCCESS, "missing: the build did not finish, or the file was removed")
-    return decode(content, str(folder)), [missing] if digest is None else []
+    return decode(content, str(folder)), []
+
+
+def _compare_copies(
+    folder: Location, manifest: Manifest, files: Mapping[str, int]
+) -> Iterator[Problem]:
+    """Compare the files beside the manifest with those of which they are copies."""
+    for name, entry in manifest.copies.items():
+        if name not in files:
+            yield Problem(name, f"missing: it is a copy of {entry.file}")
+        elif any(check_digest(replace(entry, file=name), folder)):
+            yield Problem(name, f"it is not the copy of {entry.file} that it should be")
 
 
 def _check_distributions(

@@ -168,7 +168,8 @@ class ProvenanceCheck:
                 self._spans |= {getattr(file, key): file for file in of_split}
                 self._documents |= {file.name: file for file in name_documents(manifest, split)}
             for number, removal in enumerate(manifest.removals):
-                self._removals[removal_name(number)] = removal.documents
+                name = manifest.path_of(removal_name(number))
+                self._removals[name] = removal.documents
 
     def check(self, task: Task) -> Checked:
         """Read the files of a task and compare them with the manifest, and with one another."""

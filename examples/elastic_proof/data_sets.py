@@ -22,7 +22,7 @@ NAMES = list(_RECIPES)
 def build_data_sets(folder: Path, names: list[str]) -> list[Path]:
     """Return the folders of data sets, which are built if they are missing."""
     folders = [folder / name for name in names]
-    missing = [path for path in folders if not (path / "_SUCCESS").exists()]
+    missing = [path for path in folders if not (path / "dataset.json").exists()]
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = corpusmill.train_tokenizer(

@@ -1,13 +1,12 @@
 """A data set that grows: what it must be to be appended to, and what it holds already."""
 
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from corpusmill.corpus.document_options import make_texts
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import from_json, to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, option
@@ -27,6 +26,7 @@ _FLAG = option("append")
 _MOST_TABLE_BYTES = 64 * 2**20
 # What may differ between generations, or follows from other entries.
 _FREE = (
+    "sha256", "version", "tokenizer.file",
     "counts", "splits", "files", "provenance", "removals", "first_reject", "corpusmill_version",
     "corpus.bytes", "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form",
     "tokenizer.revision",
@@ -106,23 +106,6 @@ class Appended:
                 raise UserError(f"{_FLAG} {option('keep_fields', name)}", cause, "Leave it out")
         return replace(recipe, documents=make_texts(common, recipe.documents.text_maker))
 
-    def refuse_foreign(self, recipe: Recipe, foreign: Sequence[str]) -> None:
-        """Refuse files that are not ours and have names like those that will be added.
-
-        Args:
-            recipe: that continues the data set.
-            foreign: names of files in its folder that are not ours.
-
-        Raises:
-            UserError: there is one.
-        """
-        tagged = re.compile(rf"-{recipe.tag}(?!\w)")
-        if names := list(filter(tagged.search, foreign)):
-            cause = (
-                f"it has a file {names[0]} that is not ours, and may be in the place of a new one"
-            )
-            raise UserError(f"{_FLAG} {self._place}", cause, "Move that file away")
-
     def has_added(self, recipe: Recipe) -> bool:
         """Whether the last generation was made of some files, and they are as they were.
 
@@ -139,7 +122,7 @@ class Appended:
             return False
         files = self.manifest.corpus.files[generations[-1].first_file :]
         last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=files))
-        if [*compare_files(last, recipe.files, self._place.written_at(SUCCESS))]:
+        if [*compare_files(last, recipe.files, self._place.written_at(MANIFEST))]:
             return False
         repeats = [source.repeat for source in generations[-1].layout.sources]
         if repeats != [source.repeat for source in recipe.sources]:

@@ -1,6 +1,7 @@
 """The files that the workers of a run need which edits a data set."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,18 +9,19 @@ import pyarrow as pa
 
 from corpusmill.dataset.editing import list_units
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
+from corpusmill.dataset.manifest_entries import base_name, removal_name
 from corpusmill.dataset.shards import read_tokenizer
-from corpusmill.limits import FileLimits
 from corpusmill.provenance.documents_table import DocumentsWriter
 from pipeline.editing.edits import Source
-from pipeline.folders.run_folder import RunFolder
-from transforms.commit.contents import CommitWork, count_groups
-from transforms.editing import EditDecision, Edited, EditPlan
+from transforms.commit.contents import CommitWork
+from transforms.editing import EditDecision, Edited, EditPlan, choose_units
 from transforms.elements import WrittenFile
+from transforms.recovery import Workplace
+from transforms.shard_files import list_small
 from transforms.storage.checksums import StoredFile
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import create_file, write_file
+from transforms.storage.files import create_once, write_file
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,37 @@ class Edit:
 
     @property
     def bytes(self) -> int:
-        """The size of the data set."""
-        return sum(entry.bytes for entry in self.plan.manifest.entries.values())
+        """The size of the files that may tell of the documents, with their shards."""
+        entries = self.plan.manifest.entries
+        return sum(entries[name].bytes for files in self.plan.files for name in files)
 
-    def decide(self, run: RunFolder, is_awaited: bool) -> EditDecision:
+    def decide(self, place: Workplace, is_awaited: bool) -> EditDecision:
         """Write the plan where workers find it, and return what decides about the result.
 
         Args:
-            run: the folder of the run.
+            place: where the run works.
             is_awaited: whether a command waits for the job.
         """
-        path = join_path(run.path, "edit.json")
+        path = join_path(place.temp_folder, "edit.json")
         self.plan.write(path)
-        files_a_unit = max(1, *(len(files) for files in self.plan.files))
-        groups = count_groups(self.units * files_a_unit, run.place)
-        work = CommitWork(run.place, self.units, files_a_unit, groups, self.units, is_awaited)
-        return EditDecision(work, path)
+        return EditDecision(CommitWork(place, self.units, is_awaited), path)
 
 
-def plan_removal(source: Source, folder: str) -> Edit:
+def list_names(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the files that may be written, in the folder of the version."""
+    yield from (base_name(file) for unit in list_units(manifest) for file in unit.files)
+    yield removal_name(len(manifest.removals))
+    yield from list_small(manifest.output.format)
+
+
+def plan_removal(source: Source, place: Workplace) -> Edit:
     """Return what removes the chosen documents from a data set.
 
     Args:
         source: the data set.
-        folder: of the run.
+        place: where the run works.
     """
-    manifest, choice = source.manifest, source.choice
+    manifest, choice, folder = source.manifest, source.choice, place.temp_folder
     # Copies of the manifest and of the ids are where all workers can read them.
     stored_manifest = StoredFile.write(
         join_path(folder, "source.json"), source.folder.read(MANIFEST)
@@ -77,18 +84,18 @@ def plan_removal(source: Source, folder: str) -> Edit:
     tokenizer = join_path(folder, TOKENIZER)
     write_file(tokenizer, read_tokenizer(source.folder, manifest).encode())
 
-    files = [unit.files for unit in list_units(manifest)]
-    listed = _store_list(choice.table, folder, manifest.output.file_limits)
+    files = [unit.files for unit in choose_units(source.folder, manifest, choice.ids)]
+    listed = _store_list(choice.table, place, manifest)
     plan = EditPlan(manifest, files, tokenizer, source.value, choice.reason, listed)
     return Edit(Edited(source.folder, stored_manifest, len(files), documents), plan)
 
 
-def _store_list(table: pa.Table, folder: str, limits: FileLimits) -> WrittenFile:
-    """Write a table of documents to a file in the folder of a run, and return the file."""
-    path = join_path(folder, "removed.parquet")
-    with create_file(path) as stream:
+def _store_list(table: pa.Table, place: Workplace, manifest: Manifest) -> WrittenFile:
+    """Write the table of the documents that are removed, and return its file."""
+    path = place.final_path(f"v{place.version}/{removal_name(len(manifest.removals))}")
+    with create_once(path, place.scratch) as stream:
         sink = HashingWriter(stream)
-        writer = DocumentsWriter(sink, limits)
+        writer = DocumentsWriter(sink, manifest.output.file_limits)
         writer.add_rows(table)
         writer.close()
     return WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, count_things, option
@@ -15,7 +15,7 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe, describe_data_set
 
 # What a manifest has beside the description of its data set.
-_RESULTS = ("counts", "splits", "files", "first_reject")
+_RESULTS = ("sha256", "counts", "splits", "files", "first_reject", "version")
 
 
 def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ def refuse_other(output: Location, recipe: Recipe) -> None:
     """
     folder, manifest = open_data_set(output)
     # The manifest does not tell when the input was written, but it cannot be later than the end.
-    built = output.written_at(SUCCESS)
+    built = output.written_at(MANIFEST)
     changes = [
         *compare_files(manifest, recipe.files, built),
         *compare_options(manifest, recipe),
@@ -115,7 +115,7 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     for each in (earlier, now):
         for name in _RESULTS:
             each.pop(name, None)
-        del each["corpus"]["bytes"]
+        del each["corpus"]["bytes"], each["tokenizer"]["file"]
         for source in each["corpus"].get("sources", ()):
             del source["counts"]
         if not manifest.output.shard_format.joined:  # or else the shards are compared

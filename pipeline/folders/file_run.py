@@ -1,6 +1,6 @@
-"""The run of a command that writes a file: its folder, which is its claim on the file, too.
+"""The run of a command that writes a file, and its folder.
 
-The folder's name follows from the file's, so that of two runs at once only one can make it. It
+The folder's name follows from the file's, so that of two runs at once only one can begin in it. It
 stays if the run is stopped after some of its work is finished.
 """
 
@@ -11,21 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from corpusmill.dataset.ownership import MARK, OwnFolder, put_file, remove_remains
-from corpusmill.errors import OutageError, RefusedError, UserError, option
+from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
+from corpusmill.dataset.shards import RUN
+from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
-from pipeline.folders.output import new_claim, refuse_alive
+from pipeline.folders.output import UnfinishedRun, describe_process, hold_folder
 from pipeline.folders.run_folder import describe_finished
 from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
-from transforms.recovery import (
-    CLAIM,
-    FAILED,
-    check_claim,
-    count_finished,
-    end_claim,
-    read_claim,
-    take_claim,
-)
+from transforms.recovery import FAILED, begin_run, count_finished, end_run, read_run
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate
 
@@ -42,7 +35,7 @@ class FileRun:
     Attributes:
         output: the file.
         temp_location: where temporary folders are made; beside the file by default.
-        token: the token of its claim.
+        token: its own.
     """
 
     output: Location
@@ -89,8 +82,9 @@ class FileRun:
         Raises:
             UserError: another run has taken the folder.
         """
-        with self._explained():
-            check_claim(self.path, self.token)
+        run = read_run(locate(self.path))
+        if run is None or run.token != self.token:
+            raise self._refuse_second()
         placed = {place.url: _digest(content) for place, content in files.items()}
         locate(join_path(self.path, _PLACED)).write(json.dumps(placed).encode())
         for place, content in files.items():
@@ -98,7 +92,7 @@ class FileRun:
 
     @contextmanager
     def open(self, resume: bool, replace: bool) -> Iterator[None]:
-        """Make the folder of the run, with its claim, and remove it at the end.
+        """Make the folder of the run, and remove it at the end.
 
         If the run fails after some of its work is finished, the folder stays, and the error gets a
         note that says how to resume.
@@ -116,50 +110,44 @@ class FileRun:
 
     def _open(self, resume: bool, replace: bool) -> Iterator[None]:
         folder = OwnFolder(locate(self.path), {"output": self.output.url})
-        stopped = read_claim(self.path) if folder.is_there() else None
-        if stopped is not None:
-            refuse_alive(stopped, str(self.output), folder.place, self.path)
+        place = folder.place
+        stopped = read_run(place) if folder.is_there() else None
+        unfinished = UnfinishedRun(0, stopped, place, self.output) if stopped else None
+        if unfinished:
+            is_alive = unfinished.is_alive
+            if is_alive or (is_alive is None and not (resume or replace)):
+                cause = f"another run is at work on it, or was, {unfinished.who}"
+                cure = f"Wait for it to end; if it has, add {option('resume', True)}"
+                raise UserError(option("output", self.output), cause, cure)
             if count_finished(self.path) and not (resume or replace):
                 cause = "a run that writes this file was stopped"
                 cure = f"Add {option('resume', True)} to continue it, or {option('replace', True)}"
                 raise UserError(option("output", self.output), cause, cure)
         make_temporary_folder(folder, self._parent, self.temp_location)
-        claim = new_claim(self.token, self.path)
-        try:
-            with self._explained():
-                take_claim(self.path, claim, stopped.token if stopped else None)
-        except OSError:
+        with hold_folder(place):
+            if not begin_run(place, describe_process(self.token, self.path), stopped):
+                raise self._refuse_second()
+            if not resume:
+                kept = {MARK, RUN, _PLACED}
+                place.delete(name for name in place.list() if name not in kept)
+            try:
+                yield
+            except BaseException as error:
+                run = read_run(place)
+                if run is None or run.token != self.token:
+                    raise
+                finished = count_finished(self.path)
+                if not finished or isinstance(error, RefusedError):
+                    folder.discard()
+                    raise
+                end_run(place, self.token, FAILED)
+                error.add_note(describe_finished(finished, self.path))
+                raise
             folder.discard()
-            raise
-        if not resume:
-            kept = {MARK, CLAIM, _PLACED}
-            folder.place.delete(name for name in folder.place.list() if name not in kept)
-        try:
-            yield
-        except BaseException as error:
-            current = read_claim(self.path)
-            if current is None or current.token != self.token:
-                remove_remains(folder.place)
-                raise
-            finished = count_finished(self.path)
-            if not finished or isinstance(error, RefusedError):
-                folder.discard()
-                raise
-            end_claim(self.path, self.token, FAILED)
-            error.add_note(describe_finished(finished, self.path))
-            raise
-        folder.discard()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Say of a claim that another run has taken what that run does."""
-        try:
-            yield
-        except OutageError:
-            raise
-        except UserError:
-            cause, cure = "another run writes this file", "Wait for it to end"
-            raise UserError(option("output", self.output), cause, cure) from None
+    def _refuse_second(self) -> UserError:
+        cause, cure = "another run writes this file", "Wait for it to end"
+        return UserError(option("output", self.output), cause, cure)
 
 
 def _digest(content: bytes) -> str:

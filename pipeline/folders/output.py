@@ -1,49 +1,34 @@
 """How the folder stands that a command writes into, and whether the command may.
 
-A folder is empty, or holds a whole data set, or the claim of a run. What a run has reached is read
-from three files that are written whole: its claim, `_SUCCESS`, and the record of a generation.
+A folder is empty, or holds a data set, or the versions of runs that have not finished, or both.
 docs/explanation/states-of-a-folder.md lists the states, and what each command does in them.
 """
 
+import fcntl
 import os
+import re
 import socket
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 import psutil
 
-from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.ownership import OwnFiles, OwnFolder
-from corpusmill.dataset.shards import is_generation
+from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.manifest_entries import VERSION_FOLDER
+from corpusmill.dataset.manifest_json import decode, is_sealed
+from corpusmill.dataset.ownership import OwnFiles
+from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
-from pipeline.folders.temporary_folder import (
-    folder_of_run,
-    has_mark,
-    is_folder_of_run,
-    name_of_folder,
-)
-from transforms.recovery import (
-    CLAIM,
-    COMMITTED,
-    Claim,
-    count_finished,
-    is_copy,
-    is_torn,
-    last_sign,
-    read_claim,
-)
-from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import last_written
+from transforms.recovery import Run, count_finished, read_run
 
-# After which a run is taken for dead whose process cannot be asked: its job, or its command on
-# another machine, gives a sign of life twice a minute. Flink needs a minute to notice that a
-# machine is lost, and three for some workers.
-_SECONDS_OF_SILENCE = 300.0
-
-# What runs do, as claims name it.
+# What runs do.
 BUILD, APPEND, EDIT = "build", "append", "edit"
+_DOES = {BUILD: "builds the data set", APPEND: "adds to the data set", EDIT: "removes documents"}
 
 
 @dataclass(frozen=True)
@@ -52,15 +37,18 @@ class Intent:
 
     Attributes:
         kind: BUILD, APPEND or EDIT.
-        changes: whether it changes the data set in the folder, which must be there.
         replaces: whether it may replace a data set in the folder.
         resumes: whether it may continue a run that was stopped.
     """
 
     kind: str = BUILD
-    changes: bool = False
     replaces: bool = False
     resumes: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes the data set in the folder, which must be there."""
+        return self.kind != BUILD
 
     @property
     def resumable(self) -> bool:
@@ -69,67 +57,161 @@ class Intent:
 
 
 @dataclass(frozen=True)
+class UnfinishedRun:
+    """A run that has not made its version the data set.
+
+    Attributes:
+        number: of its version.
+        run: what it says of itself.
+        folder: of its version.
+        output: the folder of the data set.
+    """
+
+    number: int
+    run: Run
+    folder: Location
+    output: Location
+
+    @cached_property
+    def has_work(self) -> bool:
+        """Whether its temporary folder is there, which is marked as that of a run into this one."""
+        temp_folder = self.run.own_folder(self.output)
+        return temp_folder is not None and temp_folder.is_there()
+
+    @cached_property
+    def finished(self) -> Mapping[str, int]:
+        """The units of work that it has finished, as `count_finished`."""
+        return count_finished(self.run.temp_folder) if self.has_work else {}
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether it is running; None where that is not known, as on another machine.
+
+        A wrong answer costs work, and no data.
+        """
+        run, is_held = self.run, is_folder_held(self.folder)
+        if run.ended or not run.token:
+            return False
+        is_gone = run.host == socket.gethostname() and not _is_process(run.process)
+        if is_held or run.outlives:
+            return is_held or None
+        return False if is_held is False or is_gone else None
+
+    @property
+    def who(self) -> str:
+        """Who it is, for messages."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.run.started))
+        return f"since {since} (process {self.run.process} on {self.run.host})"
+
+
+def read_unfinished(output: Location, number: int) -> UnfinishedRun:
+    """Read what the run of a version says of itself."""
+    folder = output / f"v{number}"
+    return UnfinishedRun(number, read_run(folder) or Run(""), folder, output)
+
+
+def describe_process(token: str, temp_folder: str, kind: str = BUILD) -> Run:
+    """Return what a run says of itself that this process has started.
+
+    Args:
+        token: the run's token.
+        temp_folder: its temporary folder.
+        kind: what it does.
+    """
+    process = psutil.Process()
+    place = (socket.gethostname(), process.pid, process.create_time())
+    return Run(token, temp_folder, *place, kind)
+
+
+def _is_process(number: int) -> bool:
+    """Whether this machine has a process of this number that may be a run, but this one."""
+    try:
+        status = psutil.Process(number).status()
+    except psutil.Error:
+        return False
+    return number != os.getpid() and status != psutil.STATUS_ZOMBIE
+
+
+@contextmanager
+def hold_folder(folder: Location) -> Iterator[None]:
+    """Let others know that this process is alive, as long as the block lasts.
+
+    The system gives the lock back when the process ends, whatever its clock, its name or the names
+    of its machine are. A folder that cannot be locked, as in a store, is not.
+
+    Args:
+        folder: of the version.
+    """
+    path, descriptor = folder.local_path(), -1
+    if path:
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    opened = {descriptor} - {-1}
+
+    def close() -> None:
+        if opened:
+            os.close(opened.pop())
+
+    # A worker that outlives its command for a moment would hold the folder.
+    os.register_at_fork(after_in_child=close)
+    try:
+        yield
+    finally:
+        close()
+
+
+def is_folder_held(folder: Location) -> bool | None:
+    """Return whether a process holds a folder; None where that is not known."""
+    path = folder.local_path()
+    if path is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # the file system has no such locks
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@dataclass(frozen=True)
 class Standing:
     """How a folder stands.
 
     Attributes:
         output: the folder.
-        temp_location: where temporary folders are made; in the output folder by default.
-        claim: the claim in it; None for none.
-        seal: the content of `_SUCCESS`; None for none.
-        own: its files, without those in temporary folders of runs, and without claims.
-        orphans: temporary folders in it of runs that are dead and have no claim.
+        temp_location: where temporary folders are made; in the version's folder by default.
+        content: of the manifest; None for none.
+        manifest: the manifest; None for none.
+        unfinished: the runs that have not finished, the youngest last.
+        foreign: names of files that are not ours.
+        last_version: the highest number of a version; 0 for none.
     """
 
     output: Location
     temp_location: Location | None
-    claim: Claim | None
-    seal: bytes | None
-    own: OwnFiles
-    orphans: tuple[OwnFolder, ...]
+    content: bytes | None
+    manifest: Manifest | None
+    unfinished: tuple[UnfinishedRun, ...]
+    foreign: tuple[str, ...]
+    last_version: int
 
     @property
-    def generation(self) -> str:
-        """The generation to which readers are passed on; empty for none."""
-        return reference_of(self.seal)
-
-    @cached_property
-    def has_work(self) -> bool:
-        """Whether the folder that the claim names is that of a run into this folder."""
-        return self.claim is not None and is_folder_of_run(
-            self.claim.temp_folder, self.output, self.temp_location
-        )
+    def base(self) -> str:
+        """The SHA-256 of the manifest; empty if there is none."""
+        return sha256(self.content).hexdigest() if self.content is not None else ""
 
     @property
-    def has_revealed(self) -> bool:
-        """Whether readers see what the run with the claim has made."""
-        if self.generation:
-            return True
-        claim, seal = self.claim, (self.seal or b"").decode(errors="replace")
-        if claim is None or claim.is_damaged:
-            return False
-        return claim.ended == COMMITTED or seal not in {"", claim.before}
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether there is a whole data set that no run is about to replace or to change."""
-        return self.seal is not None and (self.claim is None or self.has_revealed)
-
-    @cached_property
-    def finished(self) -> dict[str, int]:
-        """The units of work that a stopped run has finished, as `count_finished`."""
-        return count_finished(self.claim.temp_folder) if self.claim and self.has_work else {}
-
-    @cached_property
-    def foreign(self) -> list[str]:
-        """The names of files that belong neither to a data set of ours nor to a run."""
-        return self.own.find_foreign()
-
-
-def reference_of(seal: bytes | None) -> str:
-    """Return the generation that the content of `_SUCCESS` names; empty for none."""
-    name = (seal or b"").decode(errors="replace").strip().partition(" ")[2]
-    return name if is_generation(name) else ""
+    def stopped(self) -> UnfinishedRun | None:
+        """The youngest of the runs that were stopped; None for none."""
+        return self.unfinished[-1] if self.unfinished else None
 
 
 def look(output: Location, temp_location: Location | None) -> Standing:
@@ -137,46 +219,50 @@ def look(output: Location, temp_location: Location | None) -> Standing:
 
     Args:
         output: the folder.
-        temp_location: where temporary folders are made; in the output folder by default.
+        temp_location: where temporary folders are made; in the version's folder by default.
 
     Raises:
-        UserError: the folder cannot be read, or is the root of a file system.
+        UserError: the folder cannot be read, is the root of a file system, or has links in it; or
+            its data set is of another version of corpusmill.
         NotAFileError: it has something else in the place of a file.
     """
     if not output.url.strip("/"):
         cause = "it is the folder that holds everything on this machine"
         raise UserError(option("output", output), cause, "Name a folder in it")
     try:
-        claim, listed = read_claim(output.url), output.list()
+        listed = output.list()
+        for path in map(output.local_path, listed):
+            if path:
+                refuse_special(path)
+        content = output.read_any(MANIFEST)
     except UserError as error:  # of an object store
         raise error.about(option("output", output)) from None
-    for path in map(output.local_path, listed):
-        if path:
-            refuse_special(path)
-    taken = {CLAIM}
-    if claim and claim.is_damaged and not is_torn(output.read_any(CLAIM) or b""):
-        claim, taken = None, set()
-    seal = output.read_any(SUCCESS)
-    named = name_of_folder(claim) if claim else ""
-    marked = {
-        name: folder_of_run(output / name, output)
-        for name in {name.partition("/")[0] for name in listed if "/" in name}
-        if name != named
-    }
-    orphans = {name: folder for name, folder in marked.items() if folder.is_there()}
-    own = {
-        name: size
-        for name, size in listed.items()
-        if name.partition("/")[0] not in {named, *taken, *orphans} and not _is_copy(name, output)
-    }
-    return Standing(
-        output, temp_location, claim, seal, OwnFiles.find(output, own), tuple(orphans.values())
+    _refuse_links(output)
+    manifest = None
+    if content is not None and b'"corpusmill"' in content[:100]:
+        manifest = decode(content, str(output))
+        manifest = manifest if is_sealed(content) else None
+    own = OwnFiles.find(output, listed, manifest)
+    current = manifest.version if manifest else 0
+    unfinished = tuple(
+        read_unfinished(output, number)
+        for number, names in sorted(own.versions.items())
+        if number != current and f"v{number}/{RUN}" in names
     )
+    files = (int(name[1:]) for name in listed if re.fullmatch(VERSION_FOLDER, name))
+    versions = {current, *own.versions, *files}
+    foreign = tuple(sorted(listed.keys() - own.names))
+    return Standing(output, temp_location, content, manifest, unfinished, foreign, max(versions))
 
 
-def _is_copy(name: str, output: Location) -> bool:
-    """Whether a file is a claim that a process did not live to rename."""
-    return name.startswith(f"{CLAIM}.") and is_copy(output.read_any(name))
+def _refuse_links(output: Location) -> None:
+    """Refuse a folder in which a link is in the place of a file or a folder of a data set."""
+    for name in output.list_links():
+        top = name.partition("/")[0]
+        if re.fullmatch(VERSION_FOLDER, top) or "/" not in name:
+            cause = f"{name} is a link there, and nothing is written or removed through links"
+            cure = "Put a copy of what it leads to in its place, or move it away"
+            raise UserError(str(output), cause, cure)
 
 
 def check_output(output: Location, temp_location: Location | None, intent: Intent) -> Standing:
@@ -186,7 +272,7 @@ def check_output(output: Location, temp_location: Location | None, intent: Inten
 
     Args:
         output: the folder.
-        temp_location: where temporary folders are made; in the output folder by default.
+        temp_location: where temporary folders are made; in the version's folder by default.
         intent: what the command does.
 
     Raises:
@@ -198,14 +284,29 @@ def check_output(output: Location, temp_location: Location | None, intent: Inten
     if temp_location:
         _refuse_file("temp_location", temp_location)
     standing = look(output, temp_location)
-    if standing.claim is not None:
-        folder = standing.claim.temp_folder if standing.has_work else ""
-        refuse_alive(standing.claim, str(output), output, folder)
+    for unfinished in standing.unfinished:
+        _refuse_alive(unfinished, intent)
     if intent.changes:
         _check_changed(standing, intent)
     else:
         _check_new(standing, intent)
     return standing
+
+
+def _refuse_alive(unfinished: UnfinishedRun, intent: Intent) -> None:
+    """Refuse to write where a run is at work, or may be and the user has not said otherwise."""
+    is_alive, output = unfinished.is_alive, unfinished.output
+    if is_alive:
+        cause = f"a run is at work there {unfinished.who}"
+        cure = "Wait for it to end, or choose another folder"
+        raise UserError(option("output", output), cause, cure)
+    if is_alive is None and not (intent.resumes or intent.replaces):
+        cause = f"a run may be at work there {unfinished.who}"
+        ways = {BUILD: f"add {option('resume', True)} or {option('replace', True)}"}
+        ways[APPEND] = f"add {option('resume', True)}"
+        cure = f"Wait for it to end. If it has: {ways.get(intent.kind, 'run its command again')}"
+        cure += f", or remove {unfinished.folder}"
+        raise UserError(option("output", output), cause, cure)
 
 
 def _refuse_file(name: str, folder: Location) -> None:
@@ -219,190 +320,67 @@ def _refuse_file(name: str, folder: Location) -> None:
 
 def _check_new(standing: Standing, intent: Intent) -> None:
     """Refuse a folder for a new data set."""
-    output, claim, foreign = standing.output, standing.claim, standing.foreign
-    if intent.resumes and standing.is_whole:
+    output, stopped, foreign = standing.output, standing.stopped, standing.foreign
+    if intent.resumes and standing.manifest and not stopped:
         return
-    resumes = intent.resumes and claim is not None
-    if resumes:
-        _refuse_lost(standing, intent, f"Start over with {option('replace', True)}")
-    has_begun = claim is not None and (claim.is_damaged or bool(standing.finished))
-    if (standing.own.listed or has_begun) and not (intent.replaces or (resumes and not foreign)):
-        raise _in_use(standing)
     if foreign:
+        flag = option("replace") if intent.replaces else option("resume") * intent.resumes
         raise UserError(
-            f"{option('output', output)} {option('resume' if intent.resumes else 'replace')}",
-            f"it has a file that is not part of a data set ({foreign[0]})",
-            "Move that file away, or give another folder",
+            f"{option('output', output)} {flag}".rstrip(),
+            f"it is not empty, and has a file that is not part of a data set ({foreign[0]})",
+            "Move that file away, or give a new or an empty folder",
         )
+    if stopped and intent.resumes:
+        _refuse_other(standing, stopped, intent, f"Start over with {option('replace', True)}")
+    elif not intent.replaces and (standing.manifest or (stopped and stopped.finished)):
+        raise _in_use(standing)
+
+
+def _in_use(standing: Standing) -> UserError:
+    stopped = standing.stopped
+    cause = "it holds a data set" if standing.manifest else "it has an unfinished data set"
+    if stopped and stopped.run.mistake:
+        # Nobody may have waited for the run to say it.
+        cause += f" (its run ended with: {': '.join(stopped.run.mistake[:2])})"
+    ways = [f"add {option('replace', True)}"]
+    if stopped and stopped.finished:
+        ways.insert(0, f"add {option('resume', True)}")
+    cure = f"Give another folder, or {', or '.join(ways)}"
+    return UserError(option("output", standing.output), cause, cure)
 
 
 def _check_changed(standing: Standing, intent: Intent) -> None:
     """Refuse a folder whose data set is to be changed."""
-    output, claim = standing.output, standing.claim
-    if standing.seal is None:
-        _refuse_incomplete(standing, intent)
-    if CLAIM in standing.foreign:
-        cause = f"it has a file {CLAIM} that is not ours"
-        raise UserError(str(output), cause, "Move that file away")
-    if claim is None or standing.has_revealed:
-        return
-    if intent.resumes:
-        over = f"Leave {option('resume')} out, which starts over"
-        if claim.is_damaged:
-            over = f"Remove {output}/{CLAIM}, and leave {option('resume')} out"
-        _refuse_lost(standing, intent, over)
-        return
-    if claim.is_damaged:
-        cause = f"{CLAIM} there is damaged, as after a power failure, or is not ours"
-        cure = f"If no run writes into the folder, remove {output}/{CLAIM}"
-        raise UserError(str(output), cause, cure)
-    if claim.kind != intent.kind and standing.finished:
-        cause = "a build was stopped that wrote into this folder"
-        cure = (
-            f"Resume it: the command of the build, with {option('resume', True)}; or, to give up, "
-            f"remove {claim.temp_folder}"
-        )
-        raise UserError(str(output), cause, cure)
-
-
-def _refuse_incomplete(standing: Standing, intent: Intent) -> None:
-    output = standing.output
-    if standing.claim is not None and intent.kind != APPEND:
-        cause = "a run was stopped that wrote into this folder"
-        cure = f"Run the command again that was stopped, a build with {option('resume', True)}"
-        raise UserError(str(output), cause, cure)
-    if intent.kind == APPEND:
+    output, stopped = standing.output, standing.stopped
+    if standing.manifest is None:
+        if intent.kind == EDIT:
+            return  # reading it says why there is none
         raise UserError(
             f"{option('output', output)} {option('append')}",
             "there is no complete data set to which anything could be added",
             f"Leave {option('append')} out, or build one first",
         )
-
-
-def new_claim(token: str, temp_folder: str, kind: str = BUILD) -> Claim:
-    """Return the claim of a run that this process has started."""
-    process = psutil.Process()
-    place = (socket.gethostname(), process.pid, process.create_time())
-    return Claim(token, temp_folder, *place, kind)
-
-
-def refuse_alive(claim: Claim, output: str, claimed: Location, temp_folder: str) -> None:
-    """Refuse to write where a run is at work.
-
-    Args:
-        claim: the claim of the run.
-        output: what the run writes, for the message.
-        claimed: the folder that holds the claim, whose age is a sign of life as well: a run that
-            has just begun has given no other.
-        temp_folder: the run's folder; empty if that is not known to be a run's.
-
-    Raises:
-        UserError: the run is alive, or may be.
-    """
-    if claim.is_damaged or claim.ended:
-        return
-    is_here = claim.host == socket.gethostname()
-    if is_here and _is_alive(claim):
-        raise UserError(
-            option("output", output),
-            f"another run (process {claim.process}) writes there",
-            "Wait for it, or choose another place",
+    if stopped and intent.resumes:
+        _refuse_other(standing, stopped, intent, f"Leave {option('resume')} out, which starts over")
+    elif stopped and stopped.run.kind != intent.kind and stopped.finished:
+        cause = f"a run was stopped that {_DOES[stopped.run.kind]}"
+        cure = (
+            f"Resume it: its command, with {option('resume', True)}; or, to give up what it has "
+            f"finished, remove {stopped.folder}"
         )
-    if is_here and not claim.outlives:
-        return
-    signs = [last_written(join_path(claimed.url, CLAIM))]
-    if temp_folder:
-        signs.append(last_sign(temp_folder))
-    silence = time.time() - max(signs)
-    if silence < _SECONDS_OF_SILENCE:
-        raise UserError(
-            option("output", output),
-            f"another run (process {claim.process} on {claim.host}) writes there; its last sign "
-            f"of life is {max(silence, 0):.0f} seconds old",
-            f"Wait for it, or choose another place; if it has ended, wait until "
-            f"{_SECONDS_OF_SILENCE:.0f} seconds have passed",
-        )
+        raise UserError(str(output), cause, cure)
 
 
-def _refuse_lost(standing: Standing, intent: Intent, over: str) -> None:
-    """Refuse to resume a run whose work cannot be found, or that is of another kind."""
-    claim, output = standing.claim, standing.output
-    if claim is None:
-        return
-    if claim.is_damaged:
-        raise UserError(
-            option("resume"),
-            f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
-            "stopped run has left its work",
-            over,
-        )
-    if claim.kind != intent.kind:
-        cause, cure = "the stopped run does not add to the data set", "Leave"
-        if claim.kind == APPEND:
-            cause, cure = "the stopped run adds to the data set", "Add"
-        if EDIT in {claim.kind, intent.kind}:
-            cause = "the stopped run removes documents"
-            raise UserError(option("resume"), cause, "Run the command again that was stopped")
-        cure += f" {option('append')}" + (" out" if cure == "Leave" else "")
-        raise UserError(f"{option('append')} {option('resume')}", cause, cure)
-    if not standing.has_work and _has_folder(standing):
-        raise UserError(
-            option("resume"),
-            f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
-            f"runs into {output}",
-            f"If it was started with {option('temp_location')}, give the same one; "
-            "if its folder was moved, "
-            f"copied or removed: {over[0].lower()}{over[1:]}",
-        )
-
-
-def _has_folder(standing: Standing) -> bool:
-    """Whether a stopped run has left a folder that is not known to be that of a run into this one.
-
-    A run that was killed before it made its folder has left nothing.
-    """
-    claim, elsewhere = standing.claim, standing.temp_location or standing.output
-    if claim is None:
-        return False
-    parent = split_path(claim.temp_folder)[0]
-    if parent == standing.output.url:
-        return False
-    return parent != elsewhere.url or has_mark(claim.temp_folder)
-
-
-def _is_alive(claim: Claim) -> bool:
-    """Whether the process that made a claim is still running on this machine."""
-    # A run of this very process has failed.
-    if claim.process == os.getpid():
-        return False
-    try:
-        process = psutil.Process(claim.process)
-        is_same = abs(process.create_time() - claim.started) < 1
-        return is_same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-def _in_use(standing: Standing) -> UserError:
-    claim, names = standing.claim, sorted(standing.own.listed)
-    unfinished = claim is not None or (standing.seal is None and not standing.foreign)
-    cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
-    if claim is not None and claim.mistake:
-        # Nobody may have waited for the run to say it.
-        cause = (
-            f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
-        )
-    ways = [f"add {option('replace', True)}"]
-    if claim is not None and not claim.is_damaged:
-        ways.insert(0, f"add {option('resume', True)}")
-    cure = f"Give another folder, or {', or '.join(ways)}"
-    return UserError(
-        option("output", standing.output),
-        cause or "it has an unfinished data set",
-        "Give a new or an empty folder" if standing.foreign else cure,
-    )
-
-
-def list_stale(standing: Standing) -> tuple[str, ...]:
-    """List the files of a whole data set that a new one in its folder replaces."""
-    return tuple(sorted(standing.own.of_data_set)) if standing.seal is not None else ()
+def _refuse_other(standing: Standing, stopped: UnfinishedRun, intent: Intent, over: str) -> None:
+    """Refuse to resume a run of another kind, or one that began from another data set."""
+    run = stopped.run
+    if run.token and run.kind != intent.kind:
+        cause = f"the stopped run {_DOES[run.kind]}"
+        cure = "Run the command again that was stopped"
+        if APPEND in {run.kind, intent.kind}:
+            wanted = run.kind == APPEND
+            cure = f"Add {option('append')}" if wanted else f"Leave {option('append')} out"
+        raise UserError(option("resume"), cause, cure)
+    if run.base != standing.base:
+        cause = "the data set has changed since the stopped run began"
+        raise UserError(option("resume"), cause, over)

@@ -1,39 +1,42 @@
-"""The run of a command: its claim on the output folder, its temporary folder, and its resumption.
+"""The run of a command: the folder of its version, its temporary folder, and its resumption.
 
-A run first takes the claim, which names the temporary folder, and then makes the folder. Before it
-works, it writes to `run.json` in its folder what its output depends on. A run that was stopped
-leaves folder and claim; `--resume` finds them, checks that nothing of this has changed, and
-continues in the same folder, where the journal lists what is finished.
-
-Only the holder of the claim removes anything. A run that is refused leaves everything as it found
-it, the claim of a stopped run included.
+A run first says in the folder of a new version what it does, and then makes its temporary folder.
+Before it works, it writes to `run.json` there what its output depends on, and to the record of the
+version which files it will write. A run that was stopped leaves all of it; `--resume` checks that
+nothing of what its output depends on has changed, and continues in the same folders, where the
+journal lists what is finished.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from corpusmill.dataset.manifest import SUCCESS, Manifest
-from corpusmill.dataset.manifest_json import to_json
-from corpusmill.dataset.ownership import remove_remains
+from corpusmill.dataset.manifest import MANIFEST, Manifest
+from corpusmill.dataset.manifest_json import decode, to_json
+from corpusmill.dataset.ownership import (
+    remove_remains,
+    remove_version,
+    write_record,
+)
 from corpusmill.errors import OutageError, UserError, count_things, option
 from corpusmill.limits import LIMITS, Limits
 from pipeline.folders.changes import refuse_changes
-from pipeline.folders.exchange import finish_exchange, remove_leftovers
 from pipeline.folders.output import (
     Intent,
     Standing,
-    list_stale,
+    UnfinishedRun,
+    describe_process,
+    hold_folder,
     look,
-    new_claim,
-    reference_of,
+    read_unfinished,
 )
 from pipeline.folders.temporary_folder import (
-    folder_of_run,
     list_missing,
     make_temporary_folder,
     new_folder,
@@ -41,16 +44,15 @@ from pipeline.folders.temporary_folder import (
 )
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
+from transforms.commit.pointer import tidy
 from transforms.recovery import (
-    COMMITTED,
-    Claim,
+    Run,
     Workplace,
-    check_claim,
+    begin_run,
     count_finished,
-    drop_claim,
-    read_claim,
-    return_claim,
-    take_claim,
+    end_run,
+    folder_of_run,
+    read_run,
 )
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
@@ -67,30 +69,24 @@ class RunFolder:
     """The folder of one run.
 
     Attributes:
-        path: its path, as workers open it.
+        path: of its temporary folder, as workers open it.
         output: the absolute path of the output folder; empty for a run that writes no data set.
-        stopped: the claim of the stopped run that this one resumes or replaces.
+        version: number of the version that it writes.
         earlier: the record of the run that this one resumes; None for a new run.
         standing: how the output folder stood when the run began.
-        made: folders that were made for the run.
-        token: the token of its own claim.
-        before: the content of `_SUCCESS` when the run began; empty if there was none.
-        outlives: whether the job may continue without this process.
+        token: its own.
         limits: the thresholds of the run.
         has_begun: whether the run's record is written, so that there may be work to resume.
-        handed_over: whether it does, so that this process removes nothing.
+        handed_over: whether the job continues without this process, which then removes nothing.
         restart: how the run is started over if it fails.
     """
 
     path: str
     output: str = ""
-    stopped: Claim | None = None
+    version: int = 0
     earlier: Mapping[str, Any] | None = None
     standing: Standing | None = None
-    made: tuple[Path, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
-    before: str = ""
-    outlives: bool = False
     limits: Limits = LIMITS
     has_begun: bool = False
     handed_over: bool = False
@@ -99,21 +95,12 @@ class RunFolder:
     @property
     def place(self) -> Workplace:
         """Where the run works."""
-        return Workplace(self.path, self.output, self.token, self.outlives, self.limits)
+        return Workplace(self.path, self.output, self.version, self.token, self.limits)
 
     @property
     def is_committed(self) -> bool:
-        """Whether the run has committed its data set.
-
-        Only the run with the claim writes `_SUCCESS`. Its worker may have ended between that and
-        the note in the claim.
-        """
-        claim = read_claim(self.output)
-        if claim is None or claim.token != self.token:
-            return False
-        content = locate(self.output).read_any(SUCCESS)
-        has_sealed = (content or b"").decode() not in {"", self.before}
-        return claim.ended == COMMITTED or (has_sealed and not reference_of(content))
+        """Whether the run has committed its data set."""
+        return self.place.has_committed()
 
     @property
     def record_path(self) -> str:
@@ -125,15 +112,11 @@ class RunFolder:
         """The longest range of the run that is resumed; its ranges must stay the same."""
         return self.earlier["range_bytes"] if self.earlier else None
 
-    @property
-    def stale(self) -> Sequence[str]:
-        """Names of the files of a whole data set in the folder, which a new one replaces."""
-        if self.earlier is not None:
-            return list(self.earlier["stale"])
-        return list_stale(self.standing) if self.standing else ()
-
     def begin(
-        self, job: "Job", files: Sequence[InputFile], appended_to: Manifest | None = None
+        self,
+        job: "Job",
+        files: Sequence[InputFile],
+        appended_to: Manifest | None = None,
     ) -> None:
         """Write the run's record, or compare it if the run is resumed.
 
@@ -145,14 +128,12 @@ class RunFolder:
         Raises:
             UserError: something has changed since the run began.
         """
-        stale = [] if appended_to is not None else self.stale
         record = {
             "header": to_json(job.header),
             "layout": asdict(job.layout),
             "range_bytes": job.range_bytes,
             "limits": self.limits.values(),
             "inputs": {file.name: [file.bytes, file.modified] for file in files},
-            "stale": list(stale),
         }
         if appended_to is not None:
             record["appended_to"] = to_json(appended_to)
@@ -162,50 +143,71 @@ class RunFolder:
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
             refuse_changes(self.earlier, json.loads(content))
-        self.write_record(content.encode())
+        names = job.names.list_all(job.output_options.output_format)
+        self.write_record(content.encode(), names)
 
-    def write_record(self, record: bytes) -> None:
-        """Remove what a stopped run has left that is not resumed, and write the run's own record.
+    def write_record(self, record: bytes, names: Iterable[str]) -> None:
+        """Remove what a stopped run has left that is not resumed, and write the run's own records.
 
         Args:
             record: what the run is, for those who resume it.
+            names: of the files that it will write, in the folder of its version.
         """
-        check_claim(self.output, self.token)
-        if self.earlier is None and self.standing is not None:
-            remove_leftovers(self.standing)
+        if self.standing is not None:
+            for stopped in self.standing.unfinished:
+                # It may have been resumed meanwhile.
+                unfinished = read_unfinished(stopped.output, stopped.number)
+                if stopped.number != self.version and not unfinished.is_alive:
+                    remove_unfinished(unfinished)
         self.has_begun = True
+        write_record(self.place.folder, names)
         write_file(self.record_path, seal(record))
-        # Planning may have taken a while.
-        self.place.give_sign()
 
     def check_committed(self) -> None:
         """Check that a job that has ended has committed its data set.
 
         Raises:
-            UserError: a mistake of the user's has ended it, or another run has taken the folder.
+            UserError: a mistake of the user's has ended it.
             JobFailedError: it has not.
         """
-        check_claim(self.output, self.token)
         if self.is_committed:
             return
-        claim = read_claim(self.output)
-        if claim and claim.mistake:
-            raise UserError(*claim.mistake)
+        run = read_run(self.place.folder)
+        if run and run.mistake:
+            raise UserError(*run.mistake)
         raise JobFailedError(
             "the job ended before it had finished the data set. If its workers are on other "
             f"machines, check that they see the files in {self.output}"
         )
+
+    def is_overtaken(self) -> bool:
+        """Whether another run has finished a data set since this one began."""
+        if self.standing is None or self.is_committed:
+            return False
+        content = self.standing.output.read_any(MANIFEST)
+        return (sha256(content).hexdigest() if content else "") != self.standing.base
+
+
+def remove_unfinished(unfinished: UnfinishedRun) -> None:
+    """Remove what a run has left that was stopped; if it is running after all, it ends."""
+    output = unfinished.output
+    if temp_folder := unfinished.run.own_folder(output):
+        temp_folder.discard()
+    content = output.read_any(MANIFEST)
+    # Its command may not have heard that it has committed, and another one have added to that.
+    kept = decode(content, str(output)).entries if content is not None else ()
+    remove_version(output, unfinished.number, kept)
 
 
 @contextmanager
 def run_folder(
     standing: Standing, intent: Intent, limits: Limits, outlives: bool = False
 ) -> Iterator[RunFolder]:
-    """Claim an output folder, make the folder of the run, and remove both at the end.
+    """Take the folder of a version, make the folders of the run, and remove these at the end.
 
-    If a run that can be resumed fails after some of its work is finished, folder and claim stay,
-    and the error gets a note that says how to resume. After a mistake of the user's, which would be
-    made again, and before the run has begun to work, all is as it was.
+    If a run that can be resumed fails after some of its work is finished, all stays, and the error
+    gets a note that says how to resume. After a mistake of the user's, which would be made again,
+    and before the run has begun to work, all is as it was.
 
     Args:
         standing: how the output folder stands, as `check_output` has accepted and `settle` left it.
@@ -214,101 +216,97 @@ def run_folder(
         outlives: whether the job may continue without this process.
 
     Raises:
-        UserError: no folder can be made, or another run has the output folder.
+        UserError: no folder can be made.
+        JobFailedError: another run has meanwhile finished a data set there.
     """
-    folder = _claim(standing, intent, outlives)
-    folder.limits = limits
-    try:
-        _open(folder, standing, intent)
-        yield folder
-    except BaseException as error:
-        if isinstance(error, OutageError) and folder.has_begun and intent.resumable:
-            # The store would be waited for once more. Folder and claim stay, as after a kill.
-            error.add_note(f"The same command with {option('resume', True)} continues")
-        else:
+    output = standing.output
+    places = (output, standing.temp_location or output)
+    made = [path for place in places for path in list_missing(place)]
+    with ExitStack() as held:
+        folder = _take(standing, intent, outlives, made, held)
+        folder.limits = limits
+        try:
+            _make_folders(folder, standing)
+            yield folder
+        except BaseException as error:
+            if isinstance(error, OutageError) and folder.has_begun and intent.resumable:
+                # The store would be waited for once more. All stays, as after a kill.
+                error.add_note(f"The same command with {option('resume', True)} continues")
+                raise
             with suppress(OutageError):  # of another store than the one that the error is about
                 _leave(folder, intent, error)
-        raise
-    if not folder.handed_over:
-        _finish(folder)
+                remove_empty(made)
+            raise
+        if not folder.handed_over:
+            _finish(folder)
+            remove_empty(made)
 
 
-def settle(standing: Standing, kind: str) -> Standing:
-    """Finish what a stopped run has begun in a folder, if readers see it already.
+def settle(standing: Standing) -> Standing:
+    """Finish what the run has left to do that wrote the manifest.
 
     Args:
         standing: how the folder stands.
-        kind: what the command does that finishes it, as `Claim` has it.
 
     Returns:
         How the folder stands then.
-
-    Raises:
-        UserError: the data set is damaged, or another run has the folder.
     """
-    if not standing.has_revealed:
-        return standing
-    output, stopped, token = standing.output, standing.claim, uuid4().hex
-    # The claim says nothing of a data set before, so that what readers see counts as revealed.
-    claim = new_claim(token, stopped.temp_folder if stopped else "", kind)
-    take_claim(output.url, claim, stopped.token if stopped else None)
-    finish_exchange(standing)
-    drop_claim(output.url, token)
-    return look(output, standing.temp_location)
+    is_changed = standing.manifest is not None and tidy(standing.output)
+    return look(standing.output, standing.temp_location) if is_changed else standing
 
 
-def _claim(standing: Standing, intent: Intent, outlives: bool) -> RunFolder:
-    """Take the claim on an output folder."""
-    output, stopped = standing.output, standing.claim
-    root = output.local_path()
-    places = (output, standing.temp_location or output)
-    made = tuple(path for place in places for path in list_missing(place))
-    earlier = _read_earlier(standing) if intent.resumes else None
-    path = new_folder(output, standing.temp_location)
-    before = (standing.seal or b"").decode(errors="replace")
-    if stopped is not None and earlier is not None:
-        path, before = stopped.temp_folder, stopped.before
-    folder = RunFolder(path, output.url, stopped, earlier, standing, made, before=before)
-    folder.outlives = outlives
-    claim = new_claim(folder.token, path, intent.kind)
-    claim = replace(claim, outlives=outlives, before=before)
+def _take(
+    standing: Standing, intent: Intent, outlives: bool, made: list[Path], held: ExitStack
+) -> RunFolder:
+    """Take the folder of a new version, or that of the run that is resumed."""
+    output, stopped = standing.output, standing.stopped if intent.resumes else None
+    earlier = _read_earlier(stopped) if stopped else None
+    number = stopped.number if stopped else 0
+    run = describe_process(uuid4().hex, "", intent.kind)
+    run = replace(run, outlives=outlives, base=standing.base)
     try:
-        if root:
-            root.mkdir(parents=True, exist_ok=True)
-        take_claim(output.url, claim, stopped.token if stopped else None)
+        if stopped and earlier is not None:
+            held.enter_context(hold_folder(stopped.folder))
+            run = replace(run, temp_folder=stopped.run.temp_folder)
+            if not begin_run(stopped.folder, run, stopped.run):
+                cause = "another command has just resumed the run"
+                raise UserError(option("resume"), cause, "Wait for it to end")
+        else:
+            for number in count(standing.last_version + 1):  # another run may take a number
+                parent = output / f"v{number}"
+                run = replace(run, temp_folder=new_folder(standing.temp_location or parent))
+                if path := parent.local_path():
+                    path.mkdir(parents=True, exist_ok=True)
+                    made.insert(0, path)
+                # Before it says that it is there, so that nobody takes it for dead.
+                held.enter_context(hold_folder(parent))
+                if begin_run(parent, run):
+                    break
     except OSError as error:
-        remove_empty(folder.made)
+        remove_empty(made)
         cause = f"no folder can be made there ({error.strerror})"
         cure = "Give a folder you can write to"
         raise UserError(option("output", output), cause, cure) from None
-    except UserError as error:  # another run was faster, or a store refuses
-        remove_empty(folder.made)
+    except UserError as error:  # a store refuses
+        remove_empty(made)
         raise error.about(option("output", output)) from None
-    return folder
+    return RunFolder(run.temp_folder, output.url, number, earlier, standing, run.token)
 
 
-def _open(folder: RunFolder, standing: Standing, intent: Intent) -> None:
-    """Make the run's folder, in an output folder that is as it was before the claim."""
+def _make_folders(folder: RunFolder, standing: Standing) -> None:
+    """Make the temporary folder of a run, and the one beside its files if that is another."""
     output = standing.output
-    if output.read_any(SUCCESS) != standing.seal:
-        if intent.changes:
-            cause = "another run has meanwhile changed the data set"
-            raise UserError(str(output), cause, "Run the command again")
-        raise UserError(
-            option("output", output),
-            "another run has meanwhile finished a data set there",
-            f"Give another folder, or add {option('replace', True)}",
-        )
-    if folder.earlier is None:
-        own = folder_of_run(locate(folder.path), output)
-        make_temporary_folder(own, output, standing.temp_location)
+    for path in dict.fromkeys((folder.path, folder.place.scratch)):
+        own = folder_of_run(locate(path), output)
+        if not (folder.earlier is not None and own.is_there()):
+            make_temporary_folder(own, output, standing.temp_location)
 
 
-def _read_earlier(standing: Standing) -> Mapping[str, Any] | None:
+def _read_earlier(stopped: UnfinishedRun) -> Mapping[str, Any] | None:
     """Read the record of the run that is to be resumed; None if it was stopped before it began."""
-    if standing.claim is None or not standing.has_work:
+    if not stopped.has_work:
         return None
-    record = join_path(standing.claim.temp_folder, RECORD)
+    record = join_path(stopped.run.temp_folder, RECORD)
     content = locate(record).read_any()
     # A damaged record cannot be compared.
     with suppress(DamagedFileError):
@@ -319,47 +317,65 @@ def _read_earlier(standing: Standing) -> Mapping[str, Any] | None:
 
 
 def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
-    """Leave an output folder after an error."""
-    claim, place = read_claim(folder.output), locate(folder.path)
-    if claim is None or claim.token != folder.token:
-        # All else belongs to another run, and so does this folder, if it has taken it.
-        if claim is None or claim.temp_folder != folder.path:
-            folder_of_run(place, locate(folder.output)).discard()
-            remove_remains(place)
-        return
+    """Leave an output folder after an error.
+
+    Raises:
+        JobFailedError: another run is the cause of the error.
+    """
+    run, place = read_run(folder.place.folder), folder.place
+    if run is None or run.token != folder.token:
+        raise _lose(folder, run) from None
+    if folder.is_overtaken():
+        _remove(folder)
+        cause = f"another run has meanwhile finished a data set in {folder.output}"
+        raise JobFailedError(f"{cause}: v{folder.version}, of this run, is removed") from None
     if isinstance(error, KeyboardInterrupt) and not error.args:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if folder.is_committed else none,)
-    if not folder.has_begun and folder.stopped is not None:
-        if folder.earlier is None:
-            folder_of_run(place, locate(folder.output)).discard()
-        return_claim(folder.output, folder.token, folder.stopped)
-        remove_empty(folder.made)
+    if folder.is_committed:
+        _finish(folder)
+        return
+    if not folder.has_begun and folder.earlier is not None:
+        end_run(place.folder, folder.token, "failed")
         return
     finished = count_finished(folder.path) if intent.resumable and folder.has_begun else {}
     # What the data is stands against the run, so that it would be refused again.
-    is_refused = claim.refused or (intent.changes and claim.mistake is not None)
-    if not finished or is_refused or folder.is_committed:
-        _finish(folder)
+    is_refused = run.refused or (intent.changes and run.mistake is not None)
+    if not finished or is_refused:
+        _remove(folder)
         return
     # What an engine that is out of reach still does ends by this.
-    folder.place.give_up()
-    command = "The same command" if claim.mistake is None else "Once that is changed, the command"
-    error.add_note(describe_finished(finished, folder.path, command, f", {folder.restart}"))
+    place.give_up()
+    command = "The same command" if run.mistake is None else "Once that is changed, the command"
+    error.add_note(describe_finished(finished, str(place.folder), command, f", {folder.restart}"))
+
+
+def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
+    """Remove what is left of a run whose folder is another one's, or gone; return its error."""
+    place = folder.place
+    if run is None or run.temp_folder != folder.path:  # in which another one may go on
+        # In a store, what is written to a folder that was removed is there again.
+        for path in (folder.path, place.scratch):
+            folder_of_run(locate(path), locate(folder.output)).discard()
+            remove_remains(locate(path))
+    if run is None:
+        _remove(folder)
+        cause = f"another run, or somebody else, has removed or moved {place.folder}"
+        return JobFailedError(cause)
+    return JobFailedError(f"another run has taken over v{folder.version} of {folder.output}")
+
+
+def _remove(folder: RunFolder) -> None:
+    """Remove what a run has made that is given up."""
+    remove_unfinished(read_unfinished(locate(folder.output), folder.version))
 
 
 def _finish(folder: RunFolder) -> None:
-    """Remove what belongs to a run, its folder and its claim last."""
-    output = locate(folder.output)
-    standing = look(output, folder.standing.temp_location if folder.standing else None)
-    if standing.has_revealed:
-        finish_exchange(standing)
-    else:
-        remove_leftovers(standing)
-    if folder.stopped is not None and folder.standing is not None and not folder.has_begun:
-        remove_leftovers(folder.standing)
-    drop_claim(folder.output, folder.token)
-    remove_empty(folder.made)
+    """Remove what is not in use once a run has ended without an error."""
+    if not folder.is_committed:
+        _remove(folder)
+        return
+    tidy(locate(folder.output))
 
 
 def name_units(finished: Mapping[str, int]) -> str:
@@ -378,7 +394,7 @@ def describe_finished(
 
     Args:
         finished: units of work, as `count_finished` returns them.
-        folder: the temporary folder of the run.
+        folder: of the run.
         command: what goes on.
         further: another way to go on, after a comma.
     """

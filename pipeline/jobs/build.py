@@ -9,7 +9,7 @@ from rich.console import Console
 
 from corpusmill.commands.command import Call
 from corpusmill.corpus.filters.duplicates import NOTHING_LEFT
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError, count_things
 from corpusmill.formats.shard_names import check_parts
@@ -41,10 +41,10 @@ def describe_submission(output: Location, submitted: Submitted, change: str = ""
     """
     if submitted.dry:
         return "a dry run: the job was translated and checked, and nothing was submitted"
-    success = output / SUCCESS
+    manifest = output / MANIFEST
     if change:
-        return f"submitted; {change} once {success} changes"
-    return f"submitted; the data set is complete once {success} exists"
+        return f"submitted; {change} once {manifest} changes"
+    return f"submitted; the data set is complete once {manifest} exists"
 
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
     output, resume, intent = locate(dataset.output), dataset.resume, _intent_of(dataset)
-    standing = settle(check_output(output, launch.temp_location, intent), intent.kind)
-    if resume and standing.is_whole and not dataset.append:
+    standing = settle(check_output(output, launch.temp_location, intent))
+    if resume and standing.manifest and not (standing.stopped or dataset.append):
         _confirm(command, output, console, prepare)
         return True
     with run_folder(standing, intent, command.run.thresholds, launch.outlives) as folder:
@@ -94,7 +94,6 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         appended = Appended(output, folder) if dataset.append else None
         if appended:
             recipe = appended.adapt(recipe)
-            appended.refuse_foreign(recipe, standing.foreign)
             if resume and appended.has_added(recipe):
                 console.print(_ADDED)
                 return True
@@ -128,7 +127,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
 def _intent_of(dataset: DatasetOptions) -> Intent:
     """Return what a build does with the folder that it writes into."""
     kind = APPEND if dataset.append else BUILD
-    return Intent(kind, dataset.append, dataset.replace, dataset.resume)
+    return Intent(kind, dataset.replace, dataset.resume)
 
 
 def _submit(

@@ -98,6 +98,7 @@ def _measure(
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
+            from corpusmill.dataset.editing import add_unread  # noqa: PLC0415
             from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
             from pipeline.planning.sample import (  # noqa: PLC0415
@@ -105,7 +106,6 @@ def _measure(
                 add_work,
                 read_sample,
             )
-            from transforms.commit.contents import add_unread  # noqa: PLC0415
             from transforms.shuffle.trees import has_collected  # noqa: PLC0415
 
             launch.engine.load(recipe.work_bytes)

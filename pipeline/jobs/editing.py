@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # So many documents are named in a message.
 _MOST_SHOWN = 5
 
-_INTENT = Intent(EDIT, changes=True)
+_INTENT = Intent(EDIT)
 
 
 def drop(command: Drop, call: Call) -> int:
@@ -61,10 +61,7 @@ def run_drop(command: Drop, call: Call) -> bool:
         run, call.engine_arguments, [("drop", command.data_set)], call.console, command.log
     )
     output = locate(command.data_set)
-    found = check_output(output, launch.temp_location, _INTENT)
-    standing = settle(found, EDIT)
-    if found.generation:
-        call.console.print(f"finished what a command that was stopped had begun in {output}")
+    standing = settle(check_output(output, launch.temp_location, _INTENT))
     folder, manifest = open_data_set(output)
     check_editable(manifest, str(output))
     choice = choose_documents(folder, manifest, command.where, command.document)
@@ -81,15 +78,18 @@ def run_drop(command: Drop, call: Call) -> bool:
         call.console.print(_describe_copies(copies))
 
     is_done = run_edit(launch, call, standing, Source(folder, manifest, choice, f"drop {output}"))
-    if is_done:
-        removal = read_manifest(output).removals[-1]
+    after = read_manifest(output)
+    if is_done and len(after.removals) <= len(manifest.removals):
+        call.console.print(f"{output}: removed, and replaced by another command since")
+    elif is_done:
+        removal = after.removals[-1]
         documents, rows = count_things(removal.documents, "document"), removal.rows
         call.console.print(
             f"{output}: removed {documents}, and the {count_things(rows, 'row')} with "
             f"{count_things(removal.tokens, 'token')} that held any of their text"
         )
         limits = launch.engine.options.thresholds.reading
-        call.console.print(_empty_cache(folder, manifest, read_manifest(output), limits))
+        call.console.print(_empty_cache(folder, manifest, after, limits))
     return is_done
 
 
@@ -149,11 +149,11 @@ def run_edit(launch: Launch, call: Call, standing: Standing, source: Source) -> 
     with run_folder(standing, _INTENT, options.thresholds, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
             from pipeline.editing import edit_files  # noqa: PLC0415
-        run.write_record(record_of(source.value))
-        edit = edit_files.plan_removal(source, run.path)
+        run.write_record(record_of(source.value), edit_files.list_names(source.manifest))
+        edit = edit_files.plan_removal(source, run.place)
         with call.importing(launch.engine.unused_packages):
             launch.engine.load(edit.bytes)
-        build = partial(add_stages, edit=edit, decision=edit.decide(run, options.wait))
+        build = partial(add_stages, edit=edit, decision=edit.decide(run.place, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
         submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
         run.handed_over = not (submitted.done or submitted.dry)

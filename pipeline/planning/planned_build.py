@@ -348,7 +348,7 @@ def _list_work(
             "ranges": counted.ranges,
             "merges": sum(job.routes.count_merges(counted.tasks)[-1:]),
             "shards": shards,
-            "shard_files": shards * job.commit.files_a_shard,
+            "shard_files": shards * len(job.names.parts),
             "documents": counts["measure.documents"],
             "tokens": counts["measure.tokens"],
             "rows": split["rows"]["value"],

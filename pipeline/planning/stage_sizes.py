@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 from apache_beam import coders
 
 from corpusmill.dataset import manifest_json
+from corpusmill.dataset.editing import add_results
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES
 from pipeline.graph import Job, compare_documents
 from pipeline.planning.sample import share_candidates
-from transforms.commit.contents import Decision, add_results
 from transforms.elements import (
-    DOCUMENTS,
-    SPANS,
     Candidates,
     LinesFile,
     PlannedRange,
@@ -239,7 +237,7 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     held = min(limits.sort_bytes, max(built, limits.sort_file_bytes)) * 2
     held += corpus.pool_bytes
     spilled = sorted_bytes // limits.sort_file_bytes
-    files = references + job.commit.files_a_shard + spilled + 1
+    files = references + len(job.names.parts) + spilled + 1
     carried = shards * references * _encoded(_SEGMENT)
     size = read + sorted_bytes + written
     yield StageSize("build shards", shards, size, held, files, references, carried)
@@ -247,27 +245,18 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 def _size_commit(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     limits, tasks = job.place.limits.stages, job.plan.tasks
-    work = Decision(job.commit, job.layout).work
-    files, groups = work.shards * work.files_a_shard, work.groups
+    files = job.layout.shards * len(job.names.parts)
     line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256, 0))
     reference = _encoded(LinesFile(10**4, _PATH, 10**4, 10**6, _SHA256))
-    if groups:
-        lists = -(-work.shards // work.shards_a_list)
-        listed = min(files, work.shards_a_list * work.files_a_shard)
-        yield StageSize("list shards", lists, listed * line, listed * line, 1, listed, files * line)
-    else:
-        lists = files
     ranges = corpus.ranges * _encoded(ReadRange(corpus.files, 10**12, 10**9, 2**32 - 1))
     manifest = measure_manifest(job, corpus.files)
-    given = ranges + lists * (reference if groups else line) + tasks // limits.fan_in * reference
-    # The manifest, its objects and its JSON; what is moved; and the elements that are given.
+    given = ranges + files * line + tasks // limits.fan_in * reference
+    # The manifest, its objects and its JSON; and the elements that are given.
     held = 12 * manifest + 6 * files * line + 8 * ranges
-    opened = (lists if groups else files) + groups + 6
-    yield StageSize("decide", 1, files * line + 3 * manifest + ranges, held, opened, lists, given)
-    if groups:
-        listed = limits.fan_in * line
-        yield StageSize("move files", 2 * groups, listed, listed, 2 * limits.fan_in, 1, groups * 99)
-    yield StageSize("finish", 1, 4 * manifest, 3 * manifest, 6, groups, groups * 9)
+    size = files * line + 3 * manifest + ranges
+    # Files of a store are opened only to join them; all others are but named.
+    opened = files if job.names.joined else 0
+    yield StageSize("commit", 1, size, held, opened + 12, opened, given)
 
 
 # Enough entries for their mean size.
@@ -289,21 +278,16 @@ def measure_manifest(job: Job, files: int) -> int:
 
 
 def _encode_manifest(job: Job, shards: int, files: int) -> int:
-    work, names = job.commit, Decision(job.commit, job.layout).names
-    bins = range(max(1, len(work.bins)))
-    # A shard's files, and those of its provenance.
-    parts = [(number, part) for number in bins for part in range(len(work.suffixes))]
-    if work.generation:
-        parts += [*((number, SPANS) for number in bins), (0, DOCUMENTS)]
+    names = job.names
     entries: dict[str, list[Shard]] = {}
     others: list[FileEntry] = []
     # The last shards have the longest numbers.
     for shard in range(max(0, job.layout.shards - shards), job.layout.shards):
-        for number, part in parts:
+        for number, part in names.parts:
             file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256, number)
             entry = names.entry(file)
             if isinstance(entry, Shard):
-                entries.setdefault(names.split_of(file), []).append(entry)
+                entries.setdefault(names.split_of(file.shard), []).append(entry)
             else:
                 others.append(entry)
     input_files = tuple(SourceFile(_PATH, 10**12, "0" * 8) for _ in range(files))

@@ -1,10 +1,13 @@
 """Why a job failed, from what its engine reports: often a traceback of a hundred lines."""
 
+import errno
+import os
 import re
 import sys
 import traceback
 from dataclasses import dataclass
 
+from corpusmill.console.outcomes import PASSING_FAULTS
 from corpusmill.errors import OutageError, RefusedError, UserError, option
 
 # Whoever asks for a bundle that failed hears that it did, as an effect of its failure.
@@ -37,21 +40,29 @@ class _Fault:
         cause: what happened.
         cure: what to do.
         value: the flags that cure it, if it is a mistake of the user's.
+        kind: the class of the error, if there are such flags.
     """
 
     pattern: re.Pattern[str]
     cause: str
     cure: str
     value: str = ""
+    kind: type[UserError] = UserError
 
 
+_PLACES = f"{option('input')}, {option('output')}, {option('temp_location')}"
 # The most telling first: a worker whose memory ran out is also reported as lost.
 _FAULTS = (
-    _Fault(
-        re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*"),
-        "the disk is full",
-        f"Free some space, or put temporary files on another disk with {option('temp_location')}",
-        f"{option('output')}, {option('temp_location')}",
+    *(
+        _Fault(
+            re.compile(rf"(?:{'|'.join(map(os.strerror, numbers))})[^\n]*"),
+            cause,
+            f"{cure}; then run again",
+            _PLACES,
+            OutageError,
+        )
+        for numbers, cause, cure in PASSING_FAULTS
+        if errno.ENOENT not in numbers  # which a trace may tell of for many reasons
     ),
     _Fault(
         re.compile(
@@ -64,10 +75,10 @@ _FAULTS = (
         option("workers"),
     ),
     _Fault(
-        re.compile(r"(?:Permission denied|Read-only file system|Input/output error)[^\n]*"),
+        re.compile(r"Permission denied[^\n]*"),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",
-        f"{option('input')}, {option('output')}, {option('temp_location')}",
+        _PLACES,
     ),
     _Fault(
         re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')"),
@@ -166,6 +177,6 @@ def explain_failure(text: str) -> UserError | JobFailedError | None:
         if match := fault.pattern.search(text):
             cause = f"{fault.cause} ({match.group(match.lastindex or 0).strip()})"
             if fault.value:
-                return UserError(fault.value, cause, fault.cure)
+                return fault.kind(fault.value, cause, fault.cure)
             return JobFailedError(f"{cause}. {fault.cure}")
     return None

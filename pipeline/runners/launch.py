@@ -15,7 +15,6 @@ from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions, parse_source
 from pipeline.runners.engine import Engine, Run, Submitted
-from transforms.recovery import Workplace
 from transforms.storage.file_systems import set_beam_options
 from transforms.storage.files import locate
 
@@ -97,10 +96,7 @@ class Launch:
         workers = self.engine.start_workers(text_bytes + work.shards * _TEXT_BYTES_FOR_A_SHARD)
         self._log_start(work, len(workers))
         run = Run(build, Counters(), temp_folder, workers, self._announce)
-        with (
-            show_progress(run.counters, work, self.engine.options.progress, self.log),
-            Workplace(temp_folder).alive(),
-        ):
+        with show_progress(run.counters, work, self.engine.options.progress, self.log):
             try:
                 return self.engine.run(run)
             except Exception as error:

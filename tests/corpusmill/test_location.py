@@ -5,16 +5,16 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.shards import Layers, open_data_set, read_manifest, read_shard
+from corpusmill.dataset.manifest import MANIFEST
+from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
 from corpusmill.errors import UserError
-from corpusmill.location import LocalPath, Location, RemoteUrl, locate
+from corpusmill.location import Location, RemoteUrl, locate
 from corpusmill.reading.data_set import check_tokenizer
 from corpusmill.verification.check_data_set import verify
 from tests.tools.small_datasets import write_dataset
@@ -87,8 +87,8 @@ def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
     assert locate(str(tmp_path / "nothing")).list() == {}
     assert locate("memory://nothing").list() == {}
     write_dataset(tmp_path / "out")
-    (tmp_path / "out" / SUCCESS).unlink()
-    with pytest.raises(UserError, match="the build or a copy was not finished"):
+    (tmp_path / "out" / MANIFEST).unlink()
+    with pytest.raises(UserError, match="or a copy was not finished"):
         read_manifest(locate(str(tmp_path / "out")))
 
 
@@ -111,7 +111,7 @@ def test_a_url_that_no_package_knows_says_what_to_install(
     assert cure in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["_SUCCESS", "dataset.json", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["dataset.json", "tokenizer.json"])
 def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting(
     name: str, dataset: Path, tmp_path: Path
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting(
     os.mkfifo(copy / name)
     with pytest.raises(OSError, match="it is not a regular file"):
         locate(str(copy)).open(name)
-    if name != "tokenizer.json":
+    if name == MANIFEST:
         with pytest.raises(UserError, match=f"{name} cannot be read .it is not a regular file"):
             read_manifest(locate(str(copy)))
     folder = locate(str(dataset))
@@ -135,51 +135,6 @@ def test_a_server_that_does_not_answer_is_named() -> None:
         port = server.getsockname()[1]
     with pytest.raises(UserError, match=r": 127\.0\.0\.1 cannot be reached \("):
         open_data_set(locate(f"http://127.0.0.1:{port}/out"))
-
-
-@pytest.mark.parametrize("url", ["path", "memory"])
-def test_files_of_the_upper_folder_lie_over_those_of_the_lower(url: str, tmp_path: Path) -> None:
-    place = str(tmp_path / "out") if url == "path" else "memory://layers"
-    files = fsspec.filesystem("file" if url == "path" else "memory")
-    contents = {"shard": b"s", "card": b"old", "upper/card": b"newer", "upper/added": b"a"}
-    for name, content in contents.items():
-        files.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
-        files.pipe(f"{place}/{name}", content)
-    lower = locate(place)
-    folder = Layers(lower / "upper", lower)
-    assert folder.url == place
-    assert folder.list() == {"added": 1, "card": 5, "shard": 1}
-    for name, content in {"shard": b"s", "card": b"newer", "added": b"a"}.items():
-        assert folder.read(name) == content
-        with folder.open(name) as stream:
-            assert stream.read() == content
-        local = folder.local_path(name)
-        assert (local.read_bytes() if local else content) == content
-    with pytest.raises(FileNotFoundError):
-        folder.read("none")
-    if url == "memory":
-        files.rm("/layers", recursive=True)
-
-
-def test_a_file_that_cannot_be_read_is_not_taken_from_the_folder_below(tmp_path: Path) -> None:
-    """Both have a shard of the same name, as while rows are removed, and only one is right."""
-    upper = tmp_path / "upper"
-    upper.mkdir()
-    for place in (upper, tmp_path):
-        (place / "shard").write_text(place.name)
-
-    class Broken(LocalPath):
-        def open(self, name: str = "") -> BinaryIO:
-            raise ConnectionResetError(name)
-
-        def read(self, name: str = "") -> bytes:
-            raise ConnectionResetError(name)
-
-    folder = Layers(Broken(str(upper)), locate(str(tmp_path)))
-    with pytest.raises(ConnectionResetError):
-        folder.open("shard")
-    with pytest.raises(ConnectionResetError):
-        folder.read("shard")
 
 
 class RememberingFiles(MemoryFileSystem):  # fsspec is untyped

@@ -44,7 +44,7 @@ NAMES = {
     "transforms": """
         BuildShards CANDIDATES COUNTS CommitDataset CommitOptions Comparison Count DOCUMENTS
         Decision FindDuplicates GatherShards Layout POOL Plan PlanTasks PoolOptions Preparation
-        PrepareDocuments ProvenanceOptions READ_RANGES REJECTS ReadDocuments RejectedRecord
+        PrepareDocuments READ_RANGES REJECTS ReadDocuments RejectedRecord
         Routes SEGMENTS SHARDS SKETCHES Screening Segment ShardOptions StoredPassages TASKS Task
         TokenizeDocuments Tokenizing Workplace WritePool WrittenFile collect local_pipeline
         text_batch

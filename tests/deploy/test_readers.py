@@ -22,6 +22,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
 from corpusmill.formats.output_options import Compression, OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from tests.conftest import CHECKOUT
+from tests.tools.data_files import find_files
 from tests.tools.jobs import run_here
 from tests.tools.shard_samples import write_shard
 
@@ -82,7 +83,11 @@ def files(
     flags = ("--max-seq-length", "64", "--num-shards", "2", "--compression", request.param)
     run_here("bert", "--input", sample, "--tokenizer", tokenizer, "--output", output, *flags)
     wide = write_wide(output / "wide.parquet", request.param)
-    return request.param, [wide, *output.glob("train-*"), *output.glob("provenance/*")]
+    return request.param, [
+        wide,
+        *find_files(output, "train-*"),
+        *find_files(output, "provenance/*"),
+    ]
 
 
 def run(*command: str | Path, cwd: Path) -> str:

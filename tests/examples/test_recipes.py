@@ -272,14 +272,14 @@ def test_datasets_gives_tensors(build: Builder, tmp_path: Path) -> None:
 
 def test_duckdb_reads_the_shards(build: Builder) -> None:
     pytest.importorskip("duckdb", reason="duckdb is not installed")
-    names = run_recipes(build(_STATIC), "Batches", "Tables 2")
+    names = run_recipes(build(_STATIC), "Batches", "Tables 2", "Tables 3")
     samples = names["samples"]
     lengths = samples.lengths(np.arange(len(samples)))
     assert (names["shortest"], names["longest"]) == (lengths.min(), lengths.max())
 
 
 def test_polars_reads_the_shards(build: Builder) -> None:
-    names = run_recipes(build(_STATIC), "Batches", "Tables 3")
+    names = run_recipes(build(_STATIC), "Batches", "Tables 2", "Tables 4")
     samples = names["samples"]
     labels = samples.take(np.arange(len(samples))).columns["next_sentence_label"]
     assert names["random_share"] == pytest.approx(labels.mean())

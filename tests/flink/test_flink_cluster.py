@@ -89,7 +89,7 @@ def test_task_managers_that_die_in_the_commit_cost_nothing(
     cluster.await_slots()
     output = tmp_path / "out"
     process = start(*corpus.flags("bert", output), *of_job_server(cluster, job_server))
-    while process.poll() is None and not list(output.glob("train-*")):
+    while process.poll() is None and not list(output.glob("v1/root/*")):
         time.sleep(0.001)
     for task_manager in cluster.task_managers:
         kill(task_manager)
@@ -138,7 +138,7 @@ def test_whoever_ends_the_command_ends_the_job(
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert states_of(cluster, name) == [CANCELED]
-    assert not (output / "_SUCCESS").exists()
+    assert not (output / "dataset.json").exists()
 
 
 def test_a_job_without_progress_is_cancelled(
@@ -187,7 +187,7 @@ def test_a_job_that_nobody_waits_for_ends_all_the_same(
     flags = of_job_server(cluster, job_server, "--job_name=unwatched")
     printed = run([*corpus.flags("bert", output), "--no-wait", *flags])
     assert f"http://{cluster.rest}/#/job/running/" in printed
-    assert not (output / "_SUCCESS").exists()
+    assert not (output / "dataset.json").exists()
     # Its folder is its own, although the command is gone.
     for flag in ("--resume", "--replace"):
         refused = start(*corpus.flags("bert", output), flag)
@@ -212,10 +212,10 @@ def test_a_job_that_nobody_waits_for_is_not_tried_again_after_a_mistake(
     assert states_of(cluster, "unwatched-mistake") == [FINISHED]
     [job] = FlinkRest(cluster.rest).jobs_named("unwatched-mistake")
     assert len(FlinkRest(cluster.rest).failures(job)) == 1
-    assert not (output / "_SUCCESS").exists()
+    assert not (output / "dataset.json").exists()
     # It is dead, and the next run continues its work.
     run([*arguments, "--resume"])
-    assert (output / "_SUCCESS").exists()
+    assert (output / "dataset.json").exists()
 
 
 @pytest.mark.parametrize(

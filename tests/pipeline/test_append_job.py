@@ -11,6 +11,7 @@ import yaml
 
 import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.dataset.manifest_json import seal
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
@@ -19,8 +20,8 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.origins import check_provenance, list_documents
-from tests.tools.small_datasets import write_entries
 from tests.tools.small_limits import TINY, flags_of
+from tests.tools.versions import digests_by_version
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
 # One kind of rows and files each; the stages know no objective.
@@ -66,10 +67,11 @@ def test_rows_of_every_kind_grow_and_their_earlier_files_stay(
     later, kept = growing.manifest(), without_descriptions(files)
     # Trainers of ERNIE and streaming read lists of all shards.
     lists = {name for name in kept if name.endswith(("_filelist", "index.json"))}
+    lists -= {name for name in lists if name.startswith("v1/")}
     assert {name: growing.files()[name] for name in kept.keys() - lists} == {
         name: kept[name] for name in kept.keys() - lists
     }
-    assert "rejects/rejects-more1.jsonl" in later.entries
+    assert "rejects/rejects-more1.jsonl" in later.paths
     assert later.counts["read.rejects"] == 2
     assert len(later.corpus.files) == 2
     for name, split in later.splits.items():
@@ -77,7 +79,6 @@ def test_rows_of_every_kind_grow_and_their_earlier_files_stay(
         assert split.shards[: len(before.shards)] == before.shards
         assert split.rows > before.rows
         assert split.tokens > before.tokens
-        assert all(fnmatch(shard.file, later.glob(name)) for shard in split.shards)
     for name, count in earlier.counts.items():
         assert later.counts[name] >= count
     # Rows are made of the text of their own part.
@@ -195,7 +196,7 @@ def test_an_append_that_finds_what_is_there_adds_nothing_and_tokenizes_nothing(
     # The refused run does not stand in the way.
     growing.append(halves[1])
     assert problems(growing) == []
-    assert not [*growing.output.glob("_temporary*"), *growing.output.glob("_RUNNING*")]
+    assert not [*growing.output.rglob("_temporary*"), *growing.output.rglob("_run.json")]
 
 
 def test_known_documents_are_left_out_and_counted(
@@ -324,20 +325,22 @@ def test_data_sets_to_which_nothing_can_be_added(
     build([halves[0]], wordpiece, empty.output, "--existing", "skip", refused=("Add --append",))
 
 
-def test_files_that_are_not_ours_stay_and_are_refused_in_the_place_of_new_ones(
+def test_files_that_are_not_ours_stay(
     growing: Growing, appended: Growing, halves: tuple[Path, Path]
 ) -> None:
-    shard = growing.output / "train-more1-00007-of-00009.parquet"
-    shutil.copy(next(growing.output.glob("train-*")), shard)
-    names = ("train-mine-00000-of-00001.parquet", "train-more10-00000-of-00001.parquet")
+    shard = next(growing.output.glob("v1/train-*"))
+    # The last is in the folder of the version that would be the next.
+    names = {"train-more1-00000-of-00001.parquet", "v1/mine.parquet", "v2/provenance/mine"}
     for name in names:
+        (growing.output / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(shard, growing.output / name)
-    before = growing.files()
-    growing.append(halves[1], refused=(f"it has a file {shard.name} that is not ours", "Move"))
-    assert growing.files() == before
-    shard.unlink()
     growing.append(halves[1])
-    assert {name for name in growing.files() if name not in appended.files()} == {*names}
+    assert names <= growing.files().keys()
+    shutil.rmtree(growing.output / "v2")
+    for name in names - {"v2/provenance/mine"}:
+        (growing.output / name).unlink()
+    assert problems(growing) == []
+    assert digests_by_version(growing.output) == digests_by_version(appended.output)
 
 
 def test_a_data_set_without_a_tokenizer_config_gets_one(
@@ -350,20 +353,21 @@ def test_a_data_set_without_a_tokenizer_config_gets_one(
         growing = first.copy_to(tmp_path / change / "out")
         path = growing.output / name
         path.unlink()
+        (growing.output / "v1" / "root" / name).unlink()
         entries = json.loads((growing.output / "dataset.json").read_text())
-        entries["files"] = [entry for entry in entries["files"] if entry["file"] != name]
-        write_entries(growing.output, entries)
+        entries["files"] = [
+            entry for entry in entries["files"] if not entry["file"].endswith(f"/{name}")
+        ]
+        content = seal(json.dumps(entries).encode())
+        (growing.output / "dataset.json").write_bytes(content)
         assert problems(growing) == []
         assert len(DataSet(growing.output)) > 0
         if change == "drop":
             [document, *_] = list_documents(growing.output)
             run_here("drop", growing.output, "--document", str(document.document))
-        elif change == "append":
-            growing.append(halves[1])
         else:
-            path.write_text("mine")
-            growing.append(halves[1], refused=(f"it has a file {name} that is not ours", "Move"))
-            assert path.read_text() == "mine"
-            continue
+            if change == "foreign":
+                path.write_text("mine")
+            growing.append(halves[1])
         assert path.read_bytes() == expected, change
         assert problems(growing) == []

@@ -8,11 +8,12 @@ import pytest
 
 import transforms.commit.contents
 import transforms.corpus.prepare
-from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.console.process import FAILURE, INTERRUPTED
 from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
 from tests.tools.stops import Stop, full_disk
+from tests.tools.versions import digests_by_version
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def undisturbed(
     with pytest.MonkeyPatch.context() as patch:
         stop = Stop(patch)
         growing.append(halves[1])
-        return growing.files(), next(stop.calls)
+        return digests_by_version(growing.output), next(stop.calls)
 
 
 def stop_at_commit(
@@ -48,8 +49,8 @@ def assert_as_before(growing: Growing, first: Growing) -> None:
 @pytest.mark.parametrize(
     ("share", "error", "status"),
     [
-        (0.2, full_disk, USER_ERROR), (0.5, KeyboardInterrupt, INTERRUPTED),
-        (0.6, full_disk, USER_ERROR), (0.94, KeyboardInterrupt, INTERRUPTED),
+        (0.2, full_disk, FAILURE), (0.5, KeyboardInterrupt, INTERRUPTED),
+        (0.6, full_disk, FAILURE), (0.94, KeyboardInterrupt, INTERRUPTED),
     ],
 )  # fmt: skip
 def test_an_append_stopped_at_any_moment_goes_on(
@@ -71,7 +72,7 @@ def test_an_append_stopped_at_any_moment_goes_on(
     rows = growing.manifest().rows
     assert verify(locate(str(growing.output))) == []
     growing.append(halves[1], flags=("--resume",))
-    assert growing.files() == expected
+    assert digests_by_version(growing.output) == expected
     assert rows in {first.manifest().rows, growing.manifest().rows}
 
 
@@ -89,11 +90,11 @@ def test_what_is_finished_is_not_done_again(
     with monkeypatch.context() as patch:
         patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
         growing.append(halves[1], flags=("--resume",))
-    assert growing.files() == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed[0]
     # The command may be repeated until it succeeds, and does nothing after that.
     outcome = growing.append(halves[1], flags=("--resume", "--existing", "allow"))
     assert "nothing is left to do, as the text has been added" in outcome.output
-    assert growing.files() == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed[0]
 
 
 def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
@@ -111,7 +112,7 @@ def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
     growing.build(halves[1], flags=("--resume",), refused=("adds to the data set", "Add --append"))
     assert_as_before(growing, first)
     growing.append(halves[1])
-    assert growing.files() == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed[0]
 
 
 def test_a_stopped_build_is_not_resumed_as_an_append(
@@ -123,7 +124,7 @@ def test_a_stopped_build_is_not_resumed_as_an_append(
     with monkeypatch.context() as patch:
         patch.setattr(transforms.commit.contents, "find_imbalances", fail)
         growing.build(halves[1], flags=("--replace",), status=FAILURE)
-    parts = ("the stopped run does not add to the data set", "Leave --append out")
+    parts = ("the stopped run builds the data set", "Leave --append out")
     growing.append(halves[1], flags=("--resume",), refused=parts)
     assert_as_before(growing, first)
 
@@ -135,7 +136,7 @@ def test_work_that_is_lost_is_started_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
-    [folder] = growing.output.glob("_temporary-*")
+    [folder] = growing.output.glob("v*/_temporary-*")
     shutil.rmtree(folder)
     growing.append(halves[1], flags=("--resume",))
-    assert growing.files() == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed[0]

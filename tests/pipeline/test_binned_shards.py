@@ -1,6 +1,5 @@
 """Whole jobs with length bins."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -8,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from corpusmill.dataset.manifest_entries import base_name
+from corpusmill.dataset.manifest_json import seal
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
+from tests.tools.data_files import find_files
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
 from tests.tools.lazily import LazyModule
 from tests.tools.small_limits import limit_flags
@@ -30,7 +32,7 @@ def binned(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPath
 
 
 def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
-    names = {path.name for path in binned.glob("*.parquet")}
+    names = {path.name for path in find_files(binned, "*.parquet")}
     assert names == {
         f"{split}-bin-{number:02d}-of-06-{shard:05d}-of-{total:05d}.parquet"
         for split, total in (("train", SHARDS), ("validation", 1))
@@ -52,7 +54,7 @@ def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
             assert shard["max_length"] == ends[shard["bin"]]
             lengths = [
                 len(row["input_ids"])
-                for row in rows_of(binned, shard["file"].removesuffix(".parquet"))
+                for row in rows_of(binned, base_name(shard["file"]).removesuffix(".parquet"))
             ]
             assert all(shard["min_length"] <= length <= shard["max_length"] for length in lengths)
             assert (len(lengths), sum(lengths)) == (shard["rows"], shard["tokens"])
@@ -96,7 +98,9 @@ def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> Non
         in_bin = [shard for shard in splits[split]["shards"] if shard["bin"] == BINS - 1]
         assert entry.num_rows == sum(shard["rows"] for shard in in_bin) > 0
         assert min(map(len, entry["input_ids"])) > (BINS - 1) * BIN_SIZE
-    assert "bin-00" not in (binned / "README.md").read_text()  # it is empty
+    card = (binned / "README.md").read_text()
+    assert "config_name: bin-05" in card
+    assert "config_name: bin-00" not in card  # it is empty
 
 
 def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
@@ -105,9 +109,8 @@ def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
     shard = max(manifest["splits"]["train"]["shards"], key=lambda value: int(value["rows"]))
     shard["max_length"] -= 1
     shutil.copytree(binned, tmp_path, dirs_exist_ok=True)
-    content = (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
-    (tmp_path / "dataset.json").write_bytes(content)
-    (tmp_path / "_SUCCESS").write_text(f"{hashlib.sha256(content).hexdigest()}\n")
+    content = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    (tmp_path / "dataset.json").write_bytes(seal(content.encode()))
     [problem] = verify(tmp_path)
     assert problem.file == shard["file"]
     assert problem.what.endswith("rows whose length is not of its bin, 61 to 63")
@@ -124,5 +127,5 @@ def test_a_data_set_with_bins_can_be_replaced(
 ) -> None:
     shutil.copytree(binned, tmp_path, dirs_exist_ok=True)
     build([sample], tokenizer_path, tmp_path, "--replace")
-    assert not list(tmp_path.glob("*-bin-*"))
+    assert not list(tmp_path.rglob("*-bin-*"))
     assert verify(tmp_path) == []

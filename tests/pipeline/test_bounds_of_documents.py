@@ -289,9 +289,7 @@ def test_a_data_set_that_says_nothing_of_beginnings_is_read_as_it_was_built(
     del manifest["objective"]["facts"], manifest["objective"]["options"]["begin_of_text"]
     for name in ("bos_id", "before"):
         del manifest["tokenizer"]["special"][name]
-    content = json.dumps(manifest).encode()
-    (output / "dataset.json").write_bytes(content)
-    (output / "_SUCCESS").write_bytes(seal(content))
+    (output / "dataset.json").write_bytes(seal(json.dumps(manifest).encode()))
     assert verify(output) == []
     data_set = DataSet(output, cache_folder=output.parent / "cache")
     assert len(TokenWindows(data_set, 64, fim_rate=0.5)) > 10

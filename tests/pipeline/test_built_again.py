@@ -102,9 +102,7 @@ def test_nothing_that_a_stranger_names_is_imported_or_called(
         manifest["corpus"]["filtering"] = {"drop_duplicates": False, "evaluation": None, **values}
     else:
         manifest["objective"]["options"].update(values)
-    content = json.dumps(manifest).encode()
-    (folder / "dataset.json").write_bytes(content)
-    (folder / "_SUCCESS").write_bytes(seal(content))
+    (folder / "dataset.json").write_bytes(seal(json.dumps(manifest).encode()))
 
     def refuse(*arguments: object) -> None:
         raise AssertionError(arguments)

@@ -38,7 +38,7 @@ def test_six_layouts_in_all_containers(tmp_path: Path) -> None:
             for begin, end in pairwise(row["cu_seqlens"])
         )
         digests = jobs.digests(output)
-        shards[container] = [digests[name] for name in sorted(digests) if name.startswith("train")]
+        shards[container] = [digests[name] for name in sorted(digests) if "/train-" in name]
     expected = conversations["JSON lines"]
     assert len(expected) == 3 * sum(map(len, LAYOUTS.values()))
     assert [name for name, others in conversations.items() if others != expected] == []

@@ -23,6 +23,7 @@ from tests.corpusmill.objectives.reference_chat import Piece, encode, pack_lengt
 from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM
+from tests.tools.data_files import find_file, find_files
 from tests.tools.small_limits import TINY, flags_of
 
 CHATML = FAMILIES["chatml"]
@@ -79,9 +80,9 @@ def cut_rows(rows: Sequence[Record], mask: str = "loss_mask") -> list[Piece]:
 def test_the_rows_are_those_of_the_reference(built: Path, pieces: list[Piece]) -> None:
     rows = jobs.rows_of(built)
     assert cut_rows(rows) == sorted(pieces)
-    for shard in built.glob("*.parquet"):
-        sizes = [len(row["input_ids"]) for row in jobs.rows_of(built, shard.name)]
-        own = [len(ids) for ids, _ in cut_rows(jobs.rows_of(built, shard.name))]
+    for shard in find_files(built, "*.parquet"):
+        sizes = [len(row["input_ids"]) for row in jobs.rows_of(built, shard.stem)]
+        own = [len(ids) for ids, _ in cut_rows(jobs.rows_of(built, shard.stem))]
         assert sorted(sizes) == pack_lengths(own, LENGTH)
     described = jobs.read_manifest_json(built)
     counts = described["counts"]
@@ -162,7 +163,7 @@ def test_what_is_no_conversation_is_a_reject(tokenizer: Path, tmp_path: Path) ->
         assert len(cut_rows(jobs.rows_of(output))) == 3
         rejects = [
             json.loads(line)
-            for line in (output / "rejects" / "rejects.jsonl").open(encoding="utf-8")
+            for line in find_file(output, "rejects/rejects.jsonl").open(encoding="utf-8")
         ]
         assert [reject["reason"] for reject in rejects] == [
             "template-refuses", "not-a-conversation", "not-a-conversation", "not-an-object",
@@ -171,7 +172,7 @@ def test_what_is_no_conversation_is_a_reject(tokenizer: Path, tmp_path: Path) ->
     table = pa.Table.from_pylist([*good, *bad[:2]])
     pq.write_table(table, tmp_path / "chat.parquet")
     build(tmp_path / "chat.parquet", tokenizer, tmp_path / "t.out", "--chat-template", template)
-    lines = (tmp_path / "t.out" / "rejects" / "rejects.jsonl").read_text().splitlines()
+    lines = find_file(tmp_path / "t.out", "rejects/rejects.jsonl").read_text().splitlines()
     assert [json.loads(line)["row"] for line in lines] == [3, 4]
 
 

@@ -15,6 +15,7 @@ from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.verification.check_data_set import verify
 from tests.tools import corpus_files, jobs
 from tests.tools.corpus_files import Documents
+from tests.tools.data_files import find_file
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 from tests.tools.loopback_hub import COMMIT, DataSet, serve
 
@@ -107,7 +108,7 @@ def test_bad_rows_and_members_are_rejects_of_the_data_set(
     results = {}
     for name in ("table", "archive"):
         assert not verify(tmp_path / name)
-        lines = (tmp_path / name / "rejects/rejects.jsonl").read_text().splitlines()
+        lines = find_file(tmp_path / name, "rejects/rejects.jsonl").read_text().splitlines()
         results[name] = [json.loads(line)["reason"] for line in lines]
     assert results["table"] == ["wrong-columns", "invalid-utf-8", "unclosed-quote"]
     assert results["archive"] == ["damaged-archive"]

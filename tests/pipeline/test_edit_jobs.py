@@ -97,7 +97,7 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
     objective, flags = WAYS[way]
     growing = Growing(tmp_path / "out", wordpiece, (*_SHARE, *flags), objective)
     growing.build(articles)
-    output, before, files = growing.output, growing.manifest(), growing.files()
+    output, before = growing.output, growing.manifest()
     rows, origins = read_rows(output), list_origins(output)
     documents = choose(output)
     held = [not {*documents}.isdisjoint((one.document, *one.documents)) for one in origins]
@@ -115,8 +115,8 @@ def test_rows_that_hold_a_document_are_removed_and_no_other(
     assert removal.tokens == totals[0] - totals[1]
     check_provenance(output, articles)
     assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
-    # The list of removed documents is the only file that is new.
-    assert growing.files().keys() - files.keys() == {"provenance/removed-00000.parquet"}
+    # The list of removed documents is the only file that is new, whatever version others are of.
+    assert after.paths.keys() - before.paths.keys() == {"provenance/removed-00000.parquet"}
 
 
 def test_only_shards_with_such_rows_are_written_again(
@@ -124,15 +124,16 @@ def test_only_shards_with_such_rows_are_written_again(
 ) -> None:
     growing = Growing(tmp_path / "out", wordpiece, ("--num-shards", "9"), "t5")
     growing.build(sample)
-    times = {path: path.stat().st_mtime_ns for path in growing.output.rglob("*.parquet")}
     document = choose(growing.output)[0]
     touched = {one.shard for one in list_origins(growing.output) if one.document == document}
     drop(growing.output, [document])
-    changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
+    changed = {path.name for path in growing.output.glob("v2/**/*.parquet")}
     shards = {name for name in changed if name.startswith("train")}
+    touched = {name.removeprefix("v1/") for name in touched}
     assert shards == touched != {shard.file for shard in growing.manifest().splits["train"].shards}
     assert {name for name in changed if name.startswith("spans")} == {f"spans-{n}" for n in touched}
-    assert len(changed) == 2 * len(touched) + 1
+    # Those, the documents of the document's home, and the list of what was removed.
+    assert len(changed) == 2 * len(touched) + 2
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     assert f"| `document IN ({second})` | 1 | {two.rows:,} | {two.tokens:,} |" in card
     shown = run_here("inspect", copied.output, "--examples", "0").output
     assert f"1 document (document IN ({second})), with {two.rows:,} rows of" in shown
-    assert (copied.output / "provenance" / "removed-00001.parquet").exists()
+    assert "provenance/removed-00001.parquet" in copied.manifest().paths
     outcome = copied.append(sample, flags=("--existing", "skip"))
     assert "holds all documents" in outcome.output
     copied.append(sample, flags=("--existing", "refuse"), refused=("holds the text of",))
@@ -242,7 +243,7 @@ def test_mistakes_are_refused_before_any_work(
 
 
 def test_a_damaged_shard_is_not_rewritten(copied: Growing) -> None:
-    for shard in copied.output.glob("train*.parquet"):
+    for shard in copied.output.glob("v1/train*.parquet"):
         content = bytearray(shard.read_bytes())
         content[len(content) // 2] ^= 1
         shard.write_bytes(content)

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+import transforms.commit.contents
+from corpusmill.console.process import FAILURE
 from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
-from tests.tools.jobs import digests, run_here
+from tests.tools.jobs import run_here
 from tests.tools.killed import Snapshots
+from tests.tools.killed_commands import find_damage
 from tests.tools.origins import list_documents
+from tests.tools.versions import digests_by_version
 
 # At so many moments, spread evenly over a run, it is killed.
 _MOMENTS = 9
@@ -65,7 +69,9 @@ def removal(whole: Growing, tmp_path_factory: pytest.TempPathFactory) -> Removal
     with pytest.MonkeyPatch.context() as patch:
         snapshots = Snapshots(patch, growing.output, folder, range(10**9))
         run_here(*command)
-    return Removal(growing, command, growing.files(), snapshots.changes, snapshots)
+    return Removal(
+        growing, command, digests_by_version(growing.output), snapshots.changes, snapshots
+    )
 
 
 def command_for(growing: Growing, whole: Growing) -> list[str]:
@@ -78,41 +84,42 @@ def test_a_removal_that_is_killed(moment: int, removal: Removal) -> None:
     output = removal.growing.output
     removal.snapshots.restore(removal.changes * (2 * moment + 1) // (2 * _MOMENTS))
     # Readers see the data set as it was, or as it becomes.
-    assert verify(locate(str(output))) == []
+    assert find_damage(locate(str(output))) == []
     removals = removal.removals()
     assert removals in {0, 1}
     outcome = run_here(*removal.command)
     assert ("no document matches" in outcome.output) == bool(removals)
-    assert digests(output) == removal.files
-    assert not [*output.glob("_generation*"), *output.glob("_RUNNING*")]
+    assert digests_by_version(output) == removal.files
 
 
-def test_a_build_that_was_stopped_is_not_overtaken(
-    whole: Growing, copied: Growing, tmp_path: Path
+def test_an_append_that_was_stopped_is_not_overtaken(
+    whole: Growing, copied: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = tmp_path / "more.txt"
     text.write_text(" = More = \n\nA letter came for the keeper of the lamp .\n" * 9)
-    with pytest.MonkeyPatch.context() as patch:
-        snapshots = Snapshots(patch, copied.output, tmp_path, [20])
-        copied.append(text)
-    snapshots.restore(20)
-    [temporary] = copied.output.glob("_temporary*")
-    refused = ("a build was stopped that wrote into this folder", "--resume", str(temporary))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.commit.contents, "find_imbalances", fail)
+        copied.append(text, status=FAILURE)
+    stopped = str(copied.output / "v2")
+    refused = ("a run was stopped that adds to the data set", "--resume", stopped)
     run_here(*command_for(copied, whole), refused=refused)
     # As the message says.
-    shutil.rmtree(temporary)
+    shutil.rmtree(stopped)
     run_here(*command_for(copied, whole))
     assert verify(locate(str(copied.output))) == []
-    assert not (copied.output / "_RUNNING").exists()
+    assert not [*copied.output.rglob("_run.json")]
 
 
 def test_text_is_added_after_a_removal_that_was_killed(removal: Removal, sample: Path) -> None:
     seen = set()
     growing = removal.growing
-    for number in range(removal.changes):
+    for number in range(0, removal.changes, 3):
         removal.snapshots.restore(number)
-        has_sealed = len((growing.output / "_SUCCESS").read_text().split()) > 1
-        state = removal.removals(), has_sealed
+        state = removal.removals(), (growing.output / "v2").exists()
         if state in seen:
             continue
         seen.add(state)

@@ -13,7 +13,9 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
+from tests.tools.data_files import find_files
 from tests.tools.jobs import build, digests, rows_of, run_here, unmask
+from tests.tools.versions import digests_by_version
 
 CHINESE = """\
 小明硕士毕业于中国科学院计算所。
@@ -75,7 +77,7 @@ def chinese(tmp_path: Path) -> Build:
 def lines_of(folder: Path, split: str) -> list[dict[str, Any]]:
     """The rows of a data set in the original's text, as its trainer reads them."""
     results = []
-    for shard in sorted(folder.glob(f"{split}-*.gz")):
+    for shard in find_files(folder, f"{split}-*.gz"):
         for line in gzip.decompress(shard.read_bytes()).decode().splitlines():
             ids, types, positions, seg_labels, label = (
                 [int(number) for number in field.split(" ")] for field in line.split(";")
@@ -150,9 +152,9 @@ def test_static_masks_are_of_whole_words_and_the_same_in_every_run(
         predictions += len(places)
         tokens += len(row["input_ids"]) - 3
     assert 0.12 < predictions / tokens < 0.18
-    before = digests(static)
+    before = digests_by_version(static)
     again = english("--mask", "static", "--replace", "--range-bytes", "3000")
-    assert digests(again) == before
+    assert digests_by_version(again) == before
 
 
 def test_chinese_words_are_phrases_of_jieba(chinese: Build) -> None:
@@ -174,16 +176,19 @@ def test_the_originals_files_stand_beside_its_text(chinese: Build) -> None:
     assert not verify(folder)
     for split, name in (("train", "train_filelist"), ("validation", "valid_filelist")):
         results = [line.split("\t") for line in (folder / name).read_text().splitlines()]
-        shards = sorted(path.name for path in folder.glob(f"{split}-*.gz"))
-        assert results == [[shard, "0.5"] for shard in shards]
+        shards = [path.name for path in find_files(folder, f"{split}-*.gz")]
+        assert shards
+        assert results == [[f"v1/{shard}", "0.5"] for shard in shards]
     ids = dict(line.split("\t") for line in (folder / "vocab.txt").read_text().splitlines())
     assert (ids["[CLS]"], ids["[MASK]"]) == ("2", "4")
     listed = {file["file"] for file in jobs.read_manifest_json(folder)["files"]}
-    assert {"train_filelist", "valid_filelist", "vocab.txt"} <= listed
+    assert {
+        f"v1/root/{name}" for name in ("train_filelist", "valid_filelist", "vocab.txt")
+    } <= listed
     # They are ours, and go with the data set when another takes its place.
     again = chinese("--replace")
     assert not verify(again)
-    assert not (again / "train_filelist").exists()
+    assert not list(again.rglob("train_filelist"))
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "ernie-text"])

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.scale import extreme_corpora as corpora
+from tests.tools.data_files import find_files
 from tests.tools.jobs import assert_same_bytes, build, read_manifest_json
 
 ONE = ("--duplicates", "1")
@@ -41,7 +42,7 @@ def test_five_hundred_files(sample: Path, tokenizer_path: Path, tmp_path: Path) 
 
 def test_two_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
     output = build_twice(sample, tokenizer_path, tmp_path, "--num-shards", "200", way=WORKERS)
-    shards = sorted(output.glob("train-*.parquet"))
+    shards = find_files(output, "train-*.parquet")
     assert len(shards) == 200
     rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
     assert rows == read_manifest_json(output)["counts"]["write.rows"] > 0

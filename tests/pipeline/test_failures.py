@@ -38,7 +38,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     flags = ("--duplicates", "20", *workers)
     # A process of its own: it holds nothing open on the disk afterwards.
     outcome = build_apart([sample], tokenizer_path, tiny_disk / "out", *flags)
-    assert_refused(outcome, "the disk is full", "--temp-location")
+    assert_refused(outcome, "the disk is full", "--temp-location", status=FAILURE)
     assert "while running" not in outcome.errors
     assert_nothing_final(tiny_disk / "out")
 
@@ -53,7 +53,7 @@ def assert_ended(workers: list[psutil.Process]) -> None:
 
 
 # The files by which a moment of a run is known: workers starting, reading, building.
-MOMENTS = ["tokenizer.json", "done-task-*", "shard-*"]
+MOMENTS = ["tokenizer.json", "done-task-*", "train-*"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
 
 @pytest.mark.parametrize(
     ("moment", "sent"),
-    [("done-task-*", signal.SIGTERM), ("shard-*", signal.SIGINT)],
+    [("done-task-*", signal.SIGTERM), ("train-*", signal.SIGINT)],
 )
 def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
@@ -125,7 +125,7 @@ def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output:
     job.end(within_seconds=20)
     assert_ended(workers)
     assert not (output / "_SUCCESS").exists()
-    assert not list(output.glob("*.parquet"))
+    assert not (output / "dataset.json").exists()
 
 
 def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(

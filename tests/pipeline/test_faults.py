@@ -13,14 +13,15 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
+from tests.tools.versions import digests_by_version
 
 
 def rows(output: Path) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in output.glob("*.parquet"))
+    return sum(pq.read_metadata(path).num_rows for path in output.glob("v1/*.parquet"))
 
 
 def rejects(output: Path) -> list[dict[str, object]]:
-    lines = (output / "rejects" / "rejects.jsonl").read_text().splitlines()
+    lines = (output / "v1" / "rejects" / "rejects.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -38,7 +39,7 @@ def test_undecodable_bytes_become_rejects(
     assert reject["offset"] == sample.stat().st_size + 2
     manifest = read_manifest_json(output)
     assert manifest["counts"]["read.rejects"] == 1
-    assert "rejects/rejects.jsonl" in {entry["file"] for entry in manifest["files"]}
+    assert "v1/rejects/rejects.jsonl" in {entry["file"] for entry in manifest["files"]}
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
@@ -202,7 +203,7 @@ def test_an_output_in_use_is_refused_and_left_alone(
     output.mkdir(parents=True)
     (output / "thesis.txt").write_text("precious")
     for flags in ((), ("--replace",)):
-        parts = (f"--output {output}", "thesis.txt", "another folder" if flags else "Give")
+        parts = (f"--output {output}", "thesis.txt", "Move that file away")
         build([sample], tokenizer_path, output, *flags, refused=parts)
     assert (output / "thesis.txt").read_text() == "precious"
     assert leftovers(output) == ["thesis.txt"]
@@ -218,7 +219,7 @@ def test_a_data_set_is_replaced_only_when_asked(
     assert digests(output) == first
     build([sample], tokenizer_path, output, "--replace")
     build([sample], tokenizer_path, tmp_path / "fresh")
-    assert digests(output) == digests(tmp_path / "fresh")
+    assert digests_by_version(output) == digests_by_version(tmp_path / "fresh")
 
 
 @pytest.mark.parametrize("flag", ["--output", "--temp-location"])
@@ -250,10 +251,10 @@ def test_a_folder_whose_name_has_wildcards_holds_a_data_set_like_any_other(
     (others / f"train-00000-of-00003.{output_format}").write_text("mine")
     flags = ("--output-format", output_format)
     build([sample], tokenizer_path, output, *flags)
-    first = digests(output)
-    build([sample], tokenizer_path, output, *flags, refused=("it is not empty", "--replace"))
+    first = digests_by_version(output)
+    build([sample], tokenizer_path, output, *flags, refused=("it holds a data set", "--replace"))
     build([sample], tokenizer_path, output, *flags, "--replace")
-    assert digests(output) == first
+    assert digests_by_version(output) == first
     assert verify(output) == []
     jobs.run_here("inspect", output)
     data = DataSet(output, cache_folder=tmp_path / "cache[2]*")

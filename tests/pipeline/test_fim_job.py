@@ -15,6 +15,7 @@ from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.tools import jobs
+from tests.tools.data_files import find_files
 from tests.tools.tokenizer_samples import byte_level
 
 NAMES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
@@ -89,7 +90,7 @@ def test_megatron_maps_them(
 ) -> None:
     build(sample, path, output, *MOVED, "--output-format", "megatron")
     rows = []
-    for tokens in sorted(output.glob("*.bin")):
+    for tokens in find_files(output, "*.bin"):
         dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
         rows += [dataset.read(number) for number in range(len(dataset.lengths))]
     assert spell(tokenizer, rows) == plain_text(sample, path, tmp_path)

@@ -12,7 +12,10 @@ MISTAKES = [
     ("bert --input {}/text --tokenizer {}/nowhere", "nowhere: there is no such file"),
     ("bert --input {}/text --tokenizer {}/text/a.txt", "so it is not a BERT vocabulary. Give"),
     ("t5 --input {}/text", "To train one: corpusmill train-tokenizer --for t5 --input {}/text"),
-    ("bert --input {}/text --output {}/text", "it is not empty (a.txt). Give a new or an empty"),
+    (
+        "bert --input {}/text --output {}/text",
+        "that is not part of a data set (a.txt). Move that file away",
+    ),
     ("bert --input {}/text --output {}/tokenizer.json", "it is a file, and no folder. Give a new"),
     ("bert --input {}/text --source a={}/text", "either all text belongs to sources"),
     ("bert --input {}/text --sentence-rule split", "Add --language en, or another code"),
@@ -24,7 +27,7 @@ MISTAKES = [
     ("verify {}/text", "so it is not a data set. Give the folder that a build wrote"),
     ("inspect {}/tokenizer.json", "tokenizer.json: it is a file. Give the folder that a build wro"),
     ("trace {}/text", "nothing says what to trace. Give one of --row, "),
-    ("drop {}/text --document 1", "text: there is no _SUCCESS, so it is not a data set"),
+    ("drop {}/text --document 1", "text: there is no dataset.json, so it is not a data set"),
 ]
 
 

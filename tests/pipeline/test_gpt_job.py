@@ -18,6 +18,7 @@ from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, locate_in_stream, windows
 from tests.tools import jobs
+from tests.tools.data_files import find_file, find_files
 from tests.tools.jobs import digests
 from tests.tools.tokenizer_samples import byte_level
 
@@ -123,7 +124,7 @@ def test_a_reader_finds_the_examples_that_the_manifest_promises(
     tokens = tuple(shard.tokens for shard in manifest_of(output).splits["train"].shards)
     shards = [
         np.concatenate(pq.read_table(file).column("input_ids").to_numpy())
-        for file in sorted(output.glob("train-*.parquet"))
+        for file in find_files(output, "train-*.parquet")
     ]
     assert tokens == tuple(map(len, shards))
     files = [row[:-1] for row in rows_of(output, "train-*")]
@@ -174,11 +175,11 @@ def test_megatron_maps_the_documents(
 ) -> None:
     build(sample, gpt_tokenizer, output, "--output-format", "megatron")
     results = []
-    for tokens in sorted(output.glob("*.bin")):
+    for tokens in find_files(output, "*.bin"):
         dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
         results += [dataset.read(number) for number in range(len(dataset.lengths))]
     assert sorted(results) == sorted([*tokens, END] for tokens in documents)
-    assert "--data-path path/to/train-00000-of-00003" in (output / "README.md").read_text()
+    assert "--data-path path/to/v1/train-00000-of-00003" in (output / "README.md").read_text()
 
 
 def test_nanogpt_maps_one_file_a_split(
@@ -189,13 +190,14 @@ def test_nanogpt_maps_one_file_a_split(
     build(sample, gpt_tokenizer, tmp_path / "parquet")
     for name, split in (("train", "train"), ("val", "validation")):
         rows = rows_of(tmp_path / "parquet", f"{split}-*")
-        data = np.memmap(output / f"{name}.bin", dtype=np.uint16, mode="r")
+        data = np.memmap(find_file(output, f"{name}.bin"), dtype=np.uint16, mode="r")
         assert data.tolist() == [token for row in rows for token in row]
-        assert np.fromfile(output / f"{name}.lengths", np.int32).tolist() == list(map(len, rows))
+        lengths = np.fromfile(find_file(output, f"{name}.lengths"), np.int32)
+        assert lengths.tolist() == list(map(len, rows))
         [shard] = manifest_of(output).splits[split].shards
-        assert (shard.file, shard.rows, shard.tokens) == (f"{name}.bin", len(rows), len(data))
+        assert (shard.file, shard.rows, shard.tokens) == (f"v1/{name}.bin", len(rows), len(data))
     build(sample, gpt_tokenizer, output, "--replace")
-    assert not (output / "train.bin").exists()
+    assert not list(output.rglob("train.bin"))
 
 
 @pytest.mark.parametrize(
@@ -212,12 +214,13 @@ def test_verify_finds_damage(
     output_format: str, file: str, sample: Path, gpt_tokenizer: Path, output: Path
 ) -> None:
     build(sample, gpt_tokenizer, output, "--output-format", output_format)
-    content = bytearray((output / file).read_bytes())
+    path = find_file(output, file)
+    content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    (output / file).write_bytes(content)
-    assert {problem.file for problem in verify(output)} == {file}
-    (output / file).unlink()
-    assert f"{file}: missing" in map(str, verify(output))
+    path.write_bytes(content)
+    assert {problem.file for problem in verify(output)} == {f"v1/{file}"}
+    path.unlink()
+    assert f"v1/{file}: missing" in map(str, verify(output))
 
 
 def test_a_tokenizer_without_an_end_of_text_is_refused(

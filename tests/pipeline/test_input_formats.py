@@ -9,6 +9,7 @@ import pytest
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
+from tests.tools.data_files import find_file
 from tests.tools.jobs import build, digests, read_manifest_json
 
 
@@ -36,7 +37,9 @@ def test_json_lines_hold_what_the_text_holds_however_they_are_read(
         assert counts[name] == of_text[name]
     assert counts["read.records"] == counts["read.documents"]
     assert counts["read.rejects"] == counts["read.rejected_lines"] == 3
-    rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
+    rejects = [
+        json.loads(line) for line in find_file(tmp_path / "out", "rejects/rejects.jsonl").open()
+    ]
     assert [reject["reason"] for reject in rejects] == ["invalid-json", "missing-field", "not-text"]
     assert read_manifest_json(tmp_path / "out")["corpus"]["options"]["input_format"] == "json-lines"
     assert len(digests(tmp_path / "out")) > 5

@@ -20,6 +20,7 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import pool_of
+from tests.tools.data_files import find_files
 from tests.tools.jobs import build, rows_of, unmask
 
 Sentences = list[list[int]]
@@ -96,7 +97,7 @@ def test_the_job_writes_what_a_plain_loop_builds(
         "--padding",
         "max_length" if padded else "do_not_pad",
     )
-    shards = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+    shards = [pq.read_table(path) for path in find_files(tmp_path / "out", "*.parquet")]
     assert [shard.num_rows for shard in shards] == [table.num_rows for table in expected]
     for shard, table in zip(shards, expected, strict=True):
         assert shard.equals(table)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from corpusmill.console.process import CANCELLED, FAILURE
-from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.manifest import MANIFEST
+from corpusmill.dataset.shards import RUN
 from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from pipeline.runners.flink.job import FlinkJobError
 from tests.tools.jobs import PAIRS, SPREAD, build, digests, run_here
-from transforms.recovery import CLAIM
+from transforms.recovery import Workplace
 
 EMBEDDED = (
     "--runner", "PortableRunner", "--", "--job_endpoint=embed", "--environment_type=LOOPBACK",
@@ -57,7 +58,7 @@ def test_a_data_set_that_is_whole_is_no_failure(
         outcome = build([sample], tokenizer_path, output)
     assert AFTER_ALL in " ".join(outcome.output.split())
     assert digests(output) == digests(built)
-    assert not (output / CLAIM).exists()
+    assert not (output / "v1" / RUN).exists()
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
@@ -74,8 +75,9 @@ def test_the_data_set_of_an_earlier_run_is_no_success(
 def test_a_worker_that_ends_before_it_notes_the_end_has_still_finished(
     built: Path, sample: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has written `_SUCCESS`, which no other run could write meanwhile."""
-    monkeypatch.setattr("transforms.commit.commit.end_claim", lambda *_: None)
+    """It has written the manifest, which no other run could write meanwhile."""
+    monkeypatch.setattr(Workplace, "give_up", lambda *_: None)
+    monkeypatch.setattr("transforms.commit.commit.end_run", lambda *_: None)
     with engines_that_fail(FAULTS[0]):
         build([sample], tokenizer_path, output)
     assert digests(output) == digests(built)
@@ -85,12 +87,12 @@ def test_a_command_that_changes_a_data_set_is_no_failure_either(
     sample: Path, gpt_tokenizer: Path, output: Path
 ) -> None:
     build([sample], gpt_tokenizer, output, "--mode", "pack", objective="gpt")
-    before = (output / SUCCESS).read_bytes()
+    before = (output / MANIFEST).read_bytes()
     with engines_that_fail(FAULTS[0]):
         outcome = run_here("drop", output, "--where", "length < 1000", *EMBEDDED)
     assert AFTER_ALL in " ".join(outcome.output.split())
     assert "removed" in outcome.output
-    assert (output / SUCCESS).read_bytes() != before
+    assert (output / MANIFEST).read_bytes() != before
     with engines_that_fail(FAULTS[0], works=False):
         run_here(
             "drop", output, "--where", "length < 2000", *EMBEDDED, refused=("",), status=FAILURE

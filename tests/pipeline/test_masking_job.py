@@ -17,6 +17,7 @@ from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
+from tests.tools.data_files import find_file
 from tests.tools.jobs import build, digests, read_manifest_json, rows_of, run_here, unmask
 
 WORDS = ("--whole-word-mask",)
@@ -97,7 +98,11 @@ def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     options = replace(BertOptions(**manifest.objective.options), ngram=3)
     tokenizer = manifest.tokenizer
     masked_lm = Bert(options, tokenizer.special, tokenizer.vocab_size, "int16").masked_lm
-    rows = pq.read_table(folder / "train-00000-of-00003.parquet").combine_chunks().to_batches()[0]
+    rows = (
+        pq.read_table(find_file(folder, "train-00000-of-00003.parquet"))
+        .combine_chunks()
+        .to_batches()[0]
+    )
     stored, offsets = ragged.from_arrow(rows.column("input_ids"))
     seg_labels, _ = ragged.from_arrow(rows.column("seg_labels"))
     epochs = []

@@ -14,7 +14,8 @@ import pytest
 from corpusmill.console.process import INTERRUPTED
 from corpusmill.tokenization.training.models import MODELS
 from tests.conftest import CHECKOUT
-from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
+from tests.tools.data_files import find_file
+from tests.tools.jobs import build, command_of, leftovers, read_manifest_json, run_any, run_here
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_names_that_are_not_utf_8(sample: Path, tokenizer_path: Path, tmp_path: 
     assert r"tokenizer t\udce9.json" in outcome.output
     names = {file["path"] for file in read_manifest_json(output)["corpus"]["files"]}
     assert names == {"b.txt", r"caf\udce9.txt"}
-    assert r"caf\\udce9.txt" in (output / "rejects" / "rejects.jsonl").read_text()
+    assert r"caf\\udce9.txt" in find_file(output, "rejects/rejects.jsonl").read_text()
     run_here("inspect", output, "--html", tmp_path / "page\udce9.html")
     run_here("verify", output)
 
@@ -146,8 +147,8 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
 @pytest.mark.parametrize(
     "first_file",
     [
-        "corpusmill.location.write_whole", "pipeline.folders.run_folder.take_claim",
-        "pipeline.folders.run_folder.write_file",
+        "corpusmill.location.write_whole", "pipeline.folders.run_folder.begin_run",
+        "pipeline.folders.run_folder.write_record", "pipeline.folders.run_folder.write_file",
     ],
 )  # fmt: skip
 def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
@@ -159,7 +160,10 @@ def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
 
     monkeypatch.setattr(first_file, fill)
     output = tmp_path / "new" / "out"
-    build([sample], tokenizer_path, output, refused=["No space left on device"])
+    outcome = run_any(*command_of([sample], tokenizer_path, output))
+    assert outcome.status != 0
+    assert "No space left on device" in outcome.errors
+    assert "Traceback" not in outcome.errors
     assert leftovers(tmp_path) == []
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-import transforms.commit.groups
+import transforms.commit.temporary_files
 import transforms.shuffle.trees
+from pipeline.folders.output import UnfinishedRun
 from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
@@ -47,13 +49,15 @@ def filled(bucket: Bucket, sample: Path, tokenizer_path: Path) -> Bucket:
 
 
 def describe(contents: dict[str, bytes]) -> dict[str, object]:
-    """Describe what all runs share: everything but the tokenizer's path in the manifest."""
-    described: dict[str, object] = {}
-    for name, content in contents.items():
-        described[name] = hashlib.sha256(content).hexdigest()
-    manifest = json.loads(contents["dataset.json"])
-    del manifest["tokenizer"]["name"], manifest["files"]
-    return {**described, "dataset.json": manifest, "README.md": None, "_SUCCESS": None}
+    """Describe what all runs share: all but the tokenizer's path and the number of the version."""
+    described = {
+        re.sub(r"^v\d+/", "v1/", name): hashlib.sha256(content).hexdigest()
+        for name, content in contents.items()
+    }
+    manifest = json.loads(re.sub(rb'"v\d+/', b'"v1/', contents["dataset.json"]))
+    del manifest["tokenizer"]["name"], manifest["files"], manifest["sha256"], manifest["version"]
+    cards = dict.fromkeys(("README.md", "v1/root/README.md"))
+    return {**described, "dataset.json": manifest, **cards}
 
 
 def describe_folder(folder: str) -> dict[str, object]:
@@ -91,12 +95,12 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     run_here("inspect", f"{filled.url}/out", "--html", page, *options)
     with open_file(page) as stream:
         assert b"<svg" in stream.read()
-    build(filled, refused=(f"--output {filled.url}/out", "it is not empty", "--replace"))
+    build(filled, refused=(f"--output {filled.url}/out", "it holds a data set", "--replace"))
     build(filled, "--replace", "--seed", "2")
     changed = describe_folder(f"{filled.url}/out")
     assert changed.keys() == reference.keys()
     assert changed != reference
-    write_file(f"{filled.url}/out/train-00001-of-00003.parquet", b"PAR1")
+    write_file(f"{filled.url}/out/v2/train-00001-of-00003.parquet", b"PAR1")
     verified = run_here("verify", f"{filled.url}/out", *options, status=1)
     assert "train-00001-of-00003.parquet" in verified.output
     flags = ("--runner", "DirectRunner", *options)
@@ -106,13 +110,13 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
 
 
 @pytest.mark.parametrize("bucket", ["gs"], indirect=True)
-def test_many_tasks_move_and_remove_what_one_task_would(
+def test_many_tasks_remove_what_one_task_would(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prefixes = ("spill-", "done-", "shard-")
+    prefixes = ("spill-", "done-")
     few = [f"/{prefix}" for prefix in prefixes]
     monkeypatch.setattr(
-        transforms.commit.groups, "list_prefixes", lambda path: [path + x for x in few]
+        transforms.commit.temporary_files, "list_prefixes", lambda path: [path + x for x in few]
     )
     left: list[str] = []
 
@@ -123,7 +127,7 @@ def test_many_tasks_move_and_remove_what_one_task_would(
     remove = StoredUrl.remove
     # The command removes what the tasks have left.
     monkeypatch.setattr(StoredUrl, "remove", watch)
-    few_files = limit_flags(fan_in=2)
+    few_files = (*limit_flags(fan_in=2), "--range-bytes", "20000")
     build(filled, "--seed", "2", *few_files)
     build(filled, "--replace", *few_files)
     assert describe_folder(f"{filled.url}/out") == reference
@@ -164,15 +168,14 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled.proxy.fault = lambda request: (
-        "403" if "shard-" in request.path and request.method != "GET" else None
+        "403" if "train-" in request.path + request.name and request.changes else None
     )
     build(filled, refused=(filled.url, "access is denied", "Ask for permission", "--resume"))
     filled.proxy.clear()
     listed = locate(f"{filled.url}/out").list()
-    left = [name for name in listed if not name.startswith("_temporary-")]
-    assert "_SUCCESS" not in left
+    assert "dataset.json" not in listed
     # The process of the run that failed is this one, which lives on.
-    monkeypatch.setattr("pipeline.folders.output._is_alive", lambda _: False)
+    monkeypatch.setattr(UnfinishedRun, "is_alive", False)
     build(filled, "--resume")
     assert describe_folder(f"{filled.url}/out") == reference
 

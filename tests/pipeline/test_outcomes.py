@@ -9,14 +9,17 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
+from corpusmill import location, synced_files
 from corpusmill.console.process import FAILURE, USER_ERROR, EndingSignals
 from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions
 from pipeline.outcomes import report_error
+from tests.tools.jobs import build
 
 
 def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]) -> str:
@@ -28,13 +31,8 @@ def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("error", "part"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
         (PermissionError(errno.EACCES, "Permission denied", "out/x"), "error: out/x: Permission"),
-        (OSError(errno.EROFS, "Read-only file system", b"x\xff"), r"x\xff"),
-        (
-            BeamIOError("No", {"a": OSError(errno.EDQUOT, "Quota", "a\nb")}),
-            r"a\nb: the disk is full",
-        ),
+        (PermissionError(errno.EPERM, "Not permitted", b"x\xff"), r"x\xff"),
         (OSError(errno.EFBIG, "File too large"), "this process: File too large. Raise the limit"),
         (OSError(errno.EMFILE, "Too many", "f"), "f: Too many. Raise the limit (ulimit)"),
         (RuntimeError("can't start new thread"), "this process: can't start new thread. Raise"),
@@ -45,6 +43,55 @@ def test_what_the_machine_refuses_is_said_with_a_cure(
     error: BaseException, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert part in message(error, USER_ERROR, capsys)
+
+
+def test_what_fails_in_passing_is_no_mistake_and_is_said_with_its_file_and_a_cure(
+    sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In the command, and in a worker whose engine passes on a trace."""
+    create, causes = synced_files.create_named, {
+        errno.ENOSPC: "the disk is full (No space left on device",
+        errno.EDQUOT: "the disk is full (Disk quota exceeded",
+        errno.EIO: "the disk or its mount fails (Input/output error",
+        errno.EROFS: "the disk or its mount fails (Read-only file system",
+        errno.ESTALE: "the file server does not know it any more (Stale file handle",
+        errno.EBUSY: "another program uses it (Device or resource busy",
+        errno.EXDEV: "it is on another disk than the folder around it (Invalid cross-device link",
+    }  # fmt: skip
+    for number, cause in causes.items():
+        error = OSError(number, os.strerror(number), "a\nb")
+        for wrapped in (error, BeamIOError("No", {"a": error})):
+            line = message(wrapped, FAILURE, capsys)
+            assert rf"error: a\nb: {cause}). " in line
+            assert line.endswith("; then run again.")
+        assert f": {cause}). " in message(OSError(number, os.strerror(number)), FAILURE, capsys)
+
+        def fail(path: str | Path, mode: str = "xb", number: int = number) -> BinaryIO:
+            if "task" in str(path):
+                raise OSError(number, os.strerror(number), str(path))
+            return create(path, mode)
+
+        monkeypatch.setattr(location, "create_named", fail)
+        output = tmp_path / str(number)
+        build([sample], tokenizer_path, output, refused=[cause, f": '{output}/"], status=FAILURE)
+
+
+def test_an_error_of_a_call_that_knows_only_a_descriptor_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for size in (1, 2**20):  # at the end, and at once
+        full = synced_files.create_named("/dev/full", "wb")
+        with pytest.raises(OSError, match="'/dev/full'"), full:
+            full.write(bytes(size))
+    monkeypatch.setattr(os, "fsync", fail)
+    file = location.locate(str(tmp_path / "x"))
+    for write in (lambda: file.write(b"x"), lambda: file.exchange(b"x", None)):
+        with pytest.raises(OSError, match=f"'{file}'"):
+            write()
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,15 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_entries import base_name
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.location import locate
+from tests.tools.data_files import find_file, find_files
 from tests.tools.jobs import PAIRS, SPREAD, TWO_WORKERS, build, digests, run_here
 from tests.tools.small_datasets import write_entries
 
@@ -66,7 +69,7 @@ def rows_of_parquet(build_here: Build) -> dict[str, list[list[dict[str, Any]]]]:
     return {
         padding: [
             pq.read_table(path).to_pylist()
-            for path in sorted(build_here("--padding", padding).glob("train-*"))
+            for path in find_files(build_here("--padding", padding), "train-*")
         ]
         for padding in ("max_length", "do_not_pad")
     }
@@ -98,7 +101,7 @@ def test_every_format_holds_the_same_rows(
     run_here("verify", output)
     run_here("inspect", output, "--examples", "1")
     shutil.copytree(output, tmp_path / "out")
-    flip_a_bit(sorted((tmp_path / "out").glob("train-*"))[1])
+    flip_a_bit(find_files(tmp_path / "out", "train-*")[1])
     damaged = run_here("verify", tmp_path / "out", status=1)
     assert "train-00001-of-00003" in damaged.output
     assert "sha256 differs" in damaged.output
@@ -134,13 +137,14 @@ def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_pa
     output = tmp_path / "out"
     shutil.copytree(build_here("--output-format", "tfrecord"), output)
     name = "train-00000-of-00003.tfrecord"
-    content = (output / name).read_bytes()
+    file = find_file(output, name)
+    content = file.read_bytes()
     (length,) = struct.unpack_from("<Q", content)
     for damaged, sentence in (
         (content[12 + length + 4 :], "rows, the manifest says"),
         (content[:-1], "is not a readable tfrecord shard: record"),
     ):
-        (output / name).write_bytes(damaged)
+        file.write_bytes(damaged)
         entries = to_json(manifest_of(output))
         shard = entries["splits"]["train"]["shards"][0]
         shard |= {"bytes": len(damaged), "sha256": hashlib.sha256(damaged).hexdigest()}
@@ -173,30 +177,40 @@ def test_a_corpus_in_numbers_says_the_bytes(
 # Names
 
 
+def files_of_card(output: Path) -> dict[str, list[str]]:
+    """The files of each split that the card tells the hub."""
+    _, front, _ = card_of(output).split("---\n", 2)
+    [config] = yaml.safe_load(front)["configs"]
+    return {entry["split"]: entry["path"] for entry in config["data_files"]}
+
+
 def test_shards_have_the_names_that_electra_reads(build_here: Build) -> None:
     flags = ("--output-format", "tfrecord", "--shard-name", ELECTRA, "--num-shards", "12")
     output = build_here(*flags)
     names = [f"pretrain_data.tfrecord-{number}-of-12" for number in range(12)]
-    assert {path.name for path in output.glob("pretrain*")} == set(names)
+    assert {path.name for path in find_files(output, "pretrain*")} == set(names)
     shards = manifest_of(output).splits["train"].shards
-    assert [shard.file for shard in shards] == names
+    assert [base_name(shard.file) for shard in shards] == names
     run_here("verify", output)
     run_here("inspect", output)
-    assert '"pretrain_data.tfrecord-*"' in (output / "README.md").read_text()
+    assert files_of_card(output) == {"train": [f"v1/{name}" for name in names]}
 
 
 def test_two_splits_are_told_apart_by_their_pattern(build_here: Build) -> None:
     pattern = "{shard:02d}.{split}.parquet"
     output = build_here("--shard-name", pattern, "--validation-share", "0.2")
-    splits = manifest_of(output).splits
-    assert [shard.file for shard in splits["train"].shards] == [
-        f"0{number}.train.parquet" for number in range(3)
-    ]
-    assert [shard.file for shard in splits["validation"].shards] == ["00.validation.parquet"]
+    names = {
+        split: [base_name(shard.file) for shard in entry.shards]
+        for split, entry in manifest_of(output).splits.items()
+    }
+    assert names == {
+        "train": [f"0{number}.train.parquet" for number in range(3)],
+        "validation": ["00.validation.parquet"],
+    }
     run_here("verify", output)
-    card = (output / "README.md").read_text()
-    assert 'path: "*.train.parquet"' in card
-    assert 'path: "*.validation.parquet"' in card
+    assert files_of_card(output) == {
+        split: [f"v1/{name}" for name in shards] for split, shards in names.items()
+    }
 
 
 def test_a_data_set_with_other_names_is_replaced(
@@ -205,7 +219,7 @@ def test_a_data_set_with_other_names_is_replaced(
     flags = ("--output-format", "tfrecord", "--shard-name", ELECTRA, "--num-shards", "12")
     shutil.copytree(build_here(*flags), output)
     build([corpus], tokenizer_path, output, "--replace")
-    assert not list(output.glob("pretrain*"))
+    assert not list(output.rglob("pretrain*"))
     run_here("verify", output)
 
 
@@ -221,7 +235,7 @@ def test_the_card_says_how_tensorflow_reads_the_records(build_here: Build) -> No
     assert '    "input_mask": tf.io.FixedLenFeature([64], tf.int64),' in card
     assert '    "masked_lm_weights": tf.io.FixedLenFeature([20], tf.float32),' in card
     assert '    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),' in card
-    assert '.glob("train-*.tfrecord.gz"))' in card
+    assert 'files = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]' in card
     assert 'tf.data.TFRecordDataset(files, compression_type="GZIP")' in card
     ragged = card_of(build_here("--output-format", "tfrecord", "--padding", "do_not_pad"))
     assert '    "segment_ids": tf.io.RaggedFeature(tf.int64),' in ragged
@@ -246,9 +260,12 @@ def test_the_card_s_own_lines_read_avro(
 
 def test_other_libraries_read_the_shards(build_here: Build) -> None:
     output = build_here("--output-format", "avro")
-    with (output / "train-00000-of-00003.avro").open("rb") as stream:
+    with find_file(output, "train-00000-of-00003.avro").open("rb") as stream:
         assert list(fastavro.reader(stream)) == read_rows(output)[0]
     plain = build_here("--output-format", "tfrecord")
     compressed = build_here("--output-format", "tfrecord", "--compression", "gzip")
-    for path in plain.glob("train-*"):
-        assert gzip.decompress((compressed / f"{path.name}.gz").read_bytes()) == path.read_bytes()
+    paths = find_files(plain, "train-*")
+    assert paths
+    for path in paths:
+        zipped = find_file(compressed, f"{path.name}.gz")
+        assert gzip.decompress(zipped.read_bytes()) == path.read_bytes()

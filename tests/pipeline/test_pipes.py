@@ -29,14 +29,14 @@ def bounded_wait() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("_RUNNING", ()),
-        ("_RUNNING", ("--resume",)),
-        ("_RUNNING", ("--replace",)),
+        ("v1/_run.json", ()),
+        ("v1/_run.json", ("--resume",)),
+        ("v1/_run.json", ("--replace",)),
         ("_SUCCESS", ("--replace",)),
         ("dataset.json", ("--replace",)),
         ("tokenizer.json", ("--replace",)),
-        ("train-00000-of-00003.parquet", ("--replace",)),
-        (f"_temporary-{'0' * 32}/run.json", ("--resume",)),
+        ("v1/train-00000-of-00003.parquet", ("--replace",)),
+        (f"v1/_temporary-{'0' * 32}/run.json", ("--resume",)),
     ],
 )
 def test_a_pipe_in_the_output_folder_is_refused_before_any_work(

@@ -12,6 +12,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import find_files
 from tests.tools.growing import Growing
 from tests.tools.jobs import build_again, digests, read_manifest_json, run_here
 
@@ -29,7 +30,7 @@ def lowered(halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path) -> Growi
 
 def largest_group(folder: Path) -> int:
     """Return the rows of the largest group of all shards."""
-    files = [pq.ParquetFile(path).metadata for path in folder.glob("*.parquet")]
+    files = [pq.ParquetFile(path).metadata for path in find_files(folder, "*.parquet")]
     groups = (file.row_group(number) for file in files for number in range(file.num_row_groups))
     return max(int(group.num_rows) for group in groups)
 
@@ -61,7 +62,7 @@ def test_a_generation_has_those_of_the_data_set(
 
 
 def test_what_is_left_of_a_data_set_keeps_them(lowered: Growing) -> None:
-    documents = pq.read_table(next(lowered.output.glob("provenance/documents-train-*")))
+    documents = pq.read_table(find_files(lowered.output, "provenance/documents-train-*")[0])
     chosen = [str(number) for number in documents.column("document").to_pylist()[:2]]
     run_here("drop", lowered.output, "--document", *chosen)
     assert read_manifest_json(lowered.output)["output"]["limits"] == RECORDED

@@ -12,10 +12,11 @@ import pytest
 import transforms.build
 import transforms.commit.contents
 import transforms.corpus.prepare
-from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.console.process import FAILURE, INTERRUPTED
 from tests.tools.damage import damage_file
-from tests.tools.jobs import Outcome, build, digests
+from tests.tools.jobs import Outcome, build
 from tests.tools.stops import Stop, full_disk
+from tests.tools.versions import digests_by_version
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -36,7 +37,7 @@ def plain(
 ) -> dict[str, str]:
     output = tmp_path_factory.mktemp("plain") / "out"
     build([corpus], tokenizer_path, output, *RANGES)
-    return digests(output)
+    return digests_by_version(output)
 
 
 class Stopped:
@@ -61,7 +62,7 @@ class Stopped:
 
     @property
     def temporary(self) -> Path:
-        [folder] = self.output.glob("_temporary-*")
+        [folder] = self.output.glob("v*/_temporary-*")
         return folder
 
 
@@ -88,7 +89,7 @@ def test_what_is_finished_is_not_done_again(
     forbid(monkeypatch, transforms.build.ShardDoFn, "_make")
     outcome = stopped.run("--resume")
     assert "4 shards" in outcome.output
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +107,9 @@ def files_of_a_run(
 @pytest.mark.parametrize(
     ("share", "error", "status"),
     [
-        (0.3, full_disk, USER_ERROR), (0.5, KeyboardInterrupt, INTERRUPTED),
-        (0.7, full_disk, USER_ERROR), (0.85, KeyboardInterrupt, INTERRUPTED),
-        (0.95, full_disk, USER_ERROR),
+        (0.3, full_disk, FAILURE), (0.5, KeyboardInterrupt, INTERRUPTED),
+        (0.7, full_disk, FAILURE), (0.85, KeyboardInterrupt, INTERRUPTED),
+        (0.95, full_disk, FAILURE),
     ],
 )  # fmt: skip
 def test_a_run_stopped_at_any_moment_goes_on(
@@ -126,7 +127,7 @@ def test_a_run_stopped_at_any_moment_goes_on(
         stopped.run(status=status)
     assert not (stopped.output / "_SUCCESS").exists()
     stopped.run("--resume")
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 @pytest.mark.parametrize(
@@ -146,25 +147,25 @@ def test_a_run_goes_on_in_another_way(
     for done in [*stopped.temporary.glob("done-task-1*"), *stopped.temporary.glob("done-shard-2*")]:
         done.unlink()
     stopped.run("--resume", *flags)
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 def test_temporary_files_that_are_damaged_or_gone_are_made_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-", "/run.json")
+    names = ("done-", "spill-", "candidates-", "pool-", "/rejects-", "/run.json", "v1/train-")
     for damaged in names:
         stopped.stop_at_commit(monkeypatch)
         results = [
             entry
-            for entry in stopped.temporary.rglob("*")
+            for entry in stopped.output.rglob("*")
             if damaged in str(entry) and entry.is_file()
         ]
         assert results, damaged
         for file, kind in zip(results, ("flipped", "zeroed", "cut", "gone"), strict=False):
             damage_file(file, kind)
         stopped.run("--resume")
-        assert digests(stopped.output) == plain, damaged
+        assert digests_by_version(stopped.output) == plain, damaged
         shutil.rmtree(stopped.output)
 
 
@@ -202,16 +203,16 @@ def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     # None of these has taken anything away.
     stopped.run("--resume")
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 def test_where_nothing_was_stopped_nothing_is_resumed(
     stopped: Stopped, plain: dict[str, str]
 ) -> None:
     stopped.run("--resume")
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
     assert "nothing is left to do" in stopped.run("--resume", "--max-rejects", "0").output
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 def test_a_data_set_that_another_command_has_built_is_not_taken_for_the_resumed_one(
@@ -226,9 +227,9 @@ def test_a_data_set_that_another_command_has_built_is_not_taken_for_the_resumed_
         stopped.run("--resume", *flags, refused=("--resume", "is complete", changed, "--replace"))
     os.utime(stopped.corpus / "a", (2**32, 2**32))
     stopped.run("--resume", refused=("--resume", "the input a was modified"))
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
     os.utime(stopped.corpus / "a", (0, 0))
-    shard = next(stopped.output.glob("train-*"))
+    shard = next(stopped.output.glob("v1/train-*"))
     shard.unlink()
     stopped.run("--resume", refused=("--resume", shard.name, "is missing"))
 
@@ -239,29 +240,26 @@ def test_the_copy_of_a_stopped_run_leaves_the_work_of_the_original(
     stopped.stop_at_commit(monkeypatch)
     copied = Stopped(stopped.corpus, stopped.tokenizer, stopped.output.with_name("copy"))
     shutil.copytree(stopped.output, copied.output)
-    copied.run("--resume", refused=("--resume", str(stopped.temporary), "--replace"))
-    copied.run("--replace")
-    assert digests(copied.output) == plain
+    # It begins anew.
+    copied.run("--resume")
+    assert digests_by_version(copied.output) == plain
     forbid(monkeypatch, transforms.corpus.prepare._PrepareTask, "_spill")
     stopped.run("--resume")
-    assert digests(stopped.output) == plain
+    assert digests_by_version(stopped.output) == plain
 
 
 @pytest.mark.parametrize("flag", ["--resume", "--replace"])
-def test_a_folder_that_a_claim_names_is_not_deleted_unless_a_run_has_made_it(
+def test_a_folder_that_a_stopped_run_names_is_not_deleted_unless_a_run_has_made_it(
     flag: str, stopped: Stopped, tmp_path: Path
 ) -> None:
     precious = tmp_path / f"_temporary-{'0a' * 16}"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
-    stopped.output.mkdir()
     for folder in (tmp_path, precious, stopped.output, ""):
-        claim = {"token": "t", "temp_folder": str(folder), "host": "x", "process": 1, "started": 1}
-        (stopped.output / "_RUNNING").write_text(json.dumps(claim))
-        os.utime(stopped.output / "_RUNNING", (0, 0))
+        run = {"token": "t", "temp_folder": str(folder), "host": "x", "process": 1, "started": 1}
+        (stopped.output / "v1").mkdir(parents=True)
+        (stopped.output / "v1" / "_run.json").write_text(json.dumps(run))
         # A folder without a mark is left alone, and the run begins anew.
-        status = USER_ERROR if flag == "--resume" and folder in {tmp_path, ""} else 0
-        stopped.run(flag, "--temp-location", str(tmp_path), status=status)
+        stopped.run(flag, "--temp-location", str(tmp_path))
         assert (precious / "thesis.txt").read_text() == "years of work"
         shutil.rmtree(stopped.output)
-        stopped.output.mkdir()

@@ -70,7 +70,7 @@ def test_what_a_worker_refuses_is_one_message(
     bad.write_bytes(b"\xff\xfe\n" + sample.read_bytes())
     parts = ("--max-rejects 0", "1 of", "Repair the input")
     build([bad], tokenizer_path, output, "--max-rejects", "0", *engine.flags, refused=parts)
-    assert not (output / "_SUCCESS").exists()
+    assert not (output / "dataset.json").exists()
 
 
 def test_a_job_that_somebody_cancels_has_an_exit_status_of_its_own(
@@ -79,7 +79,7 @@ def test_a_job_that_somebody_cancels_has_an_exit_status_of_its_own(
     engine.once_it_runs(engine.cancel)
     outcome = build([long_text], tokenizer_path, output, *engine.flags, status=CANCELLED)
     assert re.fullmatch(r"cancelled: somebody cancelled job \S+; .*\n", outcome.errors)
-    assert not (output / "_SUCCESS").exists()
+    assert not (output / "dataset.json").exists()
 
 
 def assert_interrupted(engine: Engine, text: Path, tokenizer: Path, output: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_job_that_nobody_waits_for_ends_as_any_other(
     engine: Engine, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
     outcome = build([sample], tokenizer_path, output, "--no-wait", *engine.flags)
-    assert f"complete once {output / '_SUCCESS'} exists" in outcome.output
+    assert f"complete once {output / 'dataset.json'} exists" in outcome.output
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     while engine.jobs()[job_id] == RUNNING:
         time.sleep(0.05)

@@ -69,17 +69,20 @@ def build_again(corpus: Path, tokenizer_path: Path, output: Path) -> Build:
 
 
 def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
-    assert set(reference) == {
-        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json", "tokenizer_config.json",
-        "rejects/rejects.jsonl",
-        *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
-        "validation-00000-of-00001.parquet",
-        *(f"provenance/{kind}-train-0000{number}-of-00003.parquet"
+    copied = {"README.md", "tokenizer.json", "tokenizer_config.json"}
+    written = {
+        "dataset.json", "_SUCCESS", "v1/_files.json", "v1/rejects/rejects.jsonl",
+        *(f"v1/root/{name}" for name in copied),
+        *(f"v1/train-0000{number}-of-00003.parquet" for number in range(3)),
+        "v1/validation-00000-of-00001.parquet",
+        *(f"v1/provenance/{kind}-train-0000{number}-of-00003.parquet"
           for kind in ("spans", "documents") for number in range(3)),
-        *(f"provenance/{kind}-validation-00000-of-00001.parquet"
+        *(f"v1/provenance/{kind}-validation-00000-of-00001.parquet"
           for kind in ("spans", "documents")),
     }  # fmt: skip
-    assert len(set(reference.values())) == len(reference)
+    assert set(reference) == copied | written
+    assert len({reference[name] for name in written}) == len(written)
+    assert all(reference[name] == reference[f"v1/root/{name}"] for name in copied)
 
 
 def test_the_manifest_has_checksums_of_the_input_and_no_path_of_this_machine(
@@ -115,7 +118,7 @@ def test_trees_of_several_levels_and_little_memory(
     build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Segments thought to be tiny make several levels of files, if a merge has few of them. No task
-    # takes the candidates, the rejects or the files of more than two others.
+    # takes the candidates or the rejects of more than two others.
     limits = limit_flags(
         smallest_segment_bytes=16 * 2**20, most_references=2, fan_in=2, sort_bytes=20_000
     )
@@ -128,7 +131,7 @@ def test_trees_of_several_levels_and_little_memory(
 
     monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
     assert build_again("--range-bytes", "4444", *limits) == reference
-    assert levels == {"Candidates": 3, "LinesFile": 4}
+    assert levels == {"Candidates": 3, "LinesFile": 3}
 
 
 def test_however_little_is_read_and_tokenized_at_a_time(
@@ -140,7 +143,7 @@ def test_however_little_is_read_and_tokenized_at_a_time(
     built = build_again(*flags_of(limits))
     # The manifest has the thresholds on which rejects may depend.
     others = {name for name in built if built[name] != reference[name]}
-    assert others == {"dataset.json", "_SUCCESS"}
+    assert others == {"dataset.json"}
     assert set(built) == set(reference)
 
 
@@ -162,7 +165,8 @@ def test_the_place_where_the_corpus_lies(
 
 def test_another_seed_gives_other_bytes(build_again: Build, reference: Digests) -> None:
     other = build_again("--seed", "2")
-    shards = [name for name in reference if name.startswith("train")]
+    shards = [name for name in reference if "/train-" in name]
+    assert len(shards) == 3
     assert all(other[name] != reference[name] for name in shards)
 
 

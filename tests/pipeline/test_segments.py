@@ -14,6 +14,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
+from tests.tools.data_files import find_files
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 from tests.tools.small_limits import limit_flags
 
@@ -238,7 +239,7 @@ def test_alberts_records_have_the_features_of_its_trainer(build_kind: Build) -> 
     folder = build_kind("sentence-order", *flags)
     assert verify(folder) == []
     assert digests(build_kind("sentence-order", *flags, *jobs.TWO_WORKERS)) == digests(folder)
-    content = b"".join(path.read_bytes() for path in sorted(folder.glob("train-*")))
+    content = b"".join(path.read_bytes() for path in find_files(folder, "train-*"))
     rows = read_manifest_json(folder)["splits"]["train"]["rows"]
     for name in (b"token_boundary", b"next_sentence_labels", b"masked_lm_positions"):
         assert content.count(b"\x0a" + bytes([len(name)]) + name) == rows

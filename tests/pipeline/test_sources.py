@@ -167,7 +167,7 @@ def test_megatron_gets_a_blend(corpus: Path, wordpiece: Path, tmp_path: Path) ->
     assert (folder / "blend.txt").read_text().splitlines() == expected
     blend = json.loads((folder / "blend.json").read_text())
     assert " ".join(blend["train"]) == " ".join(expected)
-    assert blend["valid"][1].startswith("validation-books-")
+    assert blend["valid"][1].startswith("v1/validation-books-")
     assert blend["test"] is None
     assert verify(locate(str(folder))) == []
 
@@ -178,7 +178,7 @@ def test_a_format_of_joined_files_has_one_for_each_source(
     folder = tmp_path / "out"
     flags = ("--mode", "stream", "--output-format", "nanogpt")
     build(corpus, wordpiece, folder, *flags, objective="gpt")
-    assert {"train-books.bin", "train-web.bin", "val-wiki.lengths"} <= set(digests(folder))
+    assert {"v1/train-books.bin", "v1/train-web.bin", "v1/val-wiki.lengths"} <= set(digests(folder))
     build(corpus, wordpiece, folder, *flags, "--replace", objective="gpt")
 
 

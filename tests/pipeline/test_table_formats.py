@@ -15,6 +15,7 @@ import pytest
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
+from tests.tools.data_files import find_file
 from tests.tools.jobs import SMALL_RANGES, build, train
 from tests.tools.lazily import LazyModule
 
@@ -89,7 +90,9 @@ def test_a_table_holds_what_the_same_json_lines_hold_however_it_is_read(
     assert counts["tokenize.tokens"] == of_lines["tokenize.tokens"]
     assert counts["read.rows"] == len(records)
     assert counts["read.rejected_rows"] == 1
-    [reject] = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
+    [reject] = [
+        json.loads(line) for line in find_file(tmp_path / "out", "rejects/rejects.jsonl").open()
+    ]
     assert (reject["reason"], reject["detail"]) == ("not-text", "row 5: body holds null")
     assert len(jobs.digests(tmp_path / "out")) > 5
     # Workers read all formats by the same table; one shows that they reach it.
@@ -134,7 +137,9 @@ def test_a_file_damaged_on_the_way_costs_only_what_it_held(
     (tmp_path / "in/second.parquet").write_bytes(whole.read_bytes()[:-100])
     build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD)
     assert not verify(tmp_path / "out")
-    rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
+    rejects = [
+        json.loads(line) for line in find_file(tmp_path / "out", "rejects/rejects.jsonl").open()
+    ]
     assert [reject["reason"] for reject in rejects] == ["not-text", "damaged-file"]
     assert rejects[1]["file"] == "second.parquet"
     assert counts_of(tmp_path / "out")["read.rows"] == len(records)

@@ -29,6 +29,7 @@ from pipeline.jobs.corpus_inspection import inspect_corpus
 from pipeline.recipe import probe
 from pipeline.recipe.build_options import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
+from tests.tools.data_files import find_files
 from tests.tools.jobs import digests, read_manifest_json
 from tests.tools.labelled_words import LabelledWordsOptions
 from tests.tools.many_scripts import DOCUMENTS
@@ -89,7 +90,7 @@ def test_every_document_comes_with_the_words_of_its_sentences(
             mark for text in sentences for mark in reference_marks(plain, rule.cut(text), text)
         ]
         expected += [([entry >> 1 for entry in marked], [entry & 1 for entry in marked])] * 2
-    table = pq.read_table(sorted(output.glob("*.parquet")))
+    table = pq.read_table(find_files(output, "*.parquet"))
     columns = [table.column(name).to_pylist() for name in table.column_names]
     assert sorted(zip(columns[0], columns[1], strict=True)) == sorted(expected)
     assert set(map(str, zip(columns[2], columns[3], strict=True))) <= set(map(str, expected))

@@ -73,5 +73,9 @@ class Growing:
 
 
 def without_descriptions(files: dict[str, str]) -> dict[str, str]:
-    """Return the files that no append may touch."""
-    return {name: digest for name, digest in files.items() if name not in DESCRIPTIONS}
+    """Return the files that no append may touch, or leave out."""
+    return {
+        name: digest
+        for name, digest in files.items()
+        if name not in DESCRIPTIONS and not name.startswith("v1/root/")
+    }

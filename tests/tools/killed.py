@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from corpusmill import location
+from transforms.storage import files
+
 _CHANGES = (
     (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "rmdir"),
     (shutil, "rmtree"),
@@ -40,6 +43,8 @@ class Snapshots:
         self.changes, self._folder, self._place, self._moments = 0, folder, place, moments
         self._is_copying, self._lock = False, RLock()
         self._watch(monkeypatch, Path, "open", _creates)
+        for module in (location, files):
+            self._watch(monkeypatch, module, "create_named", lambda *_: True)
         for owner, name in _CHANGES:
             self._watch(monkeypatch, owner, name, lambda *_, **__: True)
 

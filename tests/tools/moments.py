@@ -45,6 +45,46 @@ def _listening(see: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None]:
         _listener.clear()
 
 
+def listen_to_changes(folder: Path, act: Callable[[], object]) -> None:
+    """Call something before each change that this process makes in a folder from now on.
+
+    Args:
+        folder: the folder.
+        act: what is called; what it does to files itself is no change.
+    """
+
+    def see(event: str, arguments: tuple[Any, ...]) -> None:
+        if _changed(event, arguments, folder):
+            _listener.clear()
+            try:
+                act()
+            finally:
+                _listener.append(see)
+
+    _add_hook()
+    _listener.append(see)
+
+
+@contextmanager
+def call_before_changes(folder: Path, act: Callable[[], object]) -> Iterator[None]:
+    """Do as `listen_to_changes` for the length of a block."""
+    listen_to_changes(folder, act)
+    try:
+        yield
+    finally:
+        _listener.clear()
+
+
+def _changed(event: str, arguments: tuple[Any, ...], folder: Path) -> bool:
+    """Whether an event is a change in a folder."""
+    if event in _LISTINGS or isinstance(arguments[0], int):
+        return False
+    if event == "open" and not (arguments[2] & _WRITES):
+        return False
+    paths = [arguments[0], *([arguments[1]] if event in {"os.rename", "os.link"} else [])]
+    return any(Path(os.fsdecode(path)).is_relative_to(folder) for path in paths)
+
+
 Tree = dict[str, bytes | None]
 
 
@@ -88,18 +128,13 @@ class Moments:
         return _listening(self._see)
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _LISTINGS or isinstance(arguments[0], int):
+        if not _changed(event, arguments, self._folder):
             return
         path = Path(os.fsdecode(arguments[0]))
-        if event == "open" and not (arguments[2] & _WRITES):
-            return
-        others = [Path(os.fsdecode(arguments[1]))] if event in {"os.rename", "os.link"} else []
-        if not any(each.is_relative_to(self._folder) for each in (path, *others)):
-            return
         _listener.clear()  # what follows is no change of the command's
         tree = read_tree(self._folder)
         self._keep(tree)
-        if event == "open" and arguments[2] & os.O_TMPFILE != os.O_TMPFILE:
+        if event == "open" and arguments[2] & (os.O_CREAT | os.O_TRUNC):
             self._keep({**tree, str(path.relative_to(self._folder)): b""})
         _listener.append(self._see)
 

@@ -8,14 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Lock, Thread
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import requests
 
@@ -46,6 +46,11 @@ class Request:
     name: str = ""
 
     @property
+    def upload(self) -> str:
+        """Id of the upload that it continues, of Google's storage."""
+        return parse_qs(self.query).get("upload_id", [""])[0]
+
+    @property
     def changes(self) -> bool:
         """Whether it may change an object."""
         return self.method not in {"GET", "HEAD"}
@@ -62,6 +67,7 @@ class Proxy:
         on_change: is called before a request is forwarded that changes something.
         seconds: how long each request takes at least.
         target: host and port of the emulator.
+        uploads: those to Google's storage that have a condition, by their ids.
     """
 
     url: str
@@ -72,6 +78,7 @@ class Proxy:
     target: str = ""
     lock: Lock = field(default_factory=Lock)
     creating: Lock = field(default_factory=Lock)
+    uploads: dict[str, Request] = field(default_factory=dict)
 
     def judge(self, request: Request) -> Fault | None:
         """Record a request and return its fault."""
@@ -132,32 +139,57 @@ class _Handler(BaseHTTPRequestHandler):
             status, _, code = fault.partition(" ")
             about = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>"
             self.answer(int(status), {}, about.encode() if code else b"")
-        elif "ifGenerationMatch=0" in request.query:
-            # The emulator of Google's storage does not look at this condition.
-            with self.proxy.creating:
-                if self._exists(request):
-                    self.answer(412, {}, b"")
-                else:
-                    self.forward(body, fault)
         else:
-            self.forward(body, fault)
+            # Neither emulator looks at a condition and writes in one step.
+            is_whole = "alt=media" in request.query and not request.range
+            with self.proxy.creating if self._condition(request) or is_whole else nullcontext():
+                if self._holds(request):
+                    self.forward(request, body, fault)
+                else:
+                    self.answer(412, {}, b"")
 
-    def _exists(self, request: Request) -> bool:
-        place = f"{request.path.removeprefix('/upload')}/{quote(request.name, safe='')}"
-        return bool(requests.get(f"http://{self.target}{place}", timeout=60).ok)
+    def _condition(self, request: Request) -> Request | None:
+        """Return the request that named a condition under which this one writes an object."""
+        if self.headers.get("If-Match") or self.headers.get("If-None-Match"):
+            return request
+        if not request.upload:
+            return request if "ifGenerationMatch" in request.query else None
+        is_last = re.fullmatch(r"bytes [^*]+/[0-9]+", self.headers.get("Content-Range", ""))
+        return self.proxy.uploads.get(request.upload) if is_last else None
 
-    def forward(self, body: bytes, fault: Fault | None) -> None:
+    def _holds(self, request: Request) -> bool:
+        """Whether the condition holds; the emulator of Google's storage does not look at it."""
+        begun = self._condition(request)
+        if begun is None or "ifGenerationMatch" not in begun.query:
+            return True
+        place = f"{begun.path.removeprefix('/upload')}/{quote(begun.name, safe='')}"
+        return parse_qs(begun.query)["ifGenerationMatch"] == [self._generation(place)]
+
+    def _generation(self, place: str) -> str:
+        answer = requests.get(f"http://{self.target}{place}", timeout=60)
+        return answer.json()["generation"] if answer.ok else "0"
+
+    def forward(self, request: Request, body: bytes, fault: Fault | None) -> None:
         connection = HTTPConnection(self.target, timeout=60)
         headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
         connection.request(self.command, self.path, body, headers)
         response = connection.getresponse()
         content = response.read()
         connection.close()
+        begun = parse_qs(urlsplit(response.getheader("Location", "")).query).get("upload_id")
+        if begun and "ifGenerationMatch" in request.query:
+            self.proxy.uploads[begun[0]] = request
+        elif response.status < 300:
+            self.proxy.uploads.pop(request.upload, None)
         if fault == "lost":
             self.connection.close()
             self.close_connection = True
             return
-        self.answer(response.status, dict(response.getheaders()), content, fault == "cut")
+        headers = dict(response.getheaders())
+        if "alt=media" in request.query and not request.range:  # the emulator does not tell it
+            place = urlsplit(self.path).path.removeprefix("/download")
+            headers["X-Goog-Generation"] = self._generation(place)
+        self.answer(response.status, headers, content, fault == "cut")
 
     def answer(
         self, status: int, headers: Mapping[str, str], content: bytes, cut: bool = False

@@ -1,19 +1,24 @@
 """Small data sets of every objective and format, by the library's kernels and without Beam."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset.card import describe
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_json import seal
+from corpusmill.dataset.manifest_entries import base_name
+from corpusmill.dataset.manifest_json import decode, seal
+from corpusmill.dataset.ownership import write_record
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.location import locate
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
@@ -24,6 +29,8 @@ from corpusmill.testing import datasets
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.conftest import CHECKOUT, read_local
+
+_Entry = TypeVar("_Entry", bound=manifests.FileEntry)
 
 SEED = 1
 SAMPLE = (CHECKOUT / "samples" / "wiki.sample.tokens").read_bytes()
@@ -93,11 +100,57 @@ def write_dataset(folder: Path, recipe: Recipe | None = None) -> Manifest:
     return datasets.write_dataset(folder, build)
 
 
+def write_version(folder: Path, recipe: Recipe | None = None, number: int = 1) -> Manifest:
+    """Write a data set as a run does: its files in the folder of a version, the manifest at last.
+
+    Args:
+        folder: of the data set, which may hold other versions.
+        recipe: what it is like.
+        number: of the version.
+    """
+    begin = f"v{number}/"
+    flat = write_dataset(folder / begin, recipe)
+    tokenizer_json = (folder / begin / manifests.TOKENIZER).read_text()
+    copied = {*flat.small_files(tokenizer_json), manifests.CARD}
+    for name in (*copied, manifests.MANIFEST, manifests.SUCCESS):
+        (folder / begin / name).unlink()
+    manifest = _move(flat, begin, copied)
+    root = f"{begin}{manifests.ROOT}"
+    contents = describe(manifest, manifest.small_files(tokenizer_json), root)
+    originals = {f"{root}{name}": contents[name] for name in copied}
+    for name, content in {**originals, **contents}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    manifest = decode(contents[manifests.MANIFEST], str(folder))
+    write_record(locate(str(folder / begin)), map(base_name, manifest.entries))
+    return manifest
+
+
+def _move(manifest: Manifest, begin: str, copied: Collection[str]) -> Manifest:
+    """Return a manifest whose files are in a folder, without those that are copied from there."""
+    files = [file for file in manifest.files if file.file not in copied]
+    splits = {
+        name: replace(split, shards=tuple(_move_entry(shard, begin) for shard in split.shards))
+        for name, split in manifest.splits.items()
+    }
+    file = f"{begin}{manifests.ROOT}{manifests.TOKENIZER}"
+    return replace(
+        manifest,
+        splits=splits,
+        files=tuple(_move_entry(file, begin) for file in files),
+        tokenizer=replace(manifest.tokenizer, file=file),
+        version=int(begin[1:-1]),
+    )
+
+
+def _move_entry(entry: _Entry, begin: str) -> _Entry:
+    return msgspec.structs.replace(entry, file=f"{begin}{entry.file}")
+
+
 def write_entries(folder: Path, entries: Mapping[str, Any]) -> None:
-    """Write a manifest whose entries need not be allowed, and its `_SUCCESS`."""
+    """Write a manifest whose entries need not be allowed, with its digest."""
     content = json.dumps(entries, ensure_ascii=False).encode()
-    (folder / manifests.MANIFEST).write_bytes(content)
-    (folder / manifests.SUCCESS).write_bytes(seal(content))
+    (folder / manifests.MANIFEST).write_bytes(seal(content))
 
 
 @cache

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from corpusmill import location
+
 
 class Stop:
     """Stops a run when it creates its nth file."""
@@ -16,14 +18,16 @@ class Stop:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.at = count(), -1
         self.error: Callable[[], BaseException] = Exception
-        real: Callable[..., Any] = Path.open
+        for owner, name in ((Path, "open"), (location, "create_named")):
+            monkeypatch.setattr(owner, name, self._watch(getattr(owner, name)))
 
+    def _watch(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
             if mode == "wb" and next(self.calls) == self.at:
                 raise self.error()
             return real(path, mode, *arguments, **named)
 
-        monkeypatch.setattr(Path, "open", call)
+        return call
 
 
 def full_disk() -> OSError:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,20 @@ from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.reject_lines import to_line
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.dataset.manifest_json import to_json
+from corpusmill.dataset.manifest_json import is_sealed, to_json
+from corpusmill.dataset.manifest_json import seal as seal_manifest
+from corpusmill.dataset.ownership import OwnFolder, write_record
+from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
+from corpusmill.location import locate
 from tests.tools.manifests import small_manifest
 from transforms.commit.commit import CommitDataset
 from transforms.commit.contents import CommitOptions, Decision
-from transforms.commit.rename import Move, publish
-from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
-from transforms.recovery import CLAIM, COMMITTED, FAILED, Claim, Workplace, read_claim, take_claim
+from transforms.commit.pointer import Committed, copy_beside, tidy
+from transforms.commit.pointer import commit as commit_files
+from transforms.elements import LinesFile, ReadRange, WrittenFile
+from transforms.recovery import COMMITTED, FAILED, Run, Workplace, begin_run, read_run
+from transforms.shard_files import FileNames
 from transforms.storage.checksums import compute_checksum, seal
 from transforms.testing import local_pipeline
 
@@ -58,12 +63,9 @@ HEADER = to_json(
         corpus=replace(MANIFEST.corpus, files=FILES),
     )
 )
-CONTENTS = {name: content for name, (content, _, _) in SHARDS.items()}
-# How a format asks for shards of a split to be joined.
-JOINED: dict[str, Any] = {
-    "suffixes": (".bin", ".lengths"),
-    "joined": {"train": "train", "validation": "val"},
-}
+CONTENTS = {f"v1/{name}": content for name, (content, _, _) in SHARDS.items()}
+CONTENTS_OF_LATER = {f"v2/{name}": content for name, (content, _, _) in SHARDS.items()}
+TEMPORARY_NAME = f"_temporary-{'0a' * 16}"
 
 
 def refused(offset: int, reason: str) -> bytes:
@@ -72,55 +74,51 @@ def refused(offset: int, reason: str) -> bytes:
 
 
 class Folders:
-    """An output folder, and a temporary one with everything that a commit needs.
+    """An output folder with shards under their final names, and all that a commit needs.
 
     Args:
-        root: folder of both.
+        root: folder in which it is.
         shards: {name: (content, rows, tokens)} in the order of their numbers.
+        version: number of the version.
+        base: SHA-256 of the manifest from which the run began.
     """
 
-    def __init__(self, root: Path, shards: dict[str, tuple[bytes, int, int]] = SHARDS) -> None:
-        self.output, self.temp = root / "out", root / "out" / "_temporary-1"
-        self.temp.mkdir(parents=True)
+    def __init__(
+        self,
+        root: Path,
+        shards: dict[str, tuple[bytes, int, int]] = SHARDS,
+        version: int = 1,
+        base: str = "",
+    ) -> None:
+        self.output, self.version = root / "out", root / "out" / f"v{version}"
+        self.temp = self.version / TEMPORARY_NAME
+        self.place = Workplace(str(self.temp), str(self.output), version, "mine")
+        self.version.mkdir(parents=True)
+        run = Run("mine", str(self.temp), kind="build", base=base)
+        assert begin_run(locate(str(self.version)), run)
+        OwnFolder(locate(str(self.temp)), {"output": str(self.output)}).make()
         (self.temp / "tokenizer.json").write_bytes(TOKENIZER_JSON)
         self.shards = [
-            self._write_part("shard", (number, 0), *shard)
-            for number, shard in enumerate(shards.values())
+            self.write_part(name, number, 0, *shard)
+            for number, (name, shard) in enumerate(shards.items())
         ]
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
-        self.set_stale()
-        take_claim(str(self.output), Claim("mine", str(self.temp), "", 0, 0.0))
+        (self.temp / "run.json").write_bytes(seal(json.dumps({"header": HEADER}).encode()))
+        roots = ("root/README.md", "root/tokenizer.json", "root/tokenizer_config.json")
+        write_record(self.place.folder, (*shards, "rejects/rejects.jsonl", *roots))
+        self.names = FileNames(version, LAYOUT, (".parquet",), (), {}, None, ())
         self.options = CommitOptions(
-            Workplace(str(self.temp), str(self.output), "mine"), str(self.temp / "tokenizer.json"),
-            str(self.temp / "run.json"), (".parquet",), Expected(3, 100, len(shards), 5), None,
+            self.place, str(self.temp / "tokenizer.json"), str(self.temp / "run.json"),
+            Expected(3, 100, len(shards), 5), None,
         )  # fmt: skip
 
-    def set_stale(self, *names: str, **entries: Any) -> None:
-        record = {"header": HEADER, "stale": names, **entries}
-        (self.temp / "run.json").write_bytes(seal(json.dumps(record).encode()))
-
-    def write_companions(self) -> list[WrittenFile]:
-        """Write the second file of each shard."""
-        return [
-            self._write_part("companion", (number, 1), content, 0, 0)
-            for number, content in enumerate((b"1,", b"2,", b"3,"))
-        ]
-
-    def write_provenance(self) -> list[WrittenFile]:
-        """Write the spans and the documents of each shard."""
-        return [
-            self._write_part(name, (number, part), b"%d" % number, 0, 0)
-            for name, part in (("spans", SPANS), ("documents", DOCUMENTS))
-            for number in range(len(self.shards))
-        ]
-
-    def _write_part(
-        self, name: str, place: tuple[int, int], content: bytes, rows: int, tokens: int
+    def write_part(
+        self, name: str, shard: int, part: int, content: bytes, rows: int, tokens: int
     ) -> WrittenFile:
-        path = self.temp / f"{name}-{place[0]}"
+        path = self.version / name
         path.write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()
-        return WrittenFile(*place, str(path), rows, tokens, len(content), digest)
+        return WrittenFile(shard, part, str(path), rows, tokens, len(content), digest)
 
     def _write_rejects(self, number: int, line: str) -> LinesFile:
         path = self.temp / f"rejects-{number}"
@@ -129,13 +127,16 @@ class Folders:
         return LinesFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
 
     def files(self) -> dict[str, bytes]:
-        contents = {}
-        for folder, folders, names in os.walk(self.output):  # many times as fast as `rglob`
-            if self.temp.name in folders:
-                folders.remove(self.temp.name)
-            for path in (Path(folder, name) for name in names if name != CLAIM):
-                contents[str(path.relative_to(self.output))] = path.read_bytes()
-        return contents
+        """Return all files but the temporary ones and what the run says of itself."""
+        return {
+            str(path.relative_to(self.output)): path.read_bytes()
+            for path in self.output.rglob("*")
+            if path.is_file() and path.name != "_run.json" and TEMPORARY_NAME not in path.parts
+        }
+
+    @property
+    def has_data_set(self) -> bool:
+        return (self.output / "dataset.json").exists()
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
 
 
-def commit(folders: Folders, *, layout: Layout = LAYOUT, **changes: Any) -> PipelineResult:
+def commit(folders: Folders, names: FileNames | None = None, **changes: Any) -> PipelineResult:
     counts = {"read.rejects": 2, **changes.pop("counts", {})}
     shards, rejects = changes.pop("shards", folders.shards), changes.pop("rejects", folders.rejects)
     options = replace(folders.options, **changes)
@@ -161,42 +162,52 @@ def commit(folders: Folders, *, layout: Layout = LAYOUT, **changes: Any) -> Pipe
             for place, part in enumerate(parts)
         ]
         ranges = pipeline | "Ranges" >> beam.Create(RANGES).with_output_types(ReadRange)
-        _ = written | CommitDataset(Decision(options, layout), counted, refused, ranges)
+        decision = Decision(options, names or folders.names)
+        _ = written | CommitDataset(decision, counted, refused, ranges)
     return pipeline.result
 
 
 def test_shards_of_a_split_are_joined_where_the_format_asks_for_it(folders: Folders) -> None:
-    shards = [*reversed(folders.shards), *folders.write_companions()]
+    parts = [
+        folders.write_part(f"part-{number}-{part}", number, part, content, *numbers)
+        for number, (content, *numbers) in enumerate(SHARDS.values())
+        for part, content, numbers in ((0, content, numbers), (1, b"%d," % (number + 1), [0, 0]))
+    ]
+    joined = {"train": "train", "validation": "val"}
+    names = FileNames(1, LAYOUT, (".bin", ".lengths"), (), joined, None, ())
     for _ in range(2):  # as after a failure at its end
-        commit(folders, shards=shards, **JOINED)
+        commit(folders, names, shards=[*reversed(parts)], is_awaited=True)
     files = folders.files()
-    contents = {"train.bin": b"firstthe second", "val.bin": b"third"}
-    contents |= {"train.lengths": b"1,2,", "val.lengths": b"3,"}
+    contents = {"v1/train.bin": b"firstthe second", "v1/val.bin": b"third"}
+    contents |= {"v1/train.lengths": b"1,2,", "v1/val.lengths": b"3,"}
     assert contents.items() <= files.items()
-    splits = check_entries(files)["splits"]
+    splits = json.loads(files["dataset.json"])["splits"]
     [train] = splits["train"]["shards"]
-    assert (train["file"], train["rows"], train["tokens"]) == ("train.bin", 7, 70)
-    assert [shard["file"] for shard in splits["validation"]["shards"]] == ["val.bin"]
+    assert (train["file"], train["rows"], train["tokens"]) == ("v1/train.bin", 7, 70)
+    assert [shard["file"] for shard in splits["validation"]["shards"]] == ["v1/val.bin"]
 
 
 def check_entries(files: dict[str, bytes]) -> dict[str, Any]:
-    """Check that a manifest lists every file, and return it."""
+    """Check that a manifest lists every file but copies and records, and return it."""
     manifest: dict[str, Any] = json.loads(files["dataset.json"])
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
     entries = {entry["file"]: entry for entry in [*manifest["files"], *shards]}
-    assert entries.keys() == files.keys() - {"dataset.json", "_SUCCESS"}
+    copies = {"README.md", "tokenizer.json", "tokenizer_config.json"} & files.keys()
+    assert all(files[name] == files[f"v1/root/{name}"] for name in copies)
+    assert entries.keys() == files.keys() - {*copies, "dataset.json", "_SUCCESS", "v1/_files.json"}
     for name, entry in entries.items():
         assert entry["bytes"] == len(files[name])
         assert entry["sha256"] == hashlib.sha256(files[name]).hexdigest()
     return manifest
 
 
-def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders) -> None:
+def test_a_commit_vouches_for_every_file(folders: Folders) -> None:
     commit(folders)
     files = folders.files()
     assert CONTENTS.items() <= files.items()
-    assert files["rejects/rejects.jsonl"] == refused(0, "first") + refused(2, "later")
-    assert files["_SUCCESS"].decode().strip() == hashlib.sha256(files["dataset.json"]).hexdigest()
+    assert files["v1/rejects/rejects.jsonl"] == refused(0, "first") + refused(2, "later")
+    assert files["_SUCCESS"] == b""
+    assert is_sealed(files["dataset.json"])
     manifest = check_entries(files)
     splits, counts = manifest["splits"], manifest["counts"]
     assert splits["train"]["rows"] == 7
@@ -218,97 +229,126 @@ def test_a_commit_that_is_done_again_changes_nothing_and_names_its_sink(folders:
         assert sink == f"filesystem:localhost.{folders.output}"
         states.append(folders.files())
         assert not folders.temp.exists()
-        assert not (folders.output / CLAIM).exists()
+        assert read_run(folders.place.folder) is None
     assert states[0] == states[1]
 
 
-def test_a_run_whose_folder_another_one_took_commits_nothing(folders: Folders) -> None:
-    take_claim(str(folders.output), Claim("theirs", "", "host", 7, 0.0), over="mine")
+def test_a_run_whose_version_another_one_took_commits_nothing(folders: Folders) -> None:
+    run = read_run(folders.place.folder)
+    assert begin_run(folders.place.folder, Run("theirs"), run)
     commit(folders)
-    assert not folders.files()
+    assert not folders.has_data_set
     assert folders.temp.exists()
 
 
-def test_a_commit_that_a_command_waits_for_leaves_folder_and_claim_to_it(folders: Folders) -> None:
+def test_a_commit_that_a_command_waits_for_leaves_its_folder_to_it(folders: Folders) -> None:
     commit(folders, is_awaited=True)
     before = folders.files()
     assert folders.temp.exists()
-    claim = read_claim(str(folders.output))
-    assert claim
-    assert claim.ended == COMMITTED
+    run = read_run(folders.place.folder)
+    assert run
+    assert run.ended == COMMITTED
     commit(folders, is_awaited=True)
     assert folders.files() == before
 
 
-def test_a_file_that_is_not_ours_stops_the_commit_and_stays(folders: Folders) -> None:
-    name = next(iter(SHARDS))
-    (folders.output / name).write_text("mine")
-    with pytest.raises(Exception, match=f"it has a file {name} that is not ours"):
-        commit(folders)
-    assert folders.files() == {name: b"mine"}
-
-
-def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> None:
-    Path(folders.shards[1].path).unlink()
-    with pytest.raises(Exception, match="is gone, and"):
-        commit(folders)
-    assert "_SUCCESS" not in folders.files()
-
-
-def test_a_count_that_does_not_agree_stops_the_commit(folders: Folders) -> None:
-    with pytest.raises(Exception, match="3 documents tokenized, but 4 documents read"):
-        commit(folders, counts={"read.documents": 4})
-    assert not folders.files()
-
-
-def test_a_lost_shard_stops_the_commit(folders: Folders) -> None:
-    with pytest.raises(Exception, match="2 shards written, but 3 shards planned"):
-        commit(folders, shards=[shard for shard in folders.shards if shard.shard != 1])
-    assert not folders.files()
-
-
-def test_lost_rejects_stop_the_commit(folders: Folders) -> None:
-    with pytest.raises(Exception, match="1 rejects written, but 2 rejects found"):
-        commit(folders, rejects=folders.rejects[:1])
-    assert not folders.files()
+def test_what_does_not_agree_stops_the_commit(folders: Folders) -> None:
+    cases: dict[str, dict[str, Any]] = {
+        "3 documents tokenized, but 4 documents read": {"counts": {"read.documents": 4}},
+        "2 shards written, but 3 shards planned": {"shards": folders.shards[::2]},
+        "1 rejects written, but 2 rejects found": {"rejects": folders.rejects[:1]},
+        "No such file or directory": {},
+    }
+    for message, changes in cases.items():
+        if not changes:
+            Path(folders.shards[1].path).unlink()
+        with pytest.raises(Exception, match=message):
+            commit(folders, **changes)
+        assert not folders.has_data_set, message
 
 
 def test_too_many_rejects_stop_the_commit_and_no_engine_tries_it_again(folders: Folders) -> None:
     with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
         commit(folders, max_rejects=1.0)
     commit(folders, max_rejects=1.0)
-    assert not folders.files()
-    claim = read_claim(str(folders.output))
-    assert claim
-    assert claim.ended == FAILED
-    assert claim.mistake
-    assert claim.mistake[0] == "--max-rejects 1"
+    assert not folders.has_data_set
+    run = read_run(folders.place.folder)
+    assert run
+    assert run.ended == FAILED
+    assert run.mistake
+    assert run.mistake[0] == "--max-rejects 1"
 
 
 def test_no_rejects_make_no_folder(folders: Folders) -> None:
     commit(folders, rejects=[], counts={"read.rejects": 0})
-    assert not (folders.output / "rejects").exists()
+    assert not (folders.version / "rejects").exists()
 
 
-def test_the_files_of_an_earlier_data_set_are_replaced(folders: Folders) -> None:
-    shards = ("train-00000-of-00002.parquet", "train-00003-of-00004.parquet")
-    stale = ("_SUCCESS", "dataset.json", *shards)
-    for name in stale:
-        (folders.output / name).write_text("old")
-    folders.set_stale(*stale)
+def read_committed(folders: Folders) -> Committed:
+    """Return what a commit has made the data set."""
+    names = ("README.md", "tokenizer.json", "tokenizer_config.json")
+    copies = {
+        name: (folders.output / name).read_bytes()
+        for name in names
+        if (folders.output / name).exists()
+    }
+    return Committed((folders.output / "dataset.json").read_bytes(), copies)
+
+
+def test_a_commit_that_is_killed_after_any_step_is_finished_by_the_next_attempt_or_command(
+    folders: Folders,
+) -> None:
+    commit(folders, is_awaited=True)
+    committed, expected = read_committed(folders), folders.files()
+    beside = ["dataset.json", *committed.copies, "_SUCCESS"]
+    for done in range(len(beside) + 1):
+        for name in beside:
+            (folders.output / name).unlink(missing_ok=True)
+        for name in beside[:done]:
+            (folders.output / name).write_bytes(expected[name])
+        if done % 2 or not done:
+            commit_files(folders.place, committed)
+        else:
+            assert tidy(locate(str(folders.output))) == (done < len(beside) or done == 2)
+        assert folders.files() == expected, done
+
+
+def test_a_commit_that_another_run_has_overtaken_changes_nothing(folders: Folders) -> None:
+    commit(folders, is_awaited=True)
+    committed, pointer = read_committed(folders), folders.output / "dataset.json"
+    theirs = seal_manifest(committed.manifest.replace(b'"version": 1', b'"version": 7'))
+    pointer.write_bytes(theirs)
+    (folders.output / "README.md").write_text("theirs")
+    before = folders.files()
+    with pytest.raises(UserError, match="finished a data set there, so that v1 is not taken"):
+        commit_files(folders.place, committed)
+    # It slept after its exchange.
+    copy_beside(locate(str(folders.output)), 1, committed.copies, str(folders.temp))
+    assert folders.files() == before
+
+
+def test_what_records_list_and_the_manifest_does_not_is_removed_and_nothing_else(
+    folders: Folders, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     commit(folders)
-    files = folders.files()
-    assert "train-00003-of-00004.parquet" not in files
-    assert b"old" not in files.values()
-    assert set(SHARDS) < set(files)
-
-
-def test_a_file_is_moved_once(tmp_path: Path) -> None:
-    source, destination = tmp_path / "source", tmp_path / "destination"
-    source.write_text("new")
-    destination.write_text("older")
-    publish([Move(str(source), str(destination), 3)], "/nowhere")
-    publish([Move(str(source), str(destination), 3)], "/nowhere")
-    assert destination.read_text() == "new"
-    with pytest.raises(RuntimeError, match="does not hold the same file"):
-        publish([Move(str(source), str(destination), 4)], "/nowhere")
+    base = hashlib.sha256((folders.output / "dataset.json").read_bytes()).hexdigest()
+    later = Folders(tmp_path, version=2, base=base)
+    mine, target = folders.version / "mine.txt", tmp_path / "target"
+    mine.write_text("mine")
+    target.write_text("mine, too")
+    # A version of a run that is at work, or was stopped.
+    unfinished = folders.output / "v3" / "_files.json"
+    unfinished.parent.mkdir()
+    unfinished.write_text("[]")
+    commit(later)
+    assert CONTENTS_OF_LATER.items() <= later.files().items()
+    assert {name for name in later.files() if name.startswith("v1/")} == {"v1/mine.txt"}
+    assert "mine.txt stays: it is not a file of ours" in caplog.text
+    assert unfinished.exists()
+    assert not tidy(locate(str(later.output)))
+    # Not through a link, whatever a record lists.
+    mine.unlink()
+    write_record(locate(str(folders.version)), ["link/target"])
+    (folders.version / "link").symlink_to(tmp_path)
+    tidy(locate(str(later.output)))
+    assert target.read_text() == "mine, too"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from apache_beam import coders
 
-import transforms.elements  # noqa: F401  registers those of the elements
+import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.elements import Candidates, LinesFile, Segment, Task, WrittenFile
 
 

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
-from typing import Any
+from typing import Any, BinaryIO
 
 import apache_beam as beam
 
@@ -158,19 +157,6 @@ def _key_by_block(element: Any, fan_in: int) -> tuple[int, Any]:
     return element.number // fan_in, element
 
 
-def join_lines(number: int, files: Sequence[LinesFile], place: Workplace) -> Iterator[LinesFile]:
-    """Join files of lines in the order of their numbers.
-
-    Args:
-        number: number of the joined file.
-        files: the files.
-        place: where the run works.
-    """
-    path = new_path(place.temp_folder, "lines")
-    size, sha256 = concatenate(sorted(files), path, place.limits.stages.small_file_bytes)
-    yield LinesFile(number, path, sum(file.lines for file in files), size, sha256)
-
-
 def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> Iterator[LinesFile]:
     """Join files of rejects in the order of their numbers, as if one unit had written them all.
 
@@ -204,76 +190,25 @@ def _split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def concatenate(
-    files: Iterable[WrittenFile | LinesFile], path: str, small_bytes: int
+    files: Iterable[WrittenFile | LinesFile], stream: BinaryIO, small_bytes: int
 ) -> tuple[int, str]:
     """Write several files into a new one; return its size in bytes and its SHA-256.
 
     Args:
         files: the files.
-        path: that of the new file.
+        stream: of the new file.
         small_bytes: files up to this size are read ahead as a whole.
 
     Raises:
         DamagedFileError: a file does not hold what was written.
     """
-    with create_file(path) as stream:
-        target = HashingWriter(stream)
-        for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), files):
-            for block in blocks:
-                target.write(block)
+    target = HashingWriter(stream)
+    for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), files):
+        for block in blocks:
+            target.write(block)
     return target.bytes, target.sha256
 
 
 def _open_blocks(file: WrittenFile | LinesFile, small_bytes: int) -> Iterable[bytes]:
     blocks = read_blocks(file.path, file.sha256)
     return list(blocks) if file.bytes <= small_bytes else blocks
-
-
-class _ListBlock(beam.DoFn):
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
-
-    def process(self, element: tuple[int, Iterable[WrittenFile]]) -> Iterator[LinesFile]:
-        block, files = element
-        if self._place.is_over():
-            return
-        with self._place.at_work():
-            lines = sorted([*file] for file in files)
-            content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-            path = new_path(self._place.temp_folder, "files", ".jsonl")
-            write_file(path, content)
-        yield LinesFile(block, path, len(lines), len(content), sha256(content).hexdigest())
-
-
-class ListFiles(beam.PTransform):
-    """List the files of neighboring shards in files, a line each; `read_lists` reads them.
-
-    Args:
-        shards: number of shards in a list.
-        place: where the run works.
-    """
-
-    def __init__(self, shards: int, place: Workplace) -> None:
-        super().__init__()
-        self._shards, self._place = shards, place
-
-    def expand(self, files: beam.PCollection[WrittenFile]) -> beam.PCollection[LinesFile]:
-        """Group the files by list."""
-        return (
-            files
-            | "KeyByList"
-            >> beam.Map(_key_by_list, self._shards).with_output_types(tuple[int, WrittenFile])
-            | "GatherLists" >> beam.GroupByKey()
-            | "WriteList" >> beam.ParDo(_ListBlock(self._place)).with_output_types(LinesFile)
-        )
-
-
-def _key_by_list(file: WrittenFile, shards: int) -> tuple[int, WrittenFile]:
-    return file.shard // shards, file
-
-
-def read_lists(lists: Iterable[LinesFile], small_bytes: int) -> Iterator[WrittenFile]:
-    """Read the files that lists name; lists up to a size are read ahead as a whole."""
-    for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), sorted(lists)):
-        for line in b"".join(blocks).splitlines():
-            yield WrittenFile(*json.loads(line))

@@ -1,5 +1,6 @@
 """Buckets of Amazon S3 and of stores that speak its protocol."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +122,25 @@ def _ask(request: Callable[[str, Any], Any], operation: str, parameters: Any) ->
     return answer
 
 
+def _condition(tag: str | None) -> dict[str, str]:
+    """Return the parameters of a request that replaces an object with a tag (`Store.put`)."""
+    if tag is None:
+        return {}
+    return {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
+
+
+def _ask_if(
+    request: Callable[..., Any], parameters: dict[str, Any], condition: dict[str, str]
+) -> None:
+    """Make a request with a condition, which a few stores with S3's protocol do not know."""
+    try:
+        request(**parameters, **condition)
+    except ClientError as error:
+        if not condition or _code(error) != "NotImplemented":
+            raise
+        request(**parameters)
+
+
 def _judge(error: Exception) -> float | None:
     """Judge an error as `Patience` does."""
     if isinstance(error, ClientError):
@@ -134,8 +154,9 @@ def _judge(error: Exception) -> float | None:
 
 
 class _S3Upload:
-    def __init__(self, client: Any, bucket: str, name: str) -> None:
+    def __init__(self, client: Any, bucket: str, name: str, new: bool = False) -> None:
         self._client, self._target = client, {"Bucket": bucket, "Key": name}
+        self._condition = _condition("" if new else None)
         upload = client.create_multipart_upload(**self._target)
         self._target["UploadId"] = upload["UploadId"]
         self._parts: list[dict[str, Any]] = []
@@ -164,20 +185,26 @@ class _S3Upload:
             self._parts, self._bytes = list(threads.map(copy_part, numbers)), size
 
     def close(self) -> None:
-        parts = {"Parts": self._parts}
+        finished = {**self._target, "MultipartUpload": {"Parts": self._parts}}
         try:
-            self._client.complete_multipart_upload(**self._target, MultipartUpload=parts)
+            _ask_if(self._client.complete_multipart_upload, finished, self._condition)
         except ClientError as error:
             # Of an attempt that has completed it, only the answer may have been lost.
             if _code(error) != "NoSuchUpload" or self._find_size() != self._bytes:
                 raise
+            if self._condition:  # or another writer was faster, whose bytes are others
+                raise FileExistsError(errno.EEXIST, "Object exists", self._target["Key"]) from error
 
     def _find_size(self) -> int:
         place = {name: self._target[name] for name in ("Bucket", "Key")}
         return int(self._client.head_object(**place)["ContentLength"])
 
     def terminate(self) -> None:
-        self._client.abort_multipart_upload(**self._target)
+        try:
+            self._client.abort_multipart_upload(**self._target)
+        except ClientError as error:  # it may be complete, and only the answer was lost
+            if _code(error) != "NoSuchUpload":
+                raise
 
 
 class AmazonS3Store(Store):
@@ -230,20 +257,24 @@ class AmazonS3Store(Store):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
                 yield from page.get(entries, ())
 
-    def put(self, name: str, content: bytes, new: bool = False) -> None:
-        """Write a small object; a few stores with S3's protocol cannot keep a name for one."""
-        condition = {"IfNoneMatch": "*"} if new else {}
-        with self.explained(name):
-            try:
-                self.client.put_object(Bucket=self.bucket, Key=name, Body=content, **condition)
-            except ClientError as error:
-                if not (new and _code(error) == "NotImplemented"):
-                    raise
-                self.put(name, content)
+    def read_tagged(self, name: str) -> tuple[bytes | None, str]:
+        """Read a small object, and its tag."""
+        try:
+            with self.explained(name):
+                answer = self.client.get_object(Bucket=self.bucket, Key=name)
+        except FileNotFoundError:
+            return None, ""
+        return answer["Body"].read(), str(answer["ETag"])
 
-    def begin_upload(self, name: str) -> Upload:
+    def put(self, name: str, content: bytes, tag: str | None = None) -> None:
+        """Write a small object."""
+        written = {"Bucket": self.bucket, "Key": name, "Body": content}
+        with self.explained(name):
+            _ask_if(self.client.put_object, written, _condition(tag))
+
+    def begin_upload(self, name: str, new: bool = False) -> Upload:
         """Begin to write a large object."""
-        return _S3Upload(self.client, self.bucket, name)
+        return _S3Upload(self.client, self.bucket, name, new)
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:
         """Copy an object, a large one in parts."""

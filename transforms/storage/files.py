@@ -25,9 +25,11 @@ from corpusmill import location
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, first_line
 from corpusmill.location import Location, drop_last_slash, scheme_of
-from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path
+from corpusmill.synced_files import create_named, sync
+from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path, split_path
 from transforms.storage.objects import (
     ObjectWriter,
+    OnceWriter,
     check_client,
     find_object,
     is_object_path,
@@ -118,9 +120,17 @@ class StoredUrl(Location):
         """Write a small file; only object stores keep a name for one of two writers."""
         if is_object_path(self.url):
             store, name = find_object(self.url)
-            store.put(name, content, new)
+            store.put(name, content, "" if new else None)
         else:
-            write_file(self.url, content)
+            with create_once(self.url, split_path(self.url)[0]) as stream:
+                stream.write(content)
+
+    def exchange(self, content: bytes, old: bytes | None, scratch: str = "") -> bool:
+        """Write a small file in place of the one that holds `old`."""
+        if not is_object_path(self.url):
+            return super().exchange(content, old, scratch)
+        store, name = find_object(self.url)
+        return store.exchange(name, content, old)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files below the folder, many of a store at a time."""
@@ -229,6 +239,64 @@ def create_file(path: str) -> BinaryIO:
     return cast(BinaryIO, beam_file_systems().create(path, compression_type=_PLAIN))
 
 
+@contextmanager
+def create_once(path: str, scratch: str) -> Iterator[BinaryIO]:
+    """Create a file that is written once: whole, and synced, as soon as it has its name.
+
+    A block that fails leaves nothing.
+
+    Args:
+        path: of the file; another attempt at the same file may have written it. Its folder is made
+            in an existing one.
+        scratch: a folder on the same disk, which is never made: without it, as in the folder of a
+            run that was removed, nothing is.
+
+    Raises:
+        FileNotFoundError: there is no such scratch folder, or no folder around that of the file.
+        RuntimeError: the object of a store exists, and holds other bytes.
+    """
+    if is_object_path(path):
+        with OnceWriter(*find_object(path)) as writer:
+            yield cast(BinaryIO, writer)
+        return
+    written = new_path(scratch, "new")
+    is_local = scheme_of(path) is None
+    remove = os.unlink if is_local else lambda path: beam_file_systems().delete([path])
+    try:
+        with create_named(written) if is_local else create_file(written) as stream:
+            yield stream
+        (_name_local if is_local else _name_elsewhere)(written, path)
+    except BaseException:
+        with suppress(OSError):
+            remove(written)
+        raise
+
+
+def _name_local(written: str, path: str) -> None:
+    sync(Path(written))
+    try:
+        os.replace(written, path)  # noqa: PTH105  both are texts
+    except FileNotFoundError:
+        if not file_exists(written):  # its folder was removed
+            raise
+        Path(path).parent.mkdir(exist_ok=True)
+        os.replace(written, path)  # noqa: PTH105  as above
+
+
+def _name_elsewhere(written: str, path: str) -> None:
+    files, folder = beam_file_systems(), split_path(path)[0]
+    if not files.exists(folder):
+        with suppress(OSError):  # another process makes it
+            files.mkdirs(folder)
+    try:
+        files.rename([written], [path])
+    except OSError:  # HDFS refuses to replace a file
+        if not (files.exists(written) and files.exists(path)):
+            raise
+        files.delete([path])
+        files.rename([written], [path])
+
+
 def read_part(path: str, offset: int, length: int) -> bytes:
     """Read a part of a file; from a store with one request of exactly this size.
 
@@ -323,24 +391,6 @@ def find_files(pattern: str) -> list[ListedFile]:
         ListedFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
         for file in match.metadata_list
     ]
-
-
-def last_written(prefix: str) -> float:
-    """Return when the newest file whose path begins like this was written, in seconds since 1970.
-
-    Returns:
-        0 if there is none; wildcards mean themselves.
-    """
-    if is_object_path(prefix):
-        store, name = find_object(prefix)
-        return max((file.modified for file in store.list(name)), default=0.0)
-    if scheme_of(prefix) is not None:
-        return max((file.modified for file in find_files(f"{glob.escape(prefix)}*")), default=0.0)
-    times = [0.0]
-    for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}*"):
-        with suppress(FileNotFoundError):
-            times.append(path.stat().st_mtime)
-    return max(times)
 
 
 def make_folder(path: str) -> None:

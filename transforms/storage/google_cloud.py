@@ -129,20 +129,31 @@ class GoogleCloudStore(Store):
             ):
                 yield self._describe(blob)
 
-    def put(self, name: str, content: bytes, new: bool = False) -> None:
+    def read_tagged(self, name: str) -> tuple[bytes | None, str]:
+        """Read a small object, and its generation."""
+        blob = self._bucket.blob(name)
+        try:
+            with self.explained(name):
+                content = blob.download_as_bytes(raw_download=True, retry=self._retry)
+        except FileNotFoundError:
+            return None, ""
+        return content, str(blob.generation)
+
+    def put(self, name: str, content: bytes, tag: str | None = None) -> None:
         """Write a small object."""
         with self.explained(name, missing="no bucket"):
             self._bucket.blob(name).upload_from_string(
                 content,
                 content_type="application/octet-stream",
-                if_generation_match=0 if new else None,
+                if_generation_match=None if tag is None else int(tag or 0),
                 retry=self._retry,
             )
 
-    def begin_upload(self, name: str) -> Upload:
+    def begin_upload(self, name: str, new: bool = False) -> Upload:
         """Begin to write a large object."""
+        condition = {"if_generation_match": 0} if new else {}
         writer: Upload = self._bucket.blob(name).open(
-            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=self._retry
+            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=self._retry, **condition
         )
         return writer
 

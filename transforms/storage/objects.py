@@ -4,6 +4,7 @@ import io
 import os
 import re
 import threading
+from hashlib import sha256
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -139,10 +140,12 @@ class ObjectWriter(io.RawIOBase):
     Args:
         store: bucket of the object.
         name: name of the object.
+        new: whether the name must be free; a FileExistsError of `close` says that it is not, or
+            that the store's answer to an earlier attempt of its own was lost.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
-        self._store, self._name = store, name
+    def __init__(self, store: Store, name: str, new: bool = False) -> None:
+        self._store, self._name, self._new = store, name, new
         self._buffer = bytearray()
         self._upload: Upload | None = None
         self._parts = self._bytes = 0
@@ -162,7 +165,7 @@ class ObjectWriter(io.RawIOBase):
         self._bytes += view.nbytes
         while len(self._buffer) > (part := self._part_bytes()):
             with self._store.explained(self._name):
-                self._upload = self._upload or self._store.begin_upload(self._name)
+                self._upload = self._upload or self._store.begin_upload(self._name, self._new)
                 self._upload.write(bytes(memoryview(self._buffer)[:part]))
             del self._buffer[:part]
             self._parts += 1
@@ -177,7 +180,7 @@ class ObjectWriter(io.RawIOBase):
             return
         try:
             if self._upload is None:
-                self._store.put(self._name, bytes(self._buffer))
+                self._store.put(self._name, bytes(self._buffer), "" if self._new else None)
             else:
                 with self._store.explained(self._name):
                     self._upload.write(bytes(self._buffer))
@@ -208,6 +211,40 @@ class ObjectWriter(io.RawIOBase):
         if self._upload is not None:
             with self._store.explained(self._name):
                 self._upload.terminate()
+
+
+class OnceWriter(ObjectWriter):
+    """Writes an object whose name is free, or holds the same bytes already: a retry.
+
+    Args:
+        store: bucket of the object.
+        name: name of the object.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        super().__init__(store, name, new=True)
+        self._digest = sha256()
+
+    def write(self, data: Any) -> int:
+        """Write bytes, and send the parts that are full."""
+        self._digest.update(data)
+        return super().write(data)
+
+    def close(self) -> None:
+        """Send the rest, and make the object visible.
+
+        Raises:
+            RuntimeError: the name holds other bytes.
+        """
+        try:
+            super().close()
+        except FileExistsError:
+            path, digest = self._store.path(self._name), sha256()
+            with open_object(path) as stream:
+                while block := stream.read(_READ_BYTES):
+                    digest.update(block)
+            if digest.digest() != self._digest.digest():
+                raise RuntimeError(f"{path} exists, and holds other bytes than were made") from None
 
 
 def open_object(path: str, size: int | None = None) -> io.BufferedReader:

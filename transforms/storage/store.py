@@ -85,22 +85,47 @@ class Store(ABC):
         """List the objects whose names begin with a prefix, sorted by name."""
 
     @abstractmethod
-    def put(self, name: str, content: bytes, new: bool = False) -> None:
+    def read_tagged(self, name: str) -> tuple[bytes | None, str]:
+        """Read a small object, with its tag for `put`; None and "" if there is none."""
+
+    @abstractmethod
+    def put(self, name: str, content: bytes, tag: str | None = None) -> None:
         """Write a small object in one request; an object of this name is replaced atomically.
 
         Args:
             name: name of the object.
             content: the whole content.
-            new: whether the name must be free; of two writers at once only one succeeds.
+            tag: what the object must have that is replaced; of two writers at once only one
+                succeeds. Empty if the name must be free, None to replace whatever has it.
 
         Raises:
-            FileExistsError: the name is not free. This very call may have written the object, if
-                the store's answer was lost.
+            FileExistsError: the name is not free, or has another tag. This very call may have
+                written the object, if the store's answer was lost.
+            FileNotFoundError: the object that was to be replaced is gone.
         """
 
+    def exchange(self, name: str, content: bytes, old: bytes | None) -> bool:
+        """Write a small object in place of one that holds `old` (`Location.exchange`)."""
+        held, tag = self.read_tagged(name)
+        if held == old and held != content:
+            try:
+                self.put(name, content, tag)
+            except (FileExistsError, FileNotFoundError):
+                # Another writer was faster, or the answer to our own first attempt was lost.
+                held = self.read_tagged(name)[0]
+            else:
+                return True
+        return held == content
+
     @abstractmethod
-    def begin_upload(self, name: str) -> Upload:
-        """Begin to write a large object."""
+    def begin_upload(self, name: str, new: bool = False) -> Upload:
+        """Begin to write a large object.
+
+        Args:
+            name: name of the object.
+            new: whether the name must be free when the object becomes visible; a FileExistsError
+                says that it is not, as of `put`.
+        """
 
     @abstractmethod
     def copy(self, source: "Store", source_name: str, name: str, size: int) -> None:

@@ -451,7 +451,7 @@ class ShardCache:
         known = self._manifest.entries
         if any(now.get(name) != known[name] for name in self._manifest.parts(shard.file)):
             cause = "it was changed after it was opened here"
-            raise UserError(str(self._folder), cause, "Open it again, or a copy of what it was")
+            raise UserError(str(self._folder), cause, "Open it again")
 
     def _describe(self, shard: Shard) -> Any:
         """Return what changes when a file of a shard on this machine is written or replaced."""

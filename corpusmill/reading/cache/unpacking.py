@@ -179,7 +179,10 @@ def fetch_parts(
     for name in manifest.parts(shard):
         digest, size, expected = hashlib.sha256(), 0, entries[name]
         with ExitStack() as files:
-            copy = files.enter_context((scratch / name).open("wb")) if scratch and copied else None
+            copy = None
+            if scratch and copied:
+                (scratch / name).parent.mkdir(exist_ok=True)
+                copy = files.enter_context((scratch / name).open("wb"))
             for block in _blocks(folder, name, block_bytes):
                 if not is_wanted():
                     raise StoppedError

@@ -41,7 +41,7 @@ from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.portable import PortableEngine
-from transforms.recovery import SIGN, count_entries
+from transforms.recovery import count_entries
 from transforms.storage.files import list_folder
 
 # Beam keeps all of its metrics in one accumulator.
@@ -380,9 +380,7 @@ class FlinkWatch:
             files = list_folder(self._folder)
         except (OSError, BeamIOError, UserError):
             return
-        # A worker may be alive and make no progress.
-        sizes = [size for path, size in files.items() if f"/{SIGN}" not in path]
-        self._files, self._finished = (len(sizes), sum(sizes)), count_entries(files)
+        self._files, self._finished = (len(files), sum(files.values())), count_entries(files)
         if self._finished != before:
             self._errors.clear()
         self._counters.update(JOURNAL, self._finished)

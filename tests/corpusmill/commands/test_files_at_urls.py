@@ -22,8 +22,9 @@ DATA_SET = CHECKOUT / "tests" / "data" / "small_data_set"
 @pytest.fixture
 def url() -> Iterator[str]:
     files = fsspec.filesystem("memory")
-    for path in DATA_SET.iterdir():
-        files.pipe(f"/data/{path.name}", path.read_bytes())
+    for path in DATA_SET.rglob("*.*"):
+        files.pipe(f"/data/{path.relative_to(DATA_SET)}", path.read_bytes())
+    files.pipe("/data/_SUCCESS", b"")
     yield "memory://data"
     files.rm("/", recursive=True)
 

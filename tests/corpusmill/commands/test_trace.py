@@ -78,7 +78,7 @@ def test_a_row_is_shown_with_its_documents_and_its_text(
         decoded = tokenizer.decode(jobs.unmask(examples[row["row"]]))
         assert "".join(words[1:-1]).lower() in "".join(decoded.split()).lower()
     shown = jobs.run_here("trace", data, "--row", "5", "--input", corpus).output
-    assert shown.startswith("train row 5: train-00000-of-00003.parquet, row 5")
+    assert shown.startswith("train row 5: v1/train-00000-of-00003.parquet, row 5")
     assert "notes.jsonl at " in shown
     assert ", id=" in shown
 
@@ -87,9 +87,10 @@ def test_rows_of_a_shard_are_numbered_from_its_beginning(data: Path) -> None:
     name = "train-00001-of-00003.parquet"
     first = DataSet(data).shard_sizes[0]
     by_number = trace(data, "--shard", "1", "--row", "2", "--no-text")
-    assert by_number == trace(data, "--shard", name, "--row", "2", "--no-text")
+    for named in (name, f"v1/{name}"):
+        assert by_number == trace(data, "--shard", named, "--row", "2", "--no-text")
     assert by_number == trace(data, "--row", str(first + 2), "--no-text")
-    assert (by_number[0]["shard"], by_number[0]["shard_row"]) == (name, 2)
+    assert (by_number[0]["shard"], by_number[0]["shard_row"]) == (f"v1/{name}", 2)
 
 
 def samples_of(rows: Sequence[dict[str, Any]]) -> list[list[int]]:
@@ -263,7 +264,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "train has": ("--row", "999999"),
     "Give 0 to": ("--row", "-1"),
     "has the shards 0 to 2": ("--row", "1", "--shard", "9"),
-    "from train-00000-of-00003.parquet on": ("--row", "1", "--shard", "other"),
+    "from v1/train-00000-of-00003.parquet on": ("--row", "1", "--shard", "other"),
     "--row is missing": ("--document", "7", "--shard", "1"),
     "the size of batches is unknown": ("--step", "3"),
     "epoch 0 has": ("--step", "99999", "--batch-size", "4"),

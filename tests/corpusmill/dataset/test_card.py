@@ -1,9 +1,11 @@
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -18,6 +20,9 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.chat import ChatOptions
 from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.reading.data_set import DataSet
+from tests.tools import jobs
+from tests.tools.growing import Growing, halve
 from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import (
     OBJECTIVES,
@@ -113,7 +118,7 @@ def test_load_dataset_never_takes_provenance_for_the_data(
         pq.write_table(table, folder / "provenance" / f"{kind}-train-00000-of-00001.parquet")
     own = {"cache_dir": str(tmp_path / "cache")}
     if output_format != "parquet":
-        with pytest.raises(datasets.exceptions.DataFilesNotFoundError):
+        with pytest.raises(FileNotFoundError, match="with any supported extension"):
             datasets.load_dataset(str(folder), **own)
         return
     loaded = datasets.load_dataset(str(folder), **own)
@@ -152,12 +157,40 @@ def test_the_cards_own_instructions_work(
         assert rows == manifest.splits["train"].rows
 
 
-def test_the_front_matter_names_the_files_of_each_split(manifest: Manifest) -> None:
-    (config,) = front_matter(render_card(manifest))["configs"]
+def assert_exact(card: bytes, manifest: Manifest) -> None:
+    (config,) = front_matter(card)["configs"]
     assert config["data_files"] == [
-        {"split": "train", "path": "train-*.parquet"},
-        {"split": "validation", "path": "validation-*.parquet"},
+        {"split": name, "path": [shard.file for shard in split.shards]}
+        for name, split in manifest.splits.items()
     ]
+
+
+def test_the_front_matter_lists_the_shards_of_each_split(manifest: Manifest) -> None:
+    assert_exact(render_card(manifest), manifest)
+
+
+def test_load_dataset_reads_what_is_in_use_beside_files_of_an_older_version(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    first, second = halve(sample.read_bytes(), tmp_path)
+    growing = Growing(tmp_path / "out", tokenizer_path)
+    growing.build(first)
+    stale = shutil.copytree(growing.output, tmp_path / "stale")
+    growing.append(second)
+    jobs.run_here("drop", growing.output, "--where", "document % 9 = 1", "--workers", "1")
+    data = DataSet(growing.output)
+    splits = data.manifest.splits
+    shards = {shard.file for split in splits.values() for shard in split.shards}
+    shutil.copytree(stale / "v1", growing.output / "v1", dirs_exist_ok=True)
+    present = {str(path.relative_to(growing.output)) for path in growing.output.rglob("*.parquet")}
+    assert {file for file in present if file.startswith("v1/train")} - shards
+    assert_exact((growing.output / "README.md").read_bytes(), data.manifest)
+    loaded = datasets.load_dataset(str(growing.output), cache_dir=str(tmp_path / "cache"))
+    assert loaded.keys() == splits.keys()
+    for split, rows in loaded.items():
+        read = data.load(split, cache_folder=tmp_path / "shards")
+        expected = read.take(np.arange(len(read)))
+        assert rows["input_ids"][:] == [row["input_ids"].tolist() for row in expected]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ def part(number: int, **counts: int) -> Manifest:
         corpus=corpus,
         counts=counts,
         splits={split: Split.from_shards([shard], lengths) for split, shard in splits.items()},
-        files=(FileEntry("tokenizer.json", 2, "0" * 64), FileEntry(f"more{number}", 1, "1" * 64)),
+        files=(
+            FileEntry(f"v{number + 1}/root/tokenizer.json", 2, "0" * 64),
+            FileEntry(f"v{number + 1}/more{number}", 1, "1" * 64),
+        ),
         provenance=Provenance(1, (Generation(number, Layout(1, 1, 0), tag),)),
     )
 
@@ -48,7 +51,9 @@ def test_shards_files_and_counts_of_all_generations_stand_together() -> None:
     assert (train.rows, train.tokens) == (9, 33)
     assert train.distributions == {"length": {3: 6, 4: 1, 5: 1, 6: 1}}
     assert joined.splits["validation"].rows == 3
-    assert [entry.file for entry in joined.files] == ["more0", "more1", "tokenizer.json", "more2"]
+    assert [entry.file for entry in joined.files] == [
+        "v1/more0", "v2/more1", "v3/root/tokenizer.json", "v3/more2",
+    ]  # fmt: skip
     assert joined.corpusmill_version == "1.2"
     assert joined.provenance is not None
     assert [
@@ -56,6 +61,7 @@ def test_shards_files_and_counts_of_all_generations_stand_together() -> None:
         for generation in joined.provenance.generations
     ] == [("", 0, {"train": 1}), ("more1", 1, {"train": 1, "validation": 1}),
           ("more2", 2, {"train": 1})]  # fmt: skip
+    joined = replace(joined, version=3)
     assert from_json(json.loads(encode(joined))) == joined
 
 

@@ -15,11 +15,8 @@ from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.figures import summarize
-from tests.conftest import CHECKOUT
 from tests.tools.manifests import small_manifest, small_shard
 
-# Written by the last version of corpusmill that wrote format version 2.
-VERSION_2 = CHECKOUT / "tests" / "data" / "version_2"
 SHARD = "train-00000-of-00001.parquet"
 BOUNDS = {"min_length": 1, "max_length": 8}
 
@@ -118,6 +115,39 @@ def test_entries_of_wrong_types_or_values_are_refused(
     assert "Copy or build the data set again" in message
 
 
+def test_entries_that_cannot_be_of_one_data_set_are_refused() -> None:
+    refusals = (
+        (2, ("v1/a.parquet", "v2/a.parquet"), (), "two entries of one file"),
+        (2, ("v1/a.parquet", "v1/a.parquet"), (), "two entries of one file"),
+        (2, ("v1/a.parquet",), ("v1/a.parquet",), "two entries of one file"),
+        (2, ("v1/a.parquet", "a.parquet"), (), "two entries of one file"),
+        (1, ("v2/a.parquet",), (), "the file v2/a.parquet, of a version after 1"),
+        (1, ("v1/a.parquet",), ("v2/root/README.md",), "the file v2/root/README.md, of a version"),
+        (1, ("v1/a.parquet",), ("v1/root/_SUCCESS",), "the copy _SUCCESS, which no data set has"),
+        (1, ("v1/b/a.parquet",), (), "matching regex"),
+        (1, ("v1/../a.parquet",), (), "matching regex"),
+        (0, ("a.parquet",), (), "`int` >= 1"),
+        (10**9, ("a.parquet",), (), f"`int` <= {10**9 - 1}"),
+    )
+    for version, shards, files, cause in refusals:
+        split = Split.from_shards(map(small_shard, shards), {"length": {1: len(shards)}})
+        entries = tuple(FileEntry(name, 0, "0" * 64) for name in files)
+        content = encode(small_manifest(version=version, splits={"train": split}, files=entries))
+        with pytest.raises(UserError) as refused:
+            decode(content, "out")
+        assert cause in str(refused.value), (version, shards, files)
+
+
+def test_files_are_found_by_their_names_without_the_version() -> None:
+    names = ("v1/a.parquet", "v3/b.parquet", "c.parquet")
+    split = Split.from_shards(map(small_shard, names), {"length": {1: 3}})
+    files = (FileEntry("v2/root/README.md", 0, "0" * 64),)
+    content = encode(small_manifest(version=3, splits={"train": split}, files=files))
+    manifest = decode(content, "out")
+    assert [manifest.path_of(f"{name}.parquet") for name in "abcd"] == [*names, "d.parquet"]
+    assert manifest.copies == {"README.md": files[0]}
+
+
 def _corpus(file: str = "web/a.jsonl", **options: Any) -> dict[str, Any]:
     """A corpus of two sources, of which one has options of its own."""
     sources = (
@@ -150,7 +180,7 @@ def test_sources_have_only_options_that_there_are() -> None:
     ("version", "cause", "cure"),
     [
         (0, "it has no format version", "Use the version of corpusmill that"),
-        (FORMAT_VERSION + 1, "it has format version 2; this reads version 1", "Update corpusmill"),
+        (FORMAT_VERSION + 1, "it has format version 3; this reads version 2", "Update corpusmill"),
         (None, "it has no format version", "Use the version of corpusmill that wrote it"),
         ([2], "it has format version [2]", "Use the version of corpusmill that wrote it"),
     ],

@@ -1,5 +1,4 @@
 import re
-from fnmatch import fnmatch
 from typing import Literal
 
 import pytest
@@ -9,13 +8,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.formats.shard_names import (
-    DEFAULT,
-    check_parts,
-    fill,
-    matcher_of,
-    shard_glob,
-)
+from corpusmill.formats.shard_names import DEFAULT, check_parts, fill, matcher_of
 from tests.tools.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
@@ -27,32 +20,6 @@ def test_names() -> None:
     assert fill(ELECTRA, "train", 0, 1000) == "pretrain_data.tfrecord-0-of-1000"
 
 
-def test_globs() -> None:
-    files = ["validation-00000-of-00002.parquet"]
-    assert shard_glob(None, "validation", files) == "validation-*.parquet"
-    files = ["pretrain_data.tfrecord-0-of-2"]
-    assert shard_glob(ELECTRA, "train", files) == "pretrain_data.tfrecord-*"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "glob", "open_glob"),
-    [
-        ("{split}.{shard}-of-{shards}.parquet", "train.*.parquet", "train*.parquet"),
-        ("{shard}.{split}", "*.train", "*.train*"),
-        ("x-{split}-part-{shard}", "x-train-part-*", "x-train*"),
-        ("{split}-{shard}", "train-*", "train-*"),
-    ],
-)
-def test_a_glob_is_opened_only_where_names_follow_the_split(
-    pattern: str, glob: str, open_glob: str
-) -> None:
-    first, added = (fill(pattern, name, 0, 2) for name in ("train", "train-more1"))
-    assert shard_glob(pattern, "train", [first]) == glob
-    assert shard_glob(pattern, "train", [first, added]) == open_glob
-    assert all(fnmatch(file, open_glob) for file in (first, added))
-    assert not fnmatch(fill(pattern, "validation-more1", 0, 2), open_glob)
-
-
 @given(
     st.sampled_from(PATTERNS),
     st.sampled_from(["train", "validation"]),
@@ -62,7 +29,6 @@ def test_a_glob_is_opened_only_where_names_follow_the_split(
 def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int) -> None:
     name = fill(pattern, split, shard, shards)
     assert matcher_of(pattern).fullmatch(name)
-    assert fnmatch(name, shard_glob(pattern, split, [name]))
 
 
 @pytest.mark.parametrize(

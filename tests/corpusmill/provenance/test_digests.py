@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.dataset.manifest_entries import provenance_name, removal_name
+from corpusmill.dataset.manifest import Manifest, Split, entry_of
+from corpusmill.dataset.manifest_entries import Removal, provenance_name, removal_name
 from corpusmill.limits import LIMITS
 from corpusmill.location import locate
 from corpusmill.provenance.digests import list_tables, read_digests
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
+from tests.tools.manifests import small_manifest, small_shard
 
 
 def table_of(digests: Sequence[int], first: int = 0) -> pa.Table:
@@ -21,7 +21,7 @@ def table_of(digests: Sequence[int], first: int = 0) -> pa.Table:
     return pa.table(columns, schema=documents_schema())
 
 
-def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] = ()) -> Any:
+def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] = ()) -> Manifest:
     """Write tables of documents with these digests; return a manifest that lists them."""
     names = [provenance_name("documents", "train", n, len(shards)) for n in range(len(shards))]
     (folder / "provenance").mkdir(parents=True)
@@ -32,9 +32,13 @@ def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] 
             writer.add_rows(table_of(digests, first))
             writer.close()
         first += len(digests)
-    files = [SimpleNamespace(file=name) for name in names]
-    removals = [SimpleNamespace(is_listed=True), SimpleNamespace(is_listed=False)]
-    return SimpleNamespace(files=files, splits=["train"], removals=removals)
+    removals = (
+        Removal("a reason", len(removed), 0, 0),
+        Removal("nothing", 0, 0, 0, is_listed=False),
+    )
+    files = (entry_of(name, b"") for name in (*names, removal_name(0)))
+    split = Split.from_shards([small_shard("train-00000-of-00001.parquet")], {})
+    return small_manifest(splits={"train": split}, files=tuple(files), removals=removals)
 
 
 def test_tables_of_removed_documents_are_read_if_there_are_any(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     origin = list_origins(data)[0]
     folder = tmp_path / "out"
     shutil.copytree(data, folder)
-    for path in (folder / "provenance").glob(f"{kind}-*"):
+    for path in folder.glob(f"v1/provenance/{kind}-*"):
         damage_file(path, "cut")
     store = open_store(folder)
     look_up: dict[str, Callable[[], object]] = {

@@ -18,7 +18,8 @@ import pytest
 
 from corpusmill import outages
 from corpusmill.commands.command_line import main
-from corpusmill.dataset.manifest import REJECTS, SUCCESS
+from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS
+from corpusmill.dataset.ownership import RECORD
 from corpusmill.errors import OutageError, UserError
 from corpusmill.location import locate
 from corpusmill.publishing import push
@@ -27,14 +28,17 @@ from corpusmill.verification.check_data_set import verify
 from tests.conftest import CHECKOUT
 from tests.tools.loopback_hub import COMMIT, TOKEN
 from tests.tools.loopback_hub import DataSet as HubDataSet
-from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
+from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset, write_version
 from tests.tools.writable_hub import WritableHub, hub_in_use
+
+# Files of a data set that stay on this machine.
+OWN = {f"v1/{REJECTS}", f"v1/{RECORD}"}
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("push") / "out"
-    write_dataset(folder, Recipe(text=WITH_REJECT))
+    write_version(folder, Recipe(text=WITH_REJECT))
     return folder
 
 
@@ -65,12 +69,12 @@ def test_what_was_pushed_opens_again(hub: WritableHub, out: Path, tmp_path: Path
     assert locate(str(out)).list() == before
     assert (pushed.url, pushed.private) == ("hf://datasets/me/out", True)
     assert hub.data_sets["me/out"].private
-    assert files_at(hub).keys() == before.keys() - {REJECTS} | {".gitattributes"}
+    assert files_at(hub).keys() == before.keys() - OWN | {".gitattributes"}
     assert b"Not " not in files_at(hub)["README.md"]
     assert verify(pushed.url) == []
     hub.requests.clear()
     opened = DataSet(pushed.url, cache_folder=tmp_path / "cache")
-    assert fetched(hub) == {"_SUCCESS", "dataset.json"}
+    assert fetched(hub) == {"dataset.json"}
     hub.requests.clear()
     assert len(opened[0]["input_ids"])
     assert fetched(hub) == {"train-00000-of-00003.parquet"}
@@ -81,6 +85,7 @@ def test_what_was_pushed_opens_again(hub: WritableHub, out: Path, tmp_path: Path
 def test_rejects_are_pushed_if_asked(hub: WritableHub, out: Path) -> None:
     push(out, "hf://datasets/me/out", with_rejects=True)
     before = locate(str(out)).list()
+    before.pop(f"v1/{RECORD}")
     assert {name: len(data) for name, data in files_at(hub).items() if name in before} == before
 
 
@@ -90,11 +95,12 @@ def test_a_push_changes_nothing_for_who_has_opened_the_data_set(
     hub.data_sets["me/out"] = HubDataSet({"LICENSE": b"free"})
     push(out, "me/out")
     opened = DataSet("hf://datasets/me/out", cache_folder=tmp_path / "first")
-    write_dataset(tmp_path / "new", Recipe(shards=1, validation_share=0))
+    write_version(tmp_path / "new", Recipe(shards=1, validation_share=0), number=2)
     push(tmp_path / "new", "me/out")
     assert tokens_of(opened) == tokens_of(DataSet(out, cache_folder=tmp_path / "second"))
     shards = [name for name in files_at(hub) if name.endswith(".parquet")]
-    assert shards == ["train-00000-of-00001.parquet"]
+    assert shards == ["v2/train-00000-of-00001.parquet"]
+    assert [problem.file for problem in verify("hf://datasets/me/out")] == ["LICENSE"]
     assert files_at(hub)["LICENSE"] == b"free"
     newly = DataSet("hf://datasets/me/out", cache_folder=tmp_path / "first")
     assert newly.digest != opened.digest
@@ -187,9 +193,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "two revisions": ({"name": "me/out@a", "revision": "b"}, "it is not the name of a data set"),
     "a file": ({"name": "me/out/README.md"}, "it is not the name of a data set"),
     "public": ({"name": "me/public", "private": True}, "me/public: it exists, and is public"),
-    "foreign": ({"name": "me/foreign"}, "me/foreign: it holds train-7.parquet, which loaders"),
     "elsewhere": ({"folder": "s3://bucket/out"}, "s3://bucket/out: it is not on this machine"),
-    "unfinished": ({"change": lambda out: (out / SUCCESS).unlink()}, "there is dataset.json but"),
+    "unfinished": ({"change": lambda out: (out / MANIFEST).unlink()}, "or a copy was not fini"),
     "damaged": ({"change": damage}, "out: the data set is damaged: train-00000-of-00003.parquet:"),
 }
 
@@ -207,7 +212,6 @@ def test_mistakes_are_refused_and_nothing_is_pushed(
     change: Callable[[Path], object] = case.pop("change", lambda _: None)
     change(tmp_path / "out")
     hub.data_sets["me/public"] = HubDataSet({})
-    hub.data_sets["me/foreign"] = HubDataSet({"train-7.parquet": b"PAR1"})
     monkeypatch.setenv("HF_TOKEN", case.pop("token", TOKEN))
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
     with pytest.raises(UserError, match=message):

@@ -1,6 +1,5 @@
 """A folder that is damaged, half-written or not a data set is refused with a clear message."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.dataset.manifest_json import seal
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.reading.data_set import DataSet
@@ -180,8 +180,9 @@ def write_a_file(folder: Path) -> None:
 
 
 def stop_the_build(folder: Path) -> None:
-    (folder / "_SUCCESS").unlink()
-    (folder / "_RUNNING").write_text("{}")
+    empty(folder)
+    (folder / "v1").mkdir()
+    (folder / "v1" / "_run.json").write_text("{}")
 
 
 def write_tables_alone(folder: Path) -> None:
@@ -192,17 +193,13 @@ def write_tables_alone(folder: Path) -> None:
 HALF_WRITTEN: dict[str, tuple[Change, str]] = {
     "no folder": (shutil.rmtree, "there is no such folder"),
     "a file": (write_a_file, "it is a file"),
-    "empty": (empty, "there is no _SUCCESS, so it is not a data set"),
-    "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is not a data set"),
-    "no _SUCCESS": (
-        lambda out: (out / "_SUCCESS").unlink(),
-        "there is dataset.json but no _SUCCESS",
-    ),
-    "no manifest": (lambda out: (out / "dataset.json").unlink(), "_SUCCESS but no dataset.json"),
+    "empty": (empty, "there is no dataset.json, so it is not a data set. Give the folder"),
+    "plain Parquet": (write_tables_alone, "there is no dataset.json, so it is not a data set"),
+    "no manifest": (lambda out: (out / "dataset.json").unlink(), "or a copy was not finished"),
     "at work": (stop_the_build, "a build is running there or was stopped"),
     "half a manifest": (
         lambda out: (out / "dataset.json").write_bytes((out / "dataset.json").read_bytes()[:500]),
-        "its 500 bytes do not have the sha256 in _SUCCESS",
+        "its 500 bytes do not have the sha256 that they state",
     ),
 }
 
@@ -216,16 +213,16 @@ def test_an_incomplete_data_set_is_refused(state: str, data: Path) -> None:
 
 
 def reseal(folder: Path, manifest: object) -> None:
-    """Write any manifest, with a matching `_SUCCESS`."""
+    """Write any manifest, with its digest."""
     content = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
-    (folder / "dataset.json").write_bytes(content)
-    (folder / "_SUCCESS").write_text(hashlib.sha256(content).hexdigest() + "\n")
+    (folder / "dataset.json").write_bytes(seal(content))
 
 
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (2, "it has format version 2; this reads version 1", "Update corpusmill"),
+        (3, "it has format version 3; this reads version 2", "Update corpusmill"),
+        (1, "it has format version 1; this", "Use the version of corpusmill that wrote it"),
         (-1, "it has format version -1; this", "Use the version of corpusmill that wrote it"),
         (None, "it has no format version", "build it again"),
     ],

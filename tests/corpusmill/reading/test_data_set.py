@@ -187,11 +187,13 @@ def test_a_broken_connection_is_distinguished_from_a_damaged_shard(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the server sent no response")
 
-    monkeypatch.setattr(type(fsspec.filesystem("memory").open("/data/out/_SUCCESS")), "read", fail)
+    monkeypatch.setattr(
+        type(fsspec.filesystem("memory").open("/data/out/dataset.json")), "read", fail
+    )
     with pytest.raises(UserError, match=r"cannot be read now \(the server sent .* Try again"):
         data[0]
     for damaged in ("refuse", "skip"):
-        with pytest.raises(UserError, match=r"_SUCCESS cannot be read \(the server sent no resp"):
+        with pytest.raises(UserError, match=r"dataset\.json cannot be read \(the server sent"):
             DataSet(in_memory, damaged=damaged)
 
 

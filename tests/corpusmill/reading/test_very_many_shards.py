@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from corpusmill.dataset.manifest import Manifest, Split
-from corpusmill.dataset.manifest_json import decode, encode, seal
+from corpusmill.dataset.manifest_json import decode, encode
 from corpusmill.errors import UserError
 from corpusmill.location import LocalPath, Location
 from corpusmill.reading.cache.shard_cache import ShardCache
@@ -47,7 +47,6 @@ def many(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = f"train-{number:05d}-of-{SHARDS:05d}.parquet"
         (folder / name).symlink_to(bert / manifest.splits["train"].shards[0].file)
     (folder / "dataset.json").write_bytes(content)
-    (folder / "_SUCCESS").write_bytes(seal(content))
     return folder
 
 
@@ -86,7 +85,7 @@ def test_the_first_batch_of_a_rank_opens_its_own_shards_alone(
     monkeypatch.setattr(UnpackingAhead, "_start", lambda ahead: None)  # noqa: ARG005
     data = DataSet(many, cache_folder=cache_folder)
     assert len(data.shard_sizes) == SHARDS
-    assert set(opened_files) == {"_SUCCESS", "dataset.json"}
+    assert set(opened_files) == {"dataset.json"}
     rank = RANKS - 1
     order = Order(data.shard_sizes, seed=1, window=data.shard_sizes[0])
     numbers = np.arange(rank, RANKS * BATCH_SIZE, RANKS)
@@ -95,9 +94,7 @@ def test_the_first_batch_of_a_rank_opens_its_own_shards_alone(
     batch = next(iter(loader))
     assert len(batch["input_ids"]) == BATCH_SIZE
     assert read == set(own.tolist())
-    assert set(opened_files) - {"_SUCCESS", "dataset.json"} <= {
-        data.shards[shard].file for shard in own
-    }
+    assert set(opened_files) - {"dataset.json"} <= {data.shards[shard].file for shard in own}
 
 
 def test_an_opened_data_set_holds_no_collected_object_per_shard(many: Path) -> None:
@@ -115,8 +112,7 @@ def test_a_missing_file_of_very_many_is_refused_when_it_is_read(
 ) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in ("_SUCCESS", "dataset.json"):
-        (copy / name).write_bytes((many / name).read_bytes())
+    (copy / "dataset.json").write_bytes((many / "dataset.json").read_bytes())
     data = DataSet(copy, cache_folder=cache_folder)
     with pytest.raises(UserError, match=re.escape(f"{data.shards[7].file}: the file is missing")):
         data.lengths(np.array([7 * data.shard_sizes[0]]))

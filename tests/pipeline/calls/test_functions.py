@@ -77,7 +77,7 @@ def test_bad_records_are_counted_and_a_stopped_build_is_resumed(
     with pytest.raises(UserError, match="max_rejects") as raised:
         corpusmill.build("bert", records, tokenizer_path, output, max_rejects=4, **SMALL)
     assert "the command with resume=True continues" in raised.value.__notes__[0]
-    (left,) = (path for path in output.iterdir() if path.is_dir())
+    (left,) = output.glob("v1/_temporary-*")
     with pytest.raises(UserError, match=r"the input records-\w+\.jsonl is new"):
         corpusmill.build("bert", records[:-1], tokenizer_path, output, resume=True, **SMALL)
     built = corpusmill.build("bert", iter(records), tokenizer_path, output, resume=True, **SMALL)

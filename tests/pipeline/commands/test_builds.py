@@ -30,7 +30,7 @@ def test_the_command_that_inspect_shows_builds_the_same_data_set(
     program, *arguments = shlex.split(command)
     assert program == "corpusmill"
     run_here(*(words.get(word, word) for word in arguments))
-    assert (first / "_SUCCESS").read_bytes() == (second / "_SUCCESS").read_bytes()
+    assert (first / "dataset.json").read_bytes() == (second / "dataset.json").read_bytes()
 
 
 def test_the_commands_of_parts_build_them_again(
@@ -54,7 +54,7 @@ def test_the_commands_of_parts_build_them_again(
     for command, unrecorded in zip(commands, ((), more[3:]), strict=True):
         arguments = [words.get(word, word) for word in shlex.split(command)[1:]]
         run_here(*arguments, *unrecorded)
-    assert (first / "_SUCCESS").read_bytes() == (second / "_SUCCESS").read_bytes()
+    assert (first / "dataset.json").read_bytes() == (second / "dataset.json").read_bytes()
     config = run_here("config", first).output
     assert 'wiki=WIKI@1"' in config
     assert "news" not in config

@@ -49,9 +49,7 @@ def data(intact: Path, tmp_path: Path) -> Path:
 def change(data: Path, by: Change) -> None:
     entries = json.loads((data / "dataset.json").read_text())
     by(entries)
-    content = json.dumps(entries).encode()
-    (data / "dataset.json").write_bytes(content)
-    (data / "_SUCCESS").write_bytes(seal(content))
+    (data / "dataset.json").write_bytes(seal(json.dumps(entries).encode()))
 
 
 def in_entry(*path: str | int, **values: Any) -> Change:
@@ -327,8 +325,8 @@ def test_a_manifest_that_must_not_be_believed_is_refused_by_all(
     assert message.startswith(f"{data}/dataset.json: ")
     assert message.isprintable()
     assert sorted(tmp_path.rglob("*")) == before
-    own = (str(data / "dataset.json"), str(data / "_SUCCESS"))
-    assert {path for path in opened if path.startswith(str(tmp_path))} <= {*own}
+    own = {str(data / "dataset.json")}
+    assert {path for path in opened if path.startswith(str(tmp_path))} <= own
 
 
 def test_there_are_as_many_hostile_manifests_as_one_can_think_of() -> None:

@@ -148,14 +148,15 @@ def job_of(objective: str, size: Size, folder: Path) -> Job:
     if size.shards == 1 and not size.sources:
         return small
     large, recipe = assemble("bert", Size(size.files, size.shards), folder), recipe_of("bert", size)
-    layout, names = recipe.layout, tuple(source.name for source in recipe.sources)
-    generation = small.commit.generation
+    layout, sources = recipe.layout, tuple(source.name for source in recipe.sources)
+    generation = small.names.generation
     assert generation
     return replace(
-        small, plan=large.plan, corpus_bytes=large.corpus_bytes, sources=names,
+        small, plan=large.plan, corpus_bytes=large.corpus_bytes, sources=sources,
         routes=replace(large.routes, layout=layout, repeats=small.objective.repeats),
-        commit=replace(
-            small.commit, tasks=large.commit.tasks, sources=names,
+        commit=replace(small.commit, tasks=large.commit.tasks),
+        names=replace(
+            small.names, layout=layout, sources=sources,
             generation=replace(generation, layout=layout),
         ),
     )  # fmt: skip
@@ -195,7 +196,7 @@ def test_a_build_of_any_size_is_translated(
         names = [transform.unique_name for transform in proto.components.transforms.values()]
         # Stages that exist only where there are very many files.
         is_large = SIZES[size].shards > 1
-        for stage in ("MoveInGroups", "ListShards", "JoinRejects", "MergeSegments"):
+        for stage in ("RemoveFiles", "JoinRejects", "MergeSegments"):
             assert any(stage in name for name in names) == is_large, stage
 
 
@@ -254,7 +255,7 @@ def test_the_editing_of_a_data_set_is_translated(
 ) -> None:
     """For `drop`."""
     edit = edit_of(size.shards)
-    decision = edit.decide(RunFolder(str(tmp_path), BUCKET), is_awaited=True)
+    decision = edit.decide(Workplace(str(tmp_path), BUCKET), is_awaited=True)
     for proto in translate_all(engines, partial(add_stages, edit=edit, decision=decision)):
         names = [transform.unique_name for transform in proto.components.transforms.values()]
-        assert any("MoveInGroups" in name for name in names) == (size.shards > 1)
+        assert any("RemoveFiles" in name for name in names) == (size.shards > 1)

@@ -1,37 +1,33 @@
-import os
-import time
 from pathlib import Path
 
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.location import locate
 from tests.tools.object_stores import Bucket
 from tests.tools.stored_objects import read_objects, write_objects
-from transforms import recovery
 from transforms.recovery import (
     COMMITTED,
     FAILED,
-    Claim,
     Journal,
     Output,
+    Run,
     Workplace,
-    drop_claim,
-    end_claim,
-    last_sign,
-    read_claim,
-    take_claim,
+    begin_run,
+    end_run,
+    read_run,
 )
 from transforms.storage.files import write_file
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workplace:
-    """The place of a run with a claim, whose job may outlive its command."""
-    output, folder = tmp_path / "out", tmp_path / "temp"
-    output.mkdir()
-    folder.mkdir()
-    take_claim(str(output), Claim("mine", str(folder), "host", 1, 0.0))
-    return Workplace(str(folder), str(output), "mine", outlives=True)
+    """The place of a run whose job may outlive its command."""
+    place = Workplace(str(tmp_path / "temp"), str(tmp_path / "out"), 1, "mine")
+    for folder in (place.temp_folder, place.scratch):
+        Path(folder).mkdir(parents=True)
+    assert begin_run(place.folder, Run("mine", place.temp_folder, "host", 1))
+    return place
 
 
 def work(journal: Journal, name: str) -> list[Output]:
@@ -40,40 +36,50 @@ def work(journal: Journal, name: str) -> list[Output]:
 
 
 def test_work_of_a_run_that_is_over_is_not_done(place: Workplace) -> None:
-    journal, output = Journal(place), Path(place.output)
+    journal, folder = Journal(place), place.folder
     assert work(journal, "task-1") == [("", "done")]
-    end_claim(place.output, "another", COMMITTED)
+    end_run(folder, "another", COMMITTED)
     assert not place.is_over()
-    end_claim(place.output, "mine", COMMITTED)
-    end_claim(place.output, "mine", FAILED)
-    claim = read_claim(place.output)
-    assert claim
-    assert claim.ended == COMMITTED
+    end_run(folder, "mine", COMMITTED)
+    end_run(folder, "mine", FAILED)
+    run = read_run(folder)
+    assert run
+    assert run.ended == COMMITTED
     assert work(journal, "task-1") == work(journal, "task-2") == []
-    # Neither claim nor data set: a worker that does not see the folder must not keep silent.
-    drop_claim(place.output, "mine")
-    assert not place.is_over()
-    (output / "_SUCCESS").touch()
+    assert begin_run(folder, Run("theirs"), run)
     assert place.is_over()
-    take_claim(place.output, Claim("theirs", "", "host", 2, 0.0))
+    Path(folder.url, "_run.json").unlink()
     assert place.is_over()
     assert not Workplace(place.temp_folder).is_over()
 
 
-def test_work_that_ends_after_its_folder_is_gone_leaves_nothing(bucket: Bucket) -> None:
-    place = Workplace(f"{bucket.url}/temp", f"{bucket.url}/out", "mine", outlives=True)
-    take_claim(place.output, Claim("theirs", "", "host", 2, 0.0))
-    claim = read_objects(bucket)
-    write_objects(bucket, {})
-    take_claim(place.output, Claim("mine", place.temp_folder, "host", 1, 0.0))
+def test_of_two_runs_that_begin_in_a_folder_one_has_it(tmp_path: Path) -> None:
+    folder, first = locate(str(tmp_path)), Run("first")
+    assert begin_run(folder, first)
+    assert not begin_run(folder, Run("second"))
+    assert begin_run(folder, Run("second"), first)
+    assert not begin_run(folder, Run("third"), first)
+    run = read_run(folder)
+    assert run
+    assert run == Run("second")
+    # As after a loss of power: it can be resumed, and is nobody's.
+    for content in ("", "{", "[]", '{"token": 1}'):
+        (tmp_path / "_run.json").write_text(content)
+        assert read_run(folder) == Run("")
+
+
+def test_work_that_ends_after_its_run_is_removed_leaves_no_shard(bucket: Bucket) -> None:
+    place = Workplace(f"{bucket.url}/temp", f"{bucket.url}/out", 1, "mine")
+    assert begin_run(place.folder, Run("mine", place.temp_folder))
 
     def lose() -> list[Output]:
         write_file(f"{place.temp_folder}/spill-1", b"documents")
-        write_objects(bucket, {**read_objects(bucket), **claim})
+        write_objects(bucket, {})
         return [("", "done")]
 
     Journal(place).once("task-1", lose)
-    assert read_objects(bucket) == claim
+    assert Journal(place).once("task-2", lose) == ([], True)
+    assert not [name for name in read_objects(bucket) if "/out/" in name]
 
 
 def test_a_mistake_ends_the_run_and_a_fault_does_not(place: Workplace) -> None:
@@ -84,24 +90,6 @@ def test_a_mistake_ends_the_run_and_a_fault_does_not(place: Workplace) -> None:
     with pytest.raises(UserError), place.at_work():
         raise mistake
     assert place.is_over()
-    claim = read_claim(place.output)
-    assert claim
-    assert claim.mistake == ("value", "cause", "cure")
-
-
-def test_a_worker_gives_signs_of_life_while_it_works(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recovery, "_SECONDS_BETWEEN_SIGNS", 0.01)
-    assert not last_sign(place.temp_folder)
-    with place.at_work():
-        [sign] = Path(place.temp_folder).iterdir()
-        os.utime(sign, (0, 0))
-        while time.time() - last_sign(place.temp_folder) > 60:
-            time.sleep(0.01)
-
-
-def test_what_a_killed_process_left_of_a_claim_goes_with_it(place: Workplace) -> None:
-    (Path(place.output) / f"_RUNNING.{'0a' * 16}").touch()
-    drop_claim(place.output, "mine")
-    assert list(Path(place.output).iterdir()) == []
+    run = read_run(place.folder)
+    assert run
+    assert run.mistake == ("value", "cause", "cure")

@@ -1,12 +1,19 @@
 """Files and folders, on this machine's disk and on emulators of both stores."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.localfilesystem import LocalFileSystem
 
 from tests.tools.object_stores import Bucket
 from transforms.storage import amazon_s3, objects
 from transforms.storage.files import (
+    create_once,
     find_files,
     list_folder,
     locate,
@@ -92,6 +99,125 @@ def test_what_a_killed_writer_has_sent_to_s3_is_removed(bucket: Bucket) -> None:
     locate(f"{bucket.url}/temporary").remove("nothing")
     left = store.client.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["other"]
+
+
+def fail_in_block(path: str, scratch: str) -> None:
+    with create_once(path, scratch) as stream:
+        stream.write(b"a part")
+        raise ZeroDivisionError
+
+
+def test_a_file_that_is_written_once_is_whole_and_synced_when_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch, path, synced = tmp_path / "v1" / "scratch", tmp_path / "v1" / "a" / "x", list[bytes]()
+
+    def sync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+        assert not path.exists() or path.read_bytes() != synced[-1]
+
+    monkeypatch.setattr(os, "fsync", sync)
+    scratch.mkdir(parents=True)
+    for content in (b"first", b"again"):
+        with create_once(str(path), str(scratch)) as stream:
+            stream.write(content)
+            assert not synced
+        assert path.read_bytes() == synced.pop() == content
+    with pytest.raises(ZeroDivisionError):
+        fail_in_block(str(path), str(scratch))
+    (tmp_path / "link").symlink_to(path)
+    with create_once(str(tmp_path / "link"), str(scratch)) as stream:
+        stream.write(b"other")
+        stream.close()
+    assert list_folder(str(tmp_path)) == {f"{tmp_path}/link": 5, f"{tmp_path}/v1/a/x": 5}
+    assert path.read_bytes() == b"again"
+
+
+def test_a_folder_that_was_removed_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run is over, and a writer of it that slept wakes."""
+    version = tmp_path / "v1"
+
+    def remove(_: int = 0) -> None:
+        shutil.rmtree(version, ignore_errors=True)
+
+    def write(path: Path, scratch: Path, meanwhile: Callable[[], None]) -> None:
+        with create_once(str(path), str(scratch)) as stream:
+            stream.write(b"late")
+            meanwhile()
+
+    monkeypatch.setattr(os, "fsync", remove)
+    for path, scratch in (
+        (version / "x", version / "scratch"),
+        (version / "a" / "x", version / "scratch"),
+        (version / "a" / "x", tmp_path),
+        (version / "x", tmp_path / "nothing"),
+    ):
+        for meanwhile in (remove, lambda: None):
+            (version / "scratch").mkdir(parents=True)
+            with pytest.raises(FileNotFoundError):
+                write(path, scratch, meanwhile)
+            assert not any((version / name).exists() for name in ("x", "a"))
+            assert scratch.name == "nothing" or list(tmp_path.iterdir()) == []
+            remove()
+
+
+class LikeHdfs(LocalFileSystem):
+    """A file system of Beam's that refuses to replace a file, as HDFS does, in a local folder."""
+
+    root = ""
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "likehdfs"
+
+    def _local(self, path: str) -> str:
+        return path.replace("likehdfs://host", self.root)
+
+    def exists(self, path: str) -> bool:
+        return bool(super().exists(self._local(path)))
+
+    def delete(self, paths: list[str]) -> None:
+        super().delete([*map(self._local, paths)])
+
+    def mkdirs(self, path: str) -> None:
+        super().mkdirs(self._local(path))
+
+    def open(self, path: str, *arguments: Any, **options: Any) -> BinaryIO:
+        stream: BinaryIO = super().open(self._local(path), *arguments, **options)
+        return stream
+
+    def create(self, path: str, *arguments: Any, **options: Any) -> BinaryIO:
+        if self.exists(path):
+            raise BeamIOError(f"File already exists: {path}")
+        stream: BinaryIO = super().create(self._local(path), *arguments, **options)
+        return stream
+
+    def rename(self, sources: list[str], targets: list[str]) -> None:
+        if any(map(self.exists, targets)):
+            raise BeamIOError("Rename operation failed")
+        super().rename([*map(self._local, sources)], [*map(self._local, targets)])
+
+
+def test_other_file_systems_are_written_once_and_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LikeHdfs, "root", str(tmp_path))
+    (tmp_path / "scratch").mkdir()
+    for content in (b"first", b"again"):
+        with create_once("likehdfs://host/v1/x", "likehdfs://host/scratch") as stream:
+            stream.write(content)
+        assert (tmp_path / "v1" / "x").read_bytes() == content
+    with pytest.raises(ZeroDivisionError):
+        fail_in_block("likehdfs://host/v1/x", "likehdfs://host/scratch")
+    pointer, held = locate("likehdfs://host/pointer"), None
+    for content in (b"a", b"b"):
+        assert pointer.exchange(content, held)
+        held = content
+    assert not pointer.exchange(b"c", b"a")
+    assert pointer.read() == b"b"
+    assert list(list_folder(str(tmp_path))) == [f"{tmp_path}/pointer", f"{tmp_path}/v1/x"]
 
 
 def test_a_part_is_read_in_one_request_of_its_size(bucket: Bucket, tmp_path: Path) -> None:

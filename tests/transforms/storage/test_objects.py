@@ -1,6 +1,10 @@
 """Objects written to and read from emulators of both stores, with faults."""
 
 import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +17,7 @@ from transforms.storage import google_cloud, objects
 from transforms.storage.amazon_s3 import AmazonS3Store
 from transforms.storage.files import (
     create_file,
+    create_once,
     find_files,
     list_folder,
     locate,
@@ -155,6 +160,98 @@ def test_a_claim_is_asked_for_again_after_a_temporary_fault(bucket: Bucket, stat
     assert read_file(f"{bucket.url}/x") == b"mine"
     with pytest.raises(FileExistsError):
         locate(f"{bucket.url}/x").write(b"another's", new=True)
+
+
+def test_one_of_those_that_exchange_the_same_content_wins_each_time(bucket: Bucket) -> None:
+    place, held = locate(f"{bucket.url}/x"), None
+    for number in range(25):
+        contents = [b"%d of %d" % (each, number) for each in range(3)]
+        with ThreadPoolExecutor(3) as threads:
+            won = list(threads.map(partial(place.exchange, old=held), contents))
+        assert won.count(True) == 1
+        held = contents[won.index(True)]
+        assert place.read() == held
+    assert place.exchange(held or b"", b"anything")
+    assert not place.exchange(b"new", None)
+
+
+@pytest.mark.parametrize("fault", ["lost", "503", "409"])
+def test_an_exchange_whose_answer_is_lost_has_taken_place(bucket: Bucket, fault: str) -> None:
+    place = locate(f"{bucket.url}/x")
+    for old, new in ((None, b"first"), (b"first", b"second")):
+        bucket.proxy.fault = on_kth(0, fault, lambda request: request.changes)
+        assert place.exchange(new, old)
+        assert place.read() == new
+    assert place.exchange(b"first", b"second")
+
+
+def test_an_exchange_with_somebody_in_between_leaves_what_that_one_wrote(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, (store, _) = locate(f"{bucket.url}/x"), objects.find_object(bucket.url)
+    read = store.read_tagged
+    for old in (b"old", None):
+        for new in (b"another's", None):
+            locate(bucket.url).delete(["x"])
+            if old:
+                place.write(old)
+
+            def read_first(name: str, new: bytes | None = new) -> tuple[bytes | None, str]:
+                result = read(name)
+                monkeypatch.setattr(store, "read_tagged", read)
+                if new:
+                    place.write(new)
+                else:
+                    locate(bucket.url).delete(["x"])
+                return result
+
+            monkeypatch.setattr(store, "read_tagged", read_first)
+            # Where nothing was and nothing is, nobody was in between.
+            assert place.exchange(b"mine", old) == (old is None and new is None)
+            assert place.read_any() == (new if old or new else b"mine")
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("blocks", [1, 5], ids=["one request", "an upload"])
+def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket, blocks: int) -> None:
+    """A retry that made the same bytes is told that all is well."""
+    path = f"{bucket.url}/once"
+    parts = [bytes([number]) * 3_000_000 for number in range(blocks)]
+
+    def write(parts: list[bytes], meanwhile: Callable[[], object] = lambda: None) -> None:
+        with create_once(path, f"{bucket.url}/scratch") as stream:
+            for part in parts:
+                stream.write(part)
+            meanwhile()
+
+    def ends(request: Request) -> bool:
+        return request.changes and (blocks == 1 or is_end_of_upload(request))
+
+    bucket.proxy.fault = on_kth(0, "lost", ends)
+    write(parts)
+    write(parts)
+    with pytest.raises(RuntimeError, match="once exists, and holds other bytes"):
+        write([*parts[:-1], b"x" * 3_000_000])
+    assert read_file(path) == b"".join(parts)
+    # Somebody else writes it while our upload is under way.
+    locate(bucket.url).delete(["once"])
+    with pytest.raises(RuntimeError, match="holds other bytes"):
+        write(parts, lambda: write_file(path, b"another's"))
+    assert read_file(path) == b"another's"
+    assert list_folder(bucket.url) == {path: 9}
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+def test_a_store_that_knows_no_conditions_is_written_all_the_same(
+    bucket: Bucket,
+) -> None:
+    numbers = count()
+    bucket.proxy.fault = lambda request: (
+        "400 NotImplemented" if request.method == "PUT" and not next(numbers) % 2 else None
+    )
+    assert locate(f"{bucket.url}/x").exchange(b"first", None)
+    assert locate(f"{bucket.url}/x").exchange(b"second", b"first")
+    assert read_file(f"{bucket.url}/x") == b"second"
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)

@@ -1,0 +1,144 @@
+"""The manifest of a data set, which is its only pointer: exchanged in one step, and followed.
+
+Before it is exchanged, all files that it lists are on the disk. After it, small files are copied
+beside it for those who look for them there, and what it does not list is removed. Each step can be
+made again at any moment, also by the next command, and by a run that slept.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+from uuid import uuid4
+
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import decode
+from corpusmill.dataset.ownership import (
+    OwnFiles,
+    OwnFolder,
+    delete_temporary,
+    discard_marked,
+    remove_copies,
+    remove_empty_versions,
+    remove_version,
+)
+from corpusmill.dataset.shards import RUN
+from corpusmill.errors import UserError, first_line
+from corpusmill.location import TEMPORARY, Location
+from transforms.recovery import Workplace, current_version, read_run
+from transforms.storage.files import locate
+
+
+class Committed(NamedTuple):
+    """What becomes a data set, of which all files are written.
+
+    Attributes:
+        manifest: content of the manifest.
+        copies: {name: content} of the files that are copied beside it.
+    """
+
+    manifest: bytes
+    copies: Mapping[str, bytes]
+
+
+def commit(place: Workplace, committed: Committed) -> None:
+    """Make a data set of files that are written; readers see the old one or the new one.
+
+    Args:
+        place: where the run works.
+        committed: the manifest, and the files that are copied beside it.
+
+    Raises:
+        UserError: another run has finished a data set since this one began.
+    """
+    output, content = locate(place.output), committed.manifest
+    listed = decode(content, place.output)
+    try:
+        output.sync(listed.entries)
+    except FileNotFoundError as error:
+        cause = f"it is missing, and the data set has it ({first_line(error)})"
+        cure = "Copy it to its place, or build the data set anew"
+        raise UserError(str(error.filename), cause, cure) from None
+    current, run = output.read_any(MANIFEST), read_run(place.folder)
+    if current != content:
+        base = sha256(current).hexdigest() if current is not None else ""
+        is_ours = run is not None and run.base == base
+        if not (is_ours and (output / MANIFEST).exchange(content, current, place.scratch)):
+            raise overtaken(place)
+    copies = {**committed.copies, SUCCESS: b""}
+    copy_beside(output, place.version, copies, place.scratch)
+
+
+def overtaken(place: Workplace) -> UserError:
+    """Return the error of a run whose data set cannot take the place of another run's."""
+    cause = f"another run has meanwhile finished a data set there, so that v{place.version} is not"
+    return UserError(place.output, f"{cause} taken", "Run the command again if it is still needed")
+
+
+def copy_beside(output: Location, version: int, copies: Mapping[str, bytes], scratch: str) -> None:
+    """Copy the small files of a version beside the manifest, as long as that is its own.
+
+    Args:
+        output: the folder of the data set.
+        version: number of the version.
+        copies: the files, by name.
+        scratch: a folder for what a kill may leave.
+    """
+    for name, content in copies.items():
+        while (held := output.read_any(name)) != content:
+            # The file is read before, so that it is exchanged only if no later run has done so.
+            if current_version(output) != version:
+                return
+            if (path := output.local_path(name)) and held is None:
+                path.parent.mkdir(exist_ok=True)
+            (output / name).exchange(content, held, scratch)
+
+
+def tidy(output: Location) -> bool:
+    """Finish what the run has left to do that wrote the manifest, and remove what is not in use.
+
+    What a manifest does not list is not listed by a later one either, and the folders of later
+    versions are left alone.
+
+    Args:
+        output: the folder of a data set; without one nothing is done.
+
+    Returns:
+        Whether anything was left to do.
+    """
+    content = output.read_any(MANIFEST)
+    if content is None:
+        return False
+    manifest = decode(content, str(output))
+    number, folder = manifest.version, output / f"v{manifest.version}"
+    own = OwnFiles.find(output, output.list(), manifest)
+    of_run = own.versions.get(number, set()) - manifest.entries.keys() - own.recorded_names
+    run = read_run(folder)
+    if of_run or run:
+        if run and (temp_folder := run.own_folder(output)):
+            temp_folder.discard()
+        discard_marked(folder)
+        delete_temporary(folder, [RUN])
+    copies = _find_stale_copies(output, manifest)
+    if copies:
+        scratch = OwnFolder(folder / f"{TEMPORARY}{uuid4().hex}", {"output": output.url})
+        scratch.make()
+        copy_beside(output, number, copies, scratch.place.url)
+        scratch.discard()
+    stale = own.list_stale(manifest)
+    for earlier in stale:
+        remove_copies(output, own.recorded[earlier], manifest.copies)
+        remove_version(output, earlier, manifest.entries)
+    remove_empty_versions(output, number)
+    return bool(of_run or run or copies or stale)
+
+
+def _find_stale_copies(output: Location, manifest: Manifest) -> dict[str, bytes]:
+    """Read the files that are not beside the manifest as they should be, and are intact."""
+    stale = {}
+    for name, entry in manifest.copies.items():
+        held = output.read_any(name)
+        if held is None or sha256(held).hexdigest() != entry.sha256:
+            original = output.read_any(entry.file) or b""
+            if sha256(original).hexdigest() == entry.sha256:
+                stale[name] = original
+    return stale if output.read_any(SUCCESS) == b"" else {**stale, SUCCESS: b""}
