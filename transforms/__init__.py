@@ -19,9 +19,9 @@ files, and each stage also gives COUNTS, and some SKETCHES of distributions.
                         REJECTS, READ_RANGES (`Preparation`, of `Tokenizing`, `Screening`)
     WritePool           candidates -> POOL, the path of the random documents (`PoolOptions`)
     GatherShards        segments -> each shard with all of its segments (`Routes`, of a `Layout`)
-    BuildShards         shards -> SHARDS, each a `WrittenFile` (`ShardOptions`)
+    BuildShards         shards -> SHARDS, each a `WrittenFile` (`ShardOptions`, with `FileNames`)
     CommitDataset       written files, counts and rejects -> the data set (a `Decision`, of
-                        `CommitOptions`)
+                        `CommitOptions` and `FileNames`)
 """
 
 from typing import TYPE_CHECKING
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from transforms.elements import Task as Task
     from transforms.elements import WrittenFile as WrittenFile
     from transforms.recovery import Workplace as Workplace
+    from transforms.shard_files import FileNames as FileNames
     from transforms.shuffle.segments import GatherShards as GatherShards
     from transforms.shuffle.segments import Routes as Routes
     from transforms.tally import COUNTS as COUNTS
@@ -89,6 +90,7 @@ else:
             "transforms.corpus.read": "READ_RANGES REJECTS",
             "transforms.elements": "Segment Task WrittenFile",
             "transforms.recovery": "Workplace",
+            "transforms.shard_files": "FileNames",
             "transforms.shuffle.segments": "GatherShards Routes",
             "transforms.tally": "COUNTS SKETCHES Count",
             "transforms.testing": "collect local_pipeline text_batch",

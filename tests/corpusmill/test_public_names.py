@@ -43,8 +43,8 @@ NAMES = {
     """,
     "transforms": """
         BuildShards CANDIDATES COUNTS CommitDataset CommitOptions Comparison Count DOCUMENTS
-        Decision FindDuplicates GatherShards Layout POOL Plan PlanTasks PoolOptions Preparation
-        PrepareDocuments READ_RANGES REJECTS ReadDocuments RejectedRecord
+        Decision FileNames FindDuplicates GatherShards Layout POOL Plan PlanTasks PoolOptions
+        Preparation PrepareDocuments READ_RANGES REJECTS ReadDocuments RejectedRecord
         Routes SEGMENTS SHARDS SKETCHES Screening Segment ShardOptions StoredPassages TASKS Task
         TokenizeDocuments Tokenizing Workplace WritePool WrittenFile collect local_pipeline
         text_batch
