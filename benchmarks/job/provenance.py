@@ -41,7 +41,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 def measure_sizes(folder: Path) -> tuple[int, int]:
     """Return the bytes of the files of provenance, and of all others."""
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-    kept = sum(size for path, size in sizes.items() if path.parent == folder / "provenance")
+    kept = sum(size for path, size in sizes.items() if path.parent.name == "provenance")
     return kept, sum(sizes.values()) - kept
 
 

@@ -50,7 +50,7 @@ def claim(folder: Path, documents: int) -> None:
     ids = np.arange(documents, dtype=np.uint64) * np.uint64(_DOCUMENT_BYTES)
     claimed = {}
     for shard, own in enumerate(np.array_split(ids, shards)):
-        name = provenance_name("documents", "train", shard, shards)
+        name = manifest.path_of(provenance_name("documents", "train", shard, shards))
         _write_table(folder / name, own, shard)
         content = (folder / name).read_bytes()
         digest = sha256(content).hexdigest()

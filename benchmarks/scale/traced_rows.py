@@ -94,14 +94,14 @@ def _write_shard(
         "digest": pa.array(digests),
     })  # fmt: skip
     total = layout.train_shards
-    with (folder / provenance_name("documents", "train", shard, total)).open("wb") as sink:
+    with (folder / "v1" / provenance_name("documents", "train", shard, total)).open("wb") as sink:
         documents_writer = DocumentsWriter(sink, LIMITS.files)
         documents_writer.add(batch)
         documents_writer.close()
     rows = 0
     parts = _rows_of(layout, shard, documents, homes, has_random)
     keyed = [add_keys(part, layout.seed) for part in parts]
-    with (folder / provenance_name("spans", "train", shard, total)).open("wb") as sink:
+    with (folder / "v1" / provenance_name("spans", "train", shard, total)).open("wb") as sink:
         writer = SpansWriter(sink, LIMITS.files.group_lines)
         for part in sort_rows(keyed, _ROWS_ADDED):
             writer.add(part)
@@ -202,7 +202,7 @@ def main() -> None:
     folder = arguments.folder.resolve() / name
     size = (arguments.rows, arguments.shards)
     manifest = make_data_set(folder, *size, has_random=arguments.random)
-    kept = sum(path.stat().st_size for path in (folder / "provenance").iterdir())
+    kept = sum(path.stat().st_size for path in (folder / "v1" / "provenance").iterdir())
     rows = manifest.splits["train"].rows
     title = f"{rows:,} rows, {kept:,} bytes of provenance"
     headings = ("", "processor seconds", "seconds")
