@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -26,9 +25,6 @@ from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 _DELETES_PER_REQUEST = 1000
-# A larger object is copied in parts; the store copies up to 5 GB at once.
-_ONE_COPY_BYTES, _COPY_PART_BYTES = 2**30, 256 * 2**20
-_COPIES_AT_ONCE = 8
 # More than threads of a process use at once; the client would close and open others each time.
 _CONNECTIONS = 64
 _TEMPORARY = {
@@ -168,22 +164,6 @@ class _S3Upload:
         self._parts.append({"ETag": sent["ETag"], "PartNumber": number})
         self._bytes += len(part)
 
-    def copy(self, source: dict[str, str], size: int) -> None:
-        """Let the store copy an object as the parts, several at a time."""
-
-        def copy_part(number: int) -> dict[str, Any]:
-            begin = (number - 1) * _COPY_PART_BYTES
-            end = min(begin + _COPY_PART_BYTES, size)
-            sent = self._client.upload_part_copy(
-                **self._target, CopySource=source, CopySourceRange=f"bytes={begin}-{end - 1}",
-                PartNumber=number,
-            )  # fmt: skip
-            return {"ETag": sent["CopyPartResult"]["ETag"], "PartNumber": number}
-
-        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
-            numbers = range(1, -(-size // _COPY_PART_BYTES) + 1)
-            self._parts, self._bytes = list(threads.map(copy_part, numbers)), size
-
     def close(self) -> None:
         finished = {**self._target, "MultipartUpload": {"Parts": self._parts}}
         try:
@@ -275,21 +255,6 @@ class AmazonS3Store(Store):
     def begin_upload(self, name: str, new: bool = False) -> Upload:
         """Begin to write a large object."""
         return _S3Upload(self.client, self.bucket, name, new)
-
-    def copy(self, source: Store, source_name: str, name: str, size: int) -> None:
-        """Copy an object, a large one in parts."""
-        copied = {"Bucket": source.bucket, "Key": source_name}
-        with source.explained(source_name):
-            if size <= _ONE_COPY_BYTES:
-                self.client.copy_object(CopySource=copied, Bucket=self.bucket, Key=name)
-                return
-            upload = _S3Upload(self.client, self.bucket, name)
-            try:
-                upload.copy(copied, size)
-                upload.close()
-            except BaseException:
-                upload.terminate()
-                raise
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects, many with one request."""

@@ -157,21 +157,6 @@ class GoogleCloudStore(Store):
         )
         return writer
 
-    def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  for S3
-        """Copy an object; between regions this takes several requests."""
-        assert isinstance(source, GoogleCloudStore)  # noqa: S101  for the type checker
-        target, token = self._bucket.blob(name), None
-        with self.explained(name):
-            try:
-                while True:
-                    token, _, _ = target.rewrite(
-                        source._bucket.blob(source_name), token=token, retry=self._retry
-                    )
-                    if token is None:
-                        break
-            except api.NotFound:
-                raise source.explain("no object", source_name) from None
-
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects, many with one request."""
         for begin in range(0, len(names), _DELETES_PER_REQUEST):

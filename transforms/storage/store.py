@@ -128,17 +128,6 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def copy(self, source: "Store", source_name: str, name: str, size: int) -> None:
-        """Copy an object inside the store, without reading its bytes.
-
-        Args:
-            source: bucket of the same kind of store.
-            source_name: name of the object to copy.
-            name: name of the copy; an object of this name is replaced atomically.
-            size: size of the object in bytes.
-        """
-
-    @abstractmethod
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects; names without an object are ignored."""
 
