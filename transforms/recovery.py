@@ -123,8 +123,13 @@ def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
 
 
 def _say(folder: Location, run: Run, old: bytes | None) -> bool:
-    scratch = (folder / split_path(run.temp_folder)[1]).url
+    scratch = _scratch_in(folder, run.temp_folder)
     return (folder / RUN).exchange(msgspec.json.encode(run), old, scratch)
+
+
+def _scratch_in(folder: Location, temp_folder: str) -> str:
+    """Return the folder of a run in that of its version, which has its temporary folder's name."""
+    return join_path(folder.url, split_path(temp_folder)[1])
 
 
 def end_run(folder: Location, token: str, ended: str, mistake: UserError | None = None) -> None:
@@ -183,11 +188,11 @@ class Workplace:
     @property
     def scratch(self) -> str:
         """A folder of the run beside its files, in which they are written before they get names."""
-        return join_path(self.folder.url, split_path(self.temp_folder)[1])
+        return _scratch_in(self.folder, self.temp_folder)
 
     def final_path(self, name: str) -> str:
         """Return the path of a file by its name in the manifest."""
-        return join_path(self.output, *name.split("/"))
+        return join_path(self.output, name)
 
     def is_over(self) -> bool:
         """Return whether the run has ended, so that a worker has nothing left to do.

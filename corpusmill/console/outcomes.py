@@ -46,8 +46,9 @@ PASSING_FAULTS = (
     ((errno.ESTALE,), "the file server does not know it any more", _MACHINE),
     ((errno.EBUSY, errno.ETXTBSY), "another program uses it", "End that, or name another place"),
     ((errno.EXDEV,), "it is on another disk than the folder around it", _PLACE),
-    ((errno.ENOENT,), "somebody has moved or removed it", "Put it back, or name another place"),
 )
+# Without the name of a file it may be anything, and so it may in a trace.
+_MOVED = ((errno.ENOENT,), "somebody has moved or removed it", "Put it back, or name another place")
 
 
 class Outcome(NamedTuple):
@@ -143,9 +144,8 @@ def blame_system(error: BaseException) -> UserError | None:
     if not isinstance(error, OSError):
         return None
     value = None if error.filename is None else str(error.filename)
-    for numbers, cause, cure in PASSING_FAULTS:
-        # Without a name it may be anything.
-        if error.errno in numbers and (value or error.errno != errno.ENOENT):
+    for numbers, cause, cure in PASSING_FAULTS if value is None else (*PASSING_FAULTS, _MOVED):
+        if error.errno in numbers:
             value = value or "a file or standard output"
             return OutageError(value, f"{cause} ({error.strerror})", f"{cure}; then run again")
     cure = _CURES.get(error.errno or 0, "")

@@ -1,6 +1,5 @@
 """Why a job failed, from what its engine reports: often a traceback of a hundred lines."""
 
-import errno
 import os
 import re
 import sys
@@ -62,7 +61,6 @@ _FAULTS = (
             OutageError,
         )
         for numbers, cause, cure in PASSING_FAULTS
-        if errno.ENOENT not in numbers  # which a trace may tell of for many reasons
     ),
     _Fault(
         re.compile(
