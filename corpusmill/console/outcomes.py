@@ -144,7 +144,7 @@ def blame_system(error: BaseException) -> UserError | None:
     if not isinstance(error, OSError):
         return None
     value = None if error.filename is None else str(error.filename)
-    for numbers, cause, cure in PASSING_FAULTS if value is None else (*PASSING_FAULTS, _MOVED):
+    for numbers, cause, cure in (*PASSING_FAULTS, _MOVED) if value else PASSING_FAULTS:
         if error.errno in numbers:
             value = value or "a file or standard output"
             return OutageError(value, f"{cause} ({error.strerror})", f"{cure}; then run again")

@@ -5,8 +5,6 @@ import fcntl
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import BinaryIO
@@ -17,28 +15,16 @@ import pytest
 from corpusmill import synced_files
 from corpusmill.errors import OutageError
 from corpusmill.location import Location, NotAFileError, locate
+from tests.tools.exchanges import race
 
 
 def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def race(place: Location, rounds: int) -> bytes | None:
-    """Let four threads exchange a file as often as they can, and return its last content."""
-    held: bytes | None = None
-    for number in range(rounds):
-        contents = [b"%d of %d" % (thread, number) for thread in range(4)]
-        with ThreadPoolExecutor(4) as threads:
-            won = list(threads.map(partial(place.exchange, old=held), contents))
-        assert won.count(True) == 1
-        held = contents[won.index(True)]
-        assert place.read() == held
-    return held
-
-
 def test_one_of_those_that_exchange_the_same_content_wins_each_time(tmp_path: Path) -> None:
     place = locate(str(tmp_path / "pointer"))
-    held = race(place, 50)
+    held = race(place, 4, 50)
     assert place.exchange(held or b"", b"anything")
     assert not place.exchange(b"new", None)
     assert list_names(tmp_path) == ["pointer"]

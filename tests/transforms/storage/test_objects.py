@@ -2,8 +2,6 @@
 
 import io
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -12,6 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.errors import UserError
+from tests.tools.exchanges import race
 from tests.tools.object_stores import Bucket, Request, on_kth
 from transforms.storage import google_cloud, objects
 from transforms.storage.amazon_s3 import AmazonS3Store
@@ -163,14 +162,8 @@ def test_a_claim_is_asked_for_again_after_a_temporary_fault(bucket: Bucket, stat
 
 
 def test_one_of_those_that_exchange_the_same_content_wins_each_time(bucket: Bucket) -> None:
-    place, held = locate(f"{bucket.url}/x"), None
-    for number in range(25):
-        contents = [b"%d of %d" % (each, number) for each in range(3)]
-        with ThreadPoolExecutor(3) as threads:
-            won = list(threads.map(partial(place.exchange, old=held), contents))
-        assert won.count(True) == 1
-        held = contents[won.index(True)]
-        assert place.read() == held
+    place = locate(f"{bucket.url}/x")
+    held = race(place, 3, 25)
     assert place.exchange(held or b"", b"anything")
     assert not place.exchange(b"new", None)
 
