@@ -53,7 +53,7 @@ def check_rejects(
         cause += name_first(rejects)
         cure = (
             "Repair the input, or allow more; a run without "
-            f"{option('max_rejects')} lists them in rejects/"
+            f"{option('max_rejects')} lists them in a file of the data set"
         )
         allowed = int(max_rejects) if float(max_rejects).is_integer() else max_rejects
         raise UserError(option("max_rejects", allowed), cause, cure)

@@ -52,9 +52,22 @@ def read_manifest(folder: Location) -> Manifest:
     if content is None:
         cause, cure = _why_none(folder)
         raise UserError(str(folder), cause, cure)
+    return decode_whole(content, folder)
+
+
+def decode_whole(content: bytes, folder: Location) -> Manifest:
+    """Decode a manifest that is as it was written.
+
+    Args:
+        content: the bytes of the manifest.
+        folder: folder of the data set, for messages.
+
+    Raises:
+        UserError: it is damaged.
+    """
     if not is_sealed(content):
         cause = f"its {len(content):,} bytes do not have the sha256 that they state"
-        cure = "Copy or build the data set again"
+        cure = "Copy the data set again, or build it in another folder"
         raise UserError(f"{folder}/{MANIFEST}", cause, cure)
     return decode(content, str(folder))
 

@@ -113,13 +113,15 @@ def _check_rejects(facts: Facts) -> Iterator[Finding]:
     loss = measure_rejects(facts.manifest.counts, files=())
     if loss.share > USUAL["rejects"].high:
         what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
-        cause, cure = _explain_rejects(next(iter(count_reasons(facts.manifest.counts)), ""), loss)
+        cause, cure = _explain_rejects(facts.manifest, loss)
         yield _find("rejects", loss.share, what, cause, cure)
 
 
-def _explain_rejects(reason: str, loss: Loss) -> tuple[str, str]:
+def _explain_rejects(manifest: Manifest, loss: Loss) -> tuple[str, str]:
     """Return why there are rejects of which most have one reason, and what to do."""
-    look = "Look into rejects/rejects.jsonl, and"
+    reason = next(iter(count_reasons(manifest.counts)), "")
+    files = (path for name, path in manifest.paths.items() if name.startswith("rejects/"))
+    look = f"Look into {' and '.join(files) or 'what is refused'}, and"
     if reason == "invalid-utf-8":
         cause = "Most are text in another encoding than UTF-8, such as Windows-1252 or GB18030"
         return cause, f"{look} convert the files, as by: iconv -f WINDOWS-1252 -t UTF-8"

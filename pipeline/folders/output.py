@@ -19,9 +19,8 @@ import psutil
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import VERSION_FOLDER
-from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.dataset.ownership import OwnFiles
-from corpusmill.dataset.shards import RUN
+from corpusmill.dataset.shards import RUN, decode_whole
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
 from transforms.recovery import Run, count_finished, read_run
@@ -223,7 +222,7 @@ def look(output: Location, temp_location: Location | None) -> Standing:
 
     Raises:
         UserError: the folder cannot be read, is the root of a file system, or has links in it; or
-            its data set is of another version of corpusmill.
+            its manifest is damaged, or of another version of corpusmill.
         NotAFileError: it has something else in the place of a file.
     """
     if not output.url.strip("/"):
@@ -238,10 +237,8 @@ def look(output: Location, temp_location: Location | None) -> Standing:
     except UserError as error:  # of an object store
         raise error.about(option("output", output)) from None
     _refuse_links(output)
-    manifest = None
-    if content is not None and b'"corpusmill"' in content[:100]:
-        manifest = decode(content, str(output))
-        manifest = manifest if is_sealed(content) else None
+    is_ours = content is not None and b'"corpusmill"' in content[:100]
+    manifest = decode_whole(content, output) if content is not None and is_ours else None
     own = OwnFiles.find(output, listed, manifest)
     current = manifest.version if manifest else 0
     unfinished = tuple(

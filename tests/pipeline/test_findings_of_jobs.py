@@ -1,6 +1,7 @@
 """Real text that is read as it should not be gives findings, and the same text read well none."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,11 @@ def test_records_of_one_sentence(sample: Path, tokenizer_path: Path, tmp_path: P
 def test_text_in_another_encoding(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
     text = write_latin_1(sample, tmp_path / "text.txt")
     build([text], tokenizer_path, tmp_path / "out", "--document-rule", "whole-file", *ENGLISH)
-    assert findings_of(tmp_path / "out")["rejects"].value > 0.2
+    finding = findings_of(tmp_path / "out")["rejects"]
+    assert finding.value > 0.2
+    named = re.search(r"Look into (\S+), and", finding.cure)
+    assert named
+    assert (tmp_path / "out" / named[1]).is_file()
 
 
 def test_code_has_no_findings(tmp_path: Path) -> None:

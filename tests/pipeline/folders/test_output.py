@@ -66,6 +66,11 @@ def write(name: str, content: str = "mine") -> Callable[[Path], None]:
     return make
 
 
+def change_manifest(folder: Path) -> None:
+    path = folder / MANIFEST
+    path.write_bytes(path.read_bytes().rstrip() + b" \n\n")
+
+
 def link(folder: Path) -> None:
     (folder / "v1" / "provenance").symlink_to("/")
 
@@ -91,6 +96,10 @@ STATES: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     "a damaged manifest": (
         fill(make_data_set, write(MANIFEST, '{"format": "corpusmill"}')),
         dict.fromkeys(COMMANDS, "dataset.json"),
+    ),
+    "a manifest with other bytes": (
+        fill(make_data_set, change_manifest),
+        dict.fromkeys(COMMANDS, "do not have the sha256 that they state"),
     ),
     "a stopped build": (
         lambda folder: stop(folder, 1),
