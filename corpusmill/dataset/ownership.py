@@ -221,7 +221,7 @@ def remove_copies(output: Location, names: Iterable[str], kept: Container[str]) 
         if base_name(name).startswith(ROOT) and copy not in kept:
             held = output.read_any(copy)
             if held is not None and held == output.read_any(name):
-                output.delete([copy])
+                delete_temporary(output, [copy])
 
 
 def discard_marked(folder: Location) -> None:
@@ -260,13 +260,14 @@ def remove_version(output: Location, number: int, kept: Iterable[str] = ()) -> N
 
 
 def delete_temporary(folder: Location, names: Iterable[str]) -> None:
-    """Delete files that a run has written to its own temporary folder.
+    """Delete files that a run has written for itself; a warning names what cannot be removed.
 
     Args:
-        folder: the temporary folder.
+        folder: the folder of the run, or of its version.
         names: of the files.
     """
-    folder.delete(names)
+    with _warned(folder):
+        folder.delete(names)
 
 
 def remove_remains(folder: Location) -> None:
