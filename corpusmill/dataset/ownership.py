@@ -232,7 +232,9 @@ def discard_marked(folder: Location) -> None:
             OwnFolder(below, purpose).discard()
 
 
-def remove_version(output: Location, number: int, kept: Iterable[str] = ()) -> None:
+def remove_version(
+    output: Location, number: int, kept: Iterable[str] = (), written: Iterable[str] = ()
+) -> None:
     """Remove the files of a version that its record lists, and then the record.
 
     A warning names what cannot be removed, and what is not in the record and stays.
@@ -241,13 +243,15 @@ def remove_version(output: Location, number: int, kept: Iterable[str] = ()) -> N
         output: the folder of the data set.
         number: of the version.
         kept: names of files below the folder of the data set that stay, and the record with them.
+        written: names of files in the version's folder that its run may have written since another
+            one has removed the record, as a store has no folders that would be gone, too.
     """
     folder, begin = output / f"v{number}", f"v{number}/"
     with _warned(folder):
         own_kept = {name.removeprefix(begin) for name in kept if name.startswith(begin)}
         discard_marked(folder)
         present = set(folder.list())
-        folder.delete(sorted((read_record(folder) - own_kept) & present))
+        folder.delete(sorted((read_record(folder).union(written) - own_kept) & present))
         if present and not own_kept:
             folder.delete([RUN])
             folder.sync(())  # or else a loss of power may leave files without their record

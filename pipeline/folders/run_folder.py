@@ -79,6 +79,7 @@ class RunFolder:
         has_begun: whether the run's record is written, so that there may be work to resume.
         handed_over: whether the job continues without this process, which then removes nothing.
         restart: how the run is started over if it fails.
+        names: of the files that it writes, in the folder of its version.
     """
 
     path: str
@@ -91,6 +92,7 @@ class RunFolder:
     has_begun: bool = False
     handed_over: bool = False
     restart: str = f"with {option('replace', True)} it starts over"
+    names: tuple[str, ...] = ()
 
     @property
     def place(self) -> Workplace:
@@ -159,8 +161,8 @@ class RunFolder:
                 unfinished = read_unfinished(stopped.output, stopped.number)
                 if stopped.number != self.version and not unfinished.is_alive:
                     remove_unfinished(unfinished)
-        self.has_begun = True
-        write_record(self.place.folder, names)
+        self.has_begun, self.names = True, tuple(names)
+        write_record(self.place.folder, self.names)
         write_file(self.record_path, seal(record))
 
     def check_committed(self) -> None:
@@ -188,15 +190,20 @@ class RunFolder:
         return (sha256(content).hexdigest() if content else "") != self.standing.base
 
 
-def remove_unfinished(unfinished: UnfinishedRun) -> None:
-    """Remove what a run has left that was stopped; if it is running after all, it ends."""
+def remove_unfinished(unfinished: UnfinishedRun, written: Iterable[str] = ()) -> None:
+    """Remove what a run has left that was stopped; if it is running after all, it ends.
+
+    Args:
+        unfinished: the run.
+        written: names of files that it may have written since its record was removed.
+    """
     output = unfinished.output
     if temp_folder := unfinished.run.own_folder(output):
         temp_folder.discard()
     content = output.read_any(MANIFEST)
     # Its command may not have heard that it has committed, and another one have added to that.
     kept = decode(content, str(output)).entries if content is not None else ()
-    remove_version(output, unfinished.number, kept)
+    remove_version(output, unfinished.number, kept, written)
 
 
 @contextmanager
@@ -352,22 +359,30 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
 
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
     """Remove what is left of a run whose folder is another one's, or gone; return its error."""
-    place = folder.place
-    if run is None or run.temp_folder != folder.path:  # in which another one may go on
-        # In a store, what is written to a folder that was removed is there again.
-        for path in (folder.path, place.scratch):
-            folder_of_run(locate(path), locate(folder.output)).discard()
-            remove_remains(locate(path))
     if run is None:
         _remove(folder)
-        cause = f"another run, or somebody else, has removed or moved {place.folder}"
+        cause = f"another run, or somebody else, has removed or moved {folder.place.folder}"
         return JobFailedError(cause)
+    if run.temp_folder != folder.path:  # in which another one may go on
+        _remove_temporary(folder)
     return JobFailedError(f"another run has taken over v{folder.version} of {folder.output}")
+
+
+def _remove_temporary(folder: RunFolder) -> None:
+    """Remove the temporary folders of a run, even if another one has removed them before.
+
+    In a store, what is written to a folder that was removed is there again.
+    """
+    for path in dict.fromkeys((folder.path, folder.place.scratch)):
+        folder_of_run(locate(path), locate(folder.output)).discard()
+        remove_remains(locate(path))
 
 
 def _remove(folder: RunFolder) -> None:
     """Remove what a run has made that is given up."""
-    remove_unfinished(read_unfinished(locate(folder.output), folder.version))
+    _remove_temporary(folder)
+    unfinished = read_unfinished(locate(folder.output), folder.version)
+    remove_unfinished(unfinished, folder.names)
 
 
 def _finish(folder: RunFolder) -> None:
