@@ -221,10 +221,18 @@ def remove_copies(output: Location, names: Iterable[str], kept: Container[str]) 
         if base_name(name).startswith(ROOT) and copy not in kept:
             held = output.read_any(copy)
             if held is not None and held == output.read_any(name):
-                delete_temporary(output, [copy])
+                with _warned(output):
+                    output.delete([copy])
 
 
-def discard_marked(folder: Location) -> None:
+def end_version(folder: Location) -> None:
+    """Remove from the folder of a version what its run had for itself; warn of what cannot be."""
+    with _warned(folder):
+        _discard_marked(folder)
+        folder.delete([RUN])
+
+
+def _discard_marked(folder: Location) -> None:
     """Remove the temporary folders in the folder of a version."""
     for name in folder.list():
         below = folder / name.partition("/")[0]
@@ -249,7 +257,7 @@ def remove_version(
     folder, begin = output / f"v{number}", f"v{number}/"
     with _warned(folder):
         own_kept = {name.removeprefix(begin) for name in kept if name.startswith(begin)}
-        discard_marked(folder)
+        _discard_marked(folder)
         present = set(folder.list())
         folder.delete(sorted((read_record(folder).union(written) - own_kept) & present))
         if present and not own_kept:
@@ -264,14 +272,13 @@ def remove_version(
 
 
 def delete_temporary(folder: Location, names: Iterable[str]) -> None:
-    """Delete files that a run has written for itself; a warning names what cannot be removed.
+    """Delete files that a run has written to its own temporary folder.
 
     Args:
-        folder: the folder of the run, or of its version.
+        folder: the temporary folder.
         names: of the files.
     """
-    with _warned(folder):
-        folder.delete(names)
+    folder.delete(names)
 
 
 def remove_remains(folder: Location) -> None:

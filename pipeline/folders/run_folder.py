@@ -380,7 +380,8 @@ def _remove_temporary(folder: RunFolder) -> None:
 
 def _remove(folder: RunFolder) -> None:
     """Remove what a run has made that is given up."""
-    _remove_temporary(folder)
+    if folder.has_begun:
+        _remove_temporary(folder)
     unfinished = read_unfinished(locate(folder.output), folder.version)
     remove_unfinished(unfinished, folder.names)
 

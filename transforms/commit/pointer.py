@@ -15,13 +15,11 @@ from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.ownership import (
     OwnFiles,
     OwnFolder,
-    delete_temporary,
-    discard_marked,
+    end_version,
     remove_copies,
     remove_empty_versions,
     remove_version,
 )
-from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError, first_line
 from corpusmill.location import TEMPORARY, Location
 from transforms.recovery import Workplace, current_version, read_run
@@ -116,8 +114,7 @@ def tidy(output: Location) -> bool:
     if of_run or run:
         if run and (temp_folder := run.own_folder(output)):
             temp_folder.discard()
-        discard_marked(folder)
-        delete_temporary(folder, [RUN])
+        end_version(folder)
     copies = _find_stale_copies(output, manifest)
     if copies:
         scratch = OwnFolder(folder / f"{TEMPORARY}{uuid4().hex}", {"output": output.url})
