@@ -41,7 +41,6 @@ An input format reads documents, and an output format writes and reads rows:
 Thresholds at which the code takes another way (`--limits`):
 
     Limits                                  of a run; `FileRange.limits` has them
-    FileLimits, ReadingLimits               of written files, and of `DataSet.with_limits`
 
 Tests of all of these:
 
@@ -83,9 +82,7 @@ if TYPE_CHECKING:
     from corpusmill.formats.shard_formats import ShardWriter as ShardWriter
     from corpusmill.formats.shard_formats import Sinks as Sinks
     from corpusmill.formats.shard_formats import Sources as Sources
-    from corpusmill.limits import FileLimits as FileLimits
     from corpusmill.limits import Limits as Limits
-    from corpusmill.limits import ReadingLimits as ReadingLimits
     from corpusmill.objectives.columns import SPANS as SPANS
     from corpusmill.objectives.examples.row_spans import cut_lists as cut_lists
     from corpusmill.objectives.examples.row_spans import join_lists as join_lists
@@ -134,7 +131,7 @@ else:
             "corpusmill.formats.shard_formats": (
                 "Columns DataSetContents ShardFormat ShardWriter Sinks Sources"
             ),
-            "corpusmill.limits": "FileLimits Limits ReadingLimits",
+            "corpusmill.limits": "Limits",
             "corpusmill.objectives.columns": "SPANS",
             "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",
             "corpusmill.objectives.examples.row_spans": (

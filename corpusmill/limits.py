@@ -17,20 +17,15 @@ class _Group:
 
     Attributes:
         least: the least value of each threshold that cannot be 1.
-        is_recorded: whether files of a data set may depend on them, so that its manifest has those
-            that are not the usual ones. They can only be lowered: a manifest comes from anywhere,
-            and readers hold as much as the usual ones allow.
     """
 
     least: Mapping[str, int] = {}
-    is_recorded = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             least = self.least.get(name, 1)
-            most = getattr(type(self), name) if self.is_recorded else 2**62
-            if not (isinstance(value, int) and least <= value <= most):
-                cause = f"it must be an integer of {least} to {most}"
+            if not (isinstance(value, int) and least <= value <= 2**62):
+                cause = f"it must be an integer of {least} to {2**62}"
                 raise UserError(option("limits", f"{name}={value}"), cause, "Give such a number")
 
 
@@ -87,98 +82,6 @@ class StageLimits(_Group):
 
 
 @dataclass(frozen=True)
-class FileLimits(_Group):
-    """The thresholds of a data set's files, on which their bytes may depend."""
-
-    is_recorded = True
-
-    group_rows: int = 8192
-    """The rows that are encoded together, unless a format has a number of its own."""
-    group_tokens: int = 2**24
-    """A group of long rows ends early, with the row that makes it reach this many tokens."""
-    page_values: int = 2**18
-    """The values of a page of Parquet, and its rows, unless a single row has more."""
-    chunk_numbers: int = 2**18
-    """The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows."""
-    threaded_rows: int = 1024
-    """A thread writes groups of at least as many rows; of fewer, the next one is sorted later."""
-    copied_bytes: int = 2**20
-    """How much of a group that stays as it is is copied at once."""
-    group_lines: int = 2**17
-    """The lines of spans that are encoded together."""
-    group_documents: int = 2**16
-    """The documents of provenance that are encoded together."""
-    group_field_bytes: int = 2**26
-    """A group of documents ends early at this many bytes of kept fields."""
-    built_documents: int = 2**14
-    """The documents whose examples are built by one call."""
-    built_tokens: int = 2**20
-    """A batch of long documents ends early, at this many tokens."""
-    piece_tokens: int = 65_536
-    """The tokens of a piece of a document for T5; longer ones are cut, or one piece is drawn."""
-    joined_pieces: int = 128
-    """The pieces that are joined for T5, and cut into rows together."""
-    shuffled_tokens: int = 2**22
-    """The tokens for T5 that are cut at a time, and whose rows are shuffled."""
-    packed_tokens: int = 2**22
-    """The tokens of pieces that are packed at a time, where rows are short."""
-    most_packed_tokens: int = 2**25
-    """The most tokens of pieces that are packed at a time by best fit, where rows are long."""
-    most_stocked_tokens: int = 2**24
-    """The most tokens of pieces from which close fit takes, where rows are long."""
-    text_bytes: int = 2**20
-    """How much of a file of text is decompressed and parsed at once; no byte depends on it."""
-    record_bytes: int = 2**22
-    """How much of a file of records is parsed at once; no byte depends on it."""
-    read_tokens: int = 2**22
-    """The tokens of a stream that are read at once, or one long row; no byte depends on it."""
-
-    least = {"packed_tokens": 2}  # noqa: RUF012  a constant of the class
-
-
-@dataclass(frozen=True)
-class ReadingLimits(_Group):
-    """The thresholds of what reads data sets. No order of samples depends on them."""
-
-    piece_tokens: int = 2**22
-    """The tokens of a piece into which a large shard is cut; up to twice as many stay together."""
-    piece_group_tokens: int = 2**24
-    """Pieces are no smaller than a group of the format's rows, unless it has more tokens."""
-    most_pieces: int = 512
-    """The most pieces of a shard, as an order reads from several shards at a time."""
-    memory_tokens: int = 2**12
-    """Shards with no more tokens stay in memory, and are not unpacked into files."""
-    most_mapped: int = 4096
-    """The pieces that are mapped at a time, of 65,530 mappings; each takes a dozen."""
-    unpacked_rows: int = 2**10
-    """The least rows that are unpacked at once, however long they are."""
-    most_unpacked_rows: int = 2**16
-    """The most rows that are unpacked at once, however short they are."""
-    unpacked_tokens: int = 2**19
-    """The tokens that are unpacked at once, on average."""
-    compared_bytes: int = 2**22
-    """How much of a file that is compared with its checksum is in memory at once."""
-    block_samples: int = 1024
-    """The samples that are looked up, copied and masked at once; the first blocks have fewer."""
-    traced_numbers: int = 2**20
-    """The places of a mixture's order that are looked up at once, to find where samples are."""
-    listed_files: int = 1000
-    """Of more files none is looked for when a data set is opened."""
-    gap_bytes: int = 2**16
-    """Documents of the corpus that lie farther apart are read by themselves."""
-    together_bytes: int = 2**24
-    """The bytes of a file whose documents are read again together."""
-    reach_bytes: int = 2**16
-    """How far before its place a document is looked for; then 16 times as far, three times."""
-    tokenized_pieces: int = 256
-    """The pieces of a text that are tokenized together when it is traced."""
-    checked_rows: int = 1024
-    """The rows that are verified at once."""
-
-    least = {"memory_tokens": 0}  # noqa: RUF012  a constant of the class
-
-
-@dataclass(frozen=True)
 class CorpusLimits(_Group):
     """The thresholds of reading the corpus. No byte of a data set depends on them."""
 
@@ -198,12 +101,7 @@ class CorpusLimits(_Group):
 
 @dataclass(frozen=True)
 class RefusalLimits(_Group):
-    """The thresholds of what is refused, and of what is kept of damaged files.
-
-    Files of a data set may depend on them.
-    """
-
-    is_recorded = True
+    """The thresholds of what is refused, and of what is kept of damaged files."""
 
     told_rejects: int = 100
     """The first rejects of each file and reason have lines of their own, with details."""
@@ -257,11 +155,6 @@ class RefusalLimits(_Group):
     """The text that is decompressed at a time: little, as damage costs the text of a step."""
     arrow_step: int = 2**12
     """Likewise, where Arrow decompresses."""
-    most_characters: int = 2**21
-    """A longer text is cut before the tokenizers library gets it, which takes some 300 bytes of
-    memory for each character; the ids at the cuts may differ."""
-    sought_characters: int = 2**16
-    """The last characters of such a part, where a space is looked for to cut before it."""
 
     # An eighth of a header of Avro begins as Avro does.
     least = {  # noqa: RUF012
@@ -271,74 +164,21 @@ class RefusalLimits(_Group):
 
 
 @dataclass(frozen=True)
-class TokenLimits(_Group):
-    """The thresholds of tokenizing. No token id depends on them."""
-
-    memo_bytes: int = 64 * 2**20
-    """The memory of the words whose ids are remembered; a full memo is emptied."""
-    first_memo_bytes: int = 4 * 2**20
-    """The memory of a memo of few words; one that needs more grows to four times its size."""
-    texts_per_call: int = 4096
-    """The texts that the tokenizers library gets at once."""
-    joined_bytes: int = 2**18
-    """The texts whose words are joined to phrases at once, while the processor's cache holds
-    them."""
-
-
-@dataclass(frozen=True)
-class TrainingLimits(_Group):
-    """The thresholds of counting words and training with them. No tokenizer depends on them."""
-
-    most_words: int = 2**20
-    """The distinct words at which a task's counter is written to files and emptied."""
-    most_word_bytes: int = 32 * 2**20
-    """Likewise by the bytes of its words; a full table of both takes 130 MB."""
-    words_at_once: int = 2**14
-    """The words that are added in one step, while the processor's cache holds them."""
-    normalized_bytes: int = 2**18
-    """The normalized text that a step of BERT's counter fills; a longer sentence makes it grow."""
-    unknown_bytes: int = 2**16
-    """After more text of characters that are not compiled, BERT's counter compiles all others."""
-    first_slots: int = 2**14
-    """The slots of a table of words, a power of two or else the next; three quarters are filled."""
-    first_text_bytes: int = 2**17
-    """The text of the words in a table; one that needs more grows."""
-    many_slots: int = 2**21
-    """A table of fewer slots grows to four times its size, and one of more to twice its size."""
-    few_places: int = 2**26
-    """The places of pairs that a training lists, before it removes those of merged pairs."""
-    listed_pairs: int = 64
-    """A training lists a pair if it occurs once or more in the characters of all distinct words,
-    divided by this and by the number of new tokens."""
-
-    # A character may end a word and be two more; and a table of two slots would have no free one.
-    least = {"words_at_once": 3, "first_slots": 4}  # noqa: RUF012
-
-
-@dataclass(frozen=True)
 class Limits:
     """All thresholds of a run.
 
     Attributes:
         stages: those of the job's stages.
-        files: those of a data set's files.
-        reading: those of what reads data sets.
         corpus: those of reading the corpus.
         refusals: those of what is refused, and of what is kept of damaged files.
-        tokens: those of tokenizing.
-        training: those of training a tokenizer.
 
     Example:
         Limits(stages=StageLimits(fan_in=3)) joins four files in two steps.
     """
 
     stages: StageLimits = StageLimits()
-    files: FileLimits = FileLimits()
-    reading: ReadingLimits = ReadingLimits()
     corpus: CorpusLimits = CorpusLimits()
     refusals: RefusalLimits = RefusalLimits()
-    tokens: TokenLimits = TokenLimits()
-    training: TrainingLimits = TrainingLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:
         """Return the thresholds with some other values.
@@ -366,32 +206,6 @@ class Limits:
             part: Any = replace(getattr(changed, group), **{field: int(value)})
             changed = replace(changed, **{group: part})
         return changed
-
-    def with_recorded(self, recorded: Mapping[str, int]) -> Self:
-        """Return these, the usual thresholds, with those under which a data set was built.
-
-        Args:
-            recorded: what its manifest has, as `recorded`.
-
-        Raises:
-            UserError: one of them is not recorded by any manifest, or cannot have the value.
-        """
-        changed = self.with_values(f"{name}={value}" for name, value in recorded.items())
-        if changed.recorded != recorded:
-            cause = "it names thresholds on which no file of a data set depends"
-            raise UserError(f"{dict(recorded)}", cause, "Copy or build the data set again")
-        return changed
-
-    @property
-    def recorded(self) -> dict[str, int]:
-        """The thresholds that are not the usual ones, and on which files may depend, by name."""
-        groups = [each.name for each in fields(self) if getattr(self, each.name).is_recorded]
-        usual = LIMITS.values()
-        return {
-            name: value
-            for name, value in self.values().items()
-            if name.partition(".")[0] in groups and value != usual[name]
-        }
 
     def values(self) -> dict[str, int]:
         """Return {"group.name": value} for each threshold, in the order of their table."""

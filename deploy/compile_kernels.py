@@ -11,6 +11,7 @@ written, and the data sets are verified, inspected, changed and read in all the 
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ from corpusmill.commands.build_command import list_flags
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.knobs import VARIABLE
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.collate.collators import Layout
@@ -69,8 +71,9 @@ _LONGER = (200, 512)
 # Models that builds use, and all others, whose training has kernels of its own.
 _MODELS, _FURTHER_MODELS = ("wordpiece", "bpe"), ("wordlevel", "unigram")
 # A job even for so little text: it has kernels that training in one process does not call.
-_SMALL_TABLES = ("--limits", "training.first_slots=4", "training.words_at_once=3")
-_BY_A_JOB = ("--workers", "1", "--min-bytes-per-worker", "0", "--vocab-size", "800", *_SMALL_TABLES)
+_BY_A_JOB = ("--workers", "1", "--min-bytes-per-worker", "0", "--vocab-size", "800")
+# Tables of words grow with so little text.
+_SMALL_TABLES = {VARIABLE: "first_slots=4 words_at_once=3"}
 
 
 def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
@@ -143,7 +146,8 @@ def compile_kernels(folder: Path) -> None:
     for model in (*_MODELS, *_FURTHER_MODELS):
         trained, named = folder / f"{model}.json", special if model in _MODELS else []
         files = ("--input", str(corpora[0]), "--output", str(trained), "--model", model)
-        _run("train-tokenizer", *files, *_BY_A_JOB, *named)
+        training = (sys.executable, "-m", "corpusmill", "train-tokenizer", *files, *_BY_A_JOB)
+        subprocess.run([*training, *named], env=os.environ | _SMALL_TABLES, check=True)  # noqa: S603
     for model in _MODELS:
         for entries in VOCABULARIES:
             _write_larger(folder / f"{model}.json", entries, folder / f"{model}-{entries}.json")

@@ -142,7 +142,6 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
-        limits=recipe.limits,
     )
 
 

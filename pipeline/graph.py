@@ -223,7 +223,6 @@ def measure_job(
     options = CollectOptions(
         job.objective,
         job.output_options,
-        job.place.limits.files,
         job.layout,
         job.commit.expected,
         numbers_path(job),

@@ -16,6 +16,7 @@ _OUTSIDE_ROOMS = {
     "extending.py",
     "hub.py",
     "job.py",
+    "knobs.py",
     "outages.py",
     "lazy_names.py",
     "limits.py",

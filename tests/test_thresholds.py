@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.tools.knobs import list_knobs, name_constants
 from tests.tools.thresholds import (
     CHECKOUT,
     PAGE,
@@ -85,6 +86,19 @@ def _find_faults(row: Row) -> Iterator[str]:
 _TEXTS = {
     path.name: path.read_text(encoding="utf-8") for path in (CHECKOUT / "tests").rglob("test_*.py")
 }
+
+
+def test_every_constant_of_a_module_is_crossed_by_a_test() -> None:
+    """By one that names it, or by the runs with all test values (`knobs(small=True)`)."""
+    every, times = "\n".join(_TEXTS.values()), Counter(name_constants())
+    assert [
+        name
+        for name, knob in list_knobs().items()
+        if not knob.change
+        or times[name.upper()] != 1
+        or (knob.test is None and not re.search(rf"\b{name}\b", every))
+    ] == []
+
 
 _SAMPLE = """
 SMALL, LARGE = 1, 32 * 2**20

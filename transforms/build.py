@@ -23,6 +23,7 @@ from corpusmill.dataset.manifest_entries import Counts, add_all, weigh, weigh_se
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.knobs import knob
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
@@ -79,7 +80,6 @@ class ShardProvenance:
 
     def __init__(self, options: ShardOptions, shard: int) -> None:
         self._options, self._shard = options, shard
-        self._limits = options.place.limits.files
         self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
         self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
 
@@ -95,9 +95,9 @@ class ShardProvenance:
     def _open_all(self, keep_fields: Sequence[str]) -> None:
         for number in range(max(1, len(self._options.names.bins))):
             sink = self._open(SPANS, number)
-            self._spans.append(SpansWriter(sink, self._limits.group_lines))
+            self._spans.append(SpansWriter(sink))
         sink = self._open(DOCUMENTS, 0)
-        self._documents.append(DocumentsWriter(sink, self._limits, keep_fields))
+        self._documents.append(DocumentsWriter(sink, keep_fields))
 
     def _open(self, part: int, number: int) -> HashingWriter:
         place = self._options.place
@@ -144,13 +144,18 @@ class _BinCounts:
     tokens: int = 0
 
 
+BUILT_DOCUMENTS = knob("built_documents", 2**14)
+"""The documents whose examples are built by one call, which takes about two milliseconds more."""
+BUILT_TOKENS = knob("built_tokens", 2**20)
+"""A batch of long documents ends early, at this many tokens."""
+
+
 class ShardDoFn(beam.DoFn):
     """Build, sort and write one shard."""
 
     def __init__(self, options: ShardOptions) -> None:
         self._options, self._shared = options, Shared()
         self._objective, self._layout = options.objective, options.layout
-        self._limits = options.place.limits.files
 
     def setup(self) -> None:
         """Open the journal, and make the buffer that all shards use."""
@@ -190,7 +195,7 @@ class ShardDoFn(beam.DoFn):
                     rows.add(batch, self._passed / planned)
                 pa.default_memory_pool().release_unused()
                 shard_format = FORMATS[self._options.output.output_format]
-                examples = rows.drain(shard_format.with_limits(self._limits).group_rows)
+                examples = rows.drain(shard_format.group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
         yield from (("", file) for file in provenance.written())
         yield from self._tally.outputs()
@@ -211,7 +216,7 @@ class ShardDoFn(beam.DoFn):
                 self._passed += every.num_rows
                 documents = _choose(every, copies > repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
-                draws = Repeat(repeat, pool, splits, seed, self._limits)
+                draws = Repeat(repeat, pool, splits, seed)
                 examples = self._objective.build(documents, draws)
                 self._count_passes(shard, documents.num_rows)
                 self._tally.add("build.examples", examples.num_rows)
@@ -229,10 +234,10 @@ class ShardDoFn(beam.DoFn):
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (home, its documents), in the order of the corpus."""
-        load, limits = partial(load_segment, schema=self._options.documents_schema), self._limits
-        # A call takes about two milliseconds beside its examples. A batch depends on the documents
-        # of its home alone, and so does a group of rows of provenance, which is made of batches.
-        size = (limits.built_documents, limits.built_tokens)
+        load = partial(load_segment, schema=self._options.documents_schema)
+        # A batch depends on the documents of its home alone, and so does a group of rows of
+        # provenance, which is made of batches.
+        size = (BUILT_DOCUMENTS, BUILT_TOKENS)
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
         for home, own in groupby(ordered, attrgetter("bucket")):
             loaded = (load(segment) for segment in own if segment.rows)
@@ -255,7 +260,7 @@ class ShardDoFn(beam.DoFn):
         with ExitStack() as files:
             opened = [self._open_parts(shard, number, files) for number in range(len(counted))]
             sinks = [[sink for _, sink in parts] for parts in opened]
-            for group in write_shard(self._objective, output, sinks, examples, self._limits):
+            for group in write_shard(self._objective, output, sinks, examples):
                 provenance.add_rows(group.bin, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)

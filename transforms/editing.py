@@ -205,8 +205,6 @@ class _Editor:
         self._manifest, self._documents = loaded.manifest, loaded.documents
         self._provenance = loaded.provenance
         self._place, self._copied_bytes = place, place.limits.stages.copied_bytes
-        # All that is written again takes its thresholds from here.
-        self._limits = loaded.manifest.output.file_limits
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""
@@ -230,8 +228,8 @@ class _Editor:
             sinks = [HashingWriter(files.enter_context(self._create(file))) for file in unit.files]
             shard = unit.shard.file
             data_set = (self._folder, self._manifest, shard)
-            removed = rewrite_shard(*data_set, kept, sinks[:-1], self._limits)
-            writer = SpansWriter(sinks[-1], self._limits.group_lines)
+            removed = rewrite_shard(*data_set, kept, sinks[:-1])
+            writer = SpansWriter(sinks[-1])
             copy_spans(spans, writer, kept)
             writer.close()
         self._count(unit.split, removed, int((~kept).sum()))
@@ -261,7 +259,7 @@ class _Editor:
         with self._create(file) as stream, self._folder.open(file) as source:
             sink, table = HashingWriter(stream), DocumentsTable(source)
             fields = table.schema.names[len(DOCUMENT_COLUMNS) :]
-            writer = DocumentsWriter(sink, self._limits, fields)
+            writer = DocumentsWriter(sink, fields)
             copy_documents(table, writer, self._documents)
             writer.close()
         self._tally.add("removed.documents", removed)
@@ -303,8 +301,7 @@ class _Edit(beam.DoFn):
         edited = self._edited
         manifest = decode(edited.manifest.read(), edited.folder.url)
         documents = np.load(io.BytesIO(edited.documents.read()))
-        limits = self._place.limits.reading
-        provenance = ProvenanceCheck(edited.folder, manifest, frozenset(), limits)
+        provenance = ProvenanceCheck(edited.folder, manifest, frozenset())
         units = choose_units(edited.folder, manifest, documents)
         return _Loaded(manifest, units, documents, provenance)
 

@@ -21,7 +21,6 @@ from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import as_mapping, from_mapping
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location
 from corpusmill.verification.check_data_set import Totals
 from corpusmill.verification.check_provenance import ProvenanceCheck
@@ -46,14 +45,12 @@ class Checking:
         digest: hexadecimal SHA-256 of the manifest.
         tasks: how many tasks it has.
         unread: files that are missing or of another size.
-        limits: the thresholds of readers.
     """
 
     folder: Location
     digest: str
     tasks: int
     unread: frozenset[str]
-    limits: ReadingLimits = LIMITS.reading
 
 
 @dataclass(frozen=True)
@@ -82,13 +79,13 @@ class _Check(beam.DoFn):
         self._loaded = self._shared.acquire(self._load, tag=self._checking.digest)
 
     def _load(self) -> _Loaded:
-        folder, limits = self._checking.folder, self._checking.limits
+        folder = self._checking.folder
         content = folder.read(MANIFEST)
         if sha256(content).hexdigest() != self._checking.digest:
             cause = "it has changed since the check began"
             raise UserError(f"{folder.url}/{MANIFEST}", cause, "Verify the data set again")
         manifest = decode(content, folder.url)
-        checks = ProvenanceCheck(folder, manifest, self._checking.unread, limits)
+        checks = ProvenanceCheck(folder, manifest, self._checking.unread)
         return _Loaded(manifest, list_tasks(manifest), checks.check)
 
     def process(self, element: int) -> Iterator[Found]:

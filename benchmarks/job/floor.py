@@ -27,7 +27,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, GROUP_TOKENS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.objective import Objective, Repeat
@@ -105,9 +105,8 @@ def build_part(part: int, plan: Plan) -> int:
         ]
         writer = shard_format.open_writer(streams, objective.columns, plan.output)
         tokens = tokens_of(objective.columns).name
-        limits = shard_format.limits
-        packed, rows_at_once = objective.pack(_build(plan), limits), shard_format.group_rows
-        for group in cut_into_groups(packed, tokens, rows_at_once, limits.group_tokens):
+        packed, rows_at_once = objective.pack(_build(plan)), shard_format.group_rows
+        for group in cut_into_groups(packed, tokens, rows_at_once, GROUP_TOKENS):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
         writer.close()

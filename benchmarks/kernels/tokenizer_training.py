@@ -35,7 +35,6 @@ from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table, report
 from benchmarks.measure import Measurement, measure
 from benchmarks.rivals import RIVALS, label, name_problem, python_of
-from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2
 from corpusmill.tokenization.training.counted_words import CountedWords, find_characters
 from corpusmill.tokenization.training.merges import (
@@ -79,7 +78,7 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 
 def count(model: str, path: Path, times: int, output: Path) -> None:
     """Count words and write them to a file."""
-    counter = model_options(model, {}).make_counter(LIMITS.training)
+    counter = model_options(model, {}).make_counter()
     words = count_text(read_batches(path, times), counter, WORD_LIMITS)
     pq.write_table(pa.table({"word": words.words, "count": words.counts}), output)
 

@@ -29,9 +29,8 @@ from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.dataset.manifest_entries import provenance_name
 from corpusmill.dataset.manifest_json import encode
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.limits import LIMITS
 from corpusmill.location import locate
-from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
+from corpusmill.provenance.documents_table import GROUP_DOCUMENTS, DocumentsWriter, documents_schema
 
 _SMALL, _LARGE = "few documents", "all documents"
 _DRIVER_MIB, _SECONDS_A_MILLION = 512, 0.22
@@ -63,9 +62,9 @@ def claim(folder: Path, documents: int) -> None:
 def _write_table(path: Path, ids: np.ndarray, seed: int) -> None:
     draws, schema = np.random.default_rng(seed), documents_schema()
     with path.open("wb") as sink:
-        writer = DocumentsWriter(sink, LIMITS.files)
-        for begin in range(0, len(ids), LIMITS.files.group_documents):
-            own = ids[begin : begin + LIMITS.files.group_documents]
+        writer = DocumentsWriter(sink)
+        for begin in range(0, len(ids), GROUP_DOCUMENTS):
+            own = ids[begin : begin + GROUP_DOCUMENTS]
             facts = [
                 np.full(len(own), number, field.type.to_pandas_dtype())
                 for number, field in zip(

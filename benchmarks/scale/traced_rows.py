@@ -29,7 +29,6 @@ from corpusmill.dataset.manifest_json import encode
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.layout.placement import Layout
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import LIMITS
 from corpusmill.location import locate
 from corpusmill.provenance.documents_table import DocumentsWriter
 from corpusmill.provenance.spans_table import SpansWriter
@@ -95,14 +94,14 @@ def _write_shard(
     })  # fmt: skip
     total = layout.train_shards
     with (folder / "v1" / provenance_name("documents", "train", shard, total)).open("wb") as sink:
-        documents_writer = DocumentsWriter(sink, LIMITS.files)
+        documents_writer = DocumentsWriter(sink)
         documents_writer.add(batch)
         documents_writer.close()
     rows = 0
     parts = _rows_of(layout, shard, documents, homes, has_random)
     keyed = [add_keys(part, layout.seed) for part in parts]
     with (folder / "v1" / provenance_name("spans", "train", shard, total)).open("wb") as sink:
-        writer = SpansWriter(sink, LIMITS.files.group_lines)
+        writer = SpansWriter(sink)
         for part in sort_rows(keyed, _ROWS_ADDED):
             writer.add(part)
             rows += part.num_rows

@@ -14,6 +14,7 @@ import pyarrow as pa
 from corpusmill.arrays.columns import INTEGERS, Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
+from corpusmill.knobs import knob
 
 # Offsets of Arrow's lists have 32 bits.
 MOST_VALUES = 2**31 - 1
@@ -385,15 +386,14 @@ def _restore_column(
     return to_arrow(narrow, offsets)
 
 
-def chunk_rows(columns: Sequence[Column], numbers: int) -> int:
-    """Return how many rows are encoded at a time, which depends only on the columns.
+CHUNK_NUMBERS = knob("chunk_numbers", 2**18)
+"""The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows. Of so many
+the result stays in the processor's cache, and the cost of calls does not matter."""
 
-    Args:
-        columns: of the rows.
-        numbers: how many are encoded at a time, about. Of 2**18 the result stays in the processor's
-            cache, and the cost of calls does not matter.
-    """
-    return max(1, numbers // sum(max(1, column.width) for column in columns))
+
+def chunk_rows(columns: Sequence[Column]) -> int:
+    """Return how many rows are encoded at a time, which depends only on the columns."""
+    return max(1, CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
 
 
 def cut_chunks(

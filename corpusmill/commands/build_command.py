@@ -123,7 +123,6 @@ def list_options(manifest: Manifest) -> dict[str, Any]:
         **(filtering.options if filtering else {}),
         **manifest.tokenizer.options,
         **asdict(output.options),
-        "limits": [f"{name}={value}" for name, value in output.limits.items()],
     }
 
 

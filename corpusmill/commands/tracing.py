@@ -42,7 +42,7 @@ def trace(command: Trace, call: Call) -> int:
     inputs = Inputs(command.input) if command.text else None
     # Rows of documents are printed as JSON while files are searched, and no line may be between.
     shows = pass_on if command.json and call.console.is_terminal else follow
-    tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows, data_set.limits)
+    tracer = Tracer(data_set.folder, data_set.manifest, inputs, shows)
     if command.row and command.cuts:
         samples = _open_samples(data_set, command)
         numbers = command.row[: command.limit or None]
@@ -95,7 +95,7 @@ def _open_samples(data_set: DataSet, command: Trace) -> Samples:
 def _run(samples: Samples, command: Trace) -> Run:
     order = samples.order(command.seed, command.shuffle, command.window, command.lanes)
     batching = FixedBatches(command.batch_size or 1, command.drop_last)
-    return Run(order, batching, command.world_size, samples.limits)
+    return Run(order, batching, command.world_size)
 
 
 def _find_step(samples: Samples, command: Trace) -> Step:

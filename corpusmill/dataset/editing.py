@@ -33,10 +33,9 @@ from corpusmill.dataset.manifest_entries import (
     recount,
 )
 from corpusmill.dataset.shards import open_groups, read_shard
-from corpusmill.formats.shard_formats import Group, ShardWriter, Sinks
+from corpusmill.formats.shard_formats import GROUP_ROWS, GROUP_TOKENS, Group, ShardWriter, Sinks
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 
 
@@ -291,7 +290,6 @@ def rewrite_shard(
     shard: str,
     kept: npt.NDArray[np.bool_],
     sinks: Sinks,
-    limits: FileLimits,
 ) -> dict[str, Counts]:
     """Write the rows of a shard that are kept, in their order.
 
@@ -304,7 +302,6 @@ def rewrite_shard(
         shard: file name of the shard.
         kept: bool[rows], which rows are kept.
         sinks: one per suffix of the format.
-        limits: the thresholds of the files.
 
     Returns:
         The distributions of the rows that are not kept, as `recount` returns them.
@@ -314,7 +311,7 @@ def rewrite_shard(
         OSError: likewise.
     """
     options = manifest.output.options
-    shard_format = manifest.output.shard_format.with_limits(limits)
+    shard_format = manifest.output.shard_format
     removed: dict[str, Counts] = {}
     writer = shard_format.open_writer(sinks, manifest.columns, options)
     with open_groups(folder, manifest, shard) as groups:
@@ -324,8 +321,8 @@ def rewrite_shard(
                 for place in run:
                     place.group.copy_to(writer)
                 continue
-            rows = _choose(run, manifest, removed, limits.group_rows)
-            for batch in _cut(rows, manifest, shard_format.group_rows, limits.group_tokens):
+            rows = _choose(run, manifest, removed)
+            for batch in _cut(rows, manifest, shard_format.group_rows, GROUP_TOKENS):
                 writer.write(batch)
     writer.close()
     return removed
@@ -378,12 +375,11 @@ def _choose(
     places: Iterable[_Place],
     manifest: Manifest,
     removed: dict[str, Counts],
-    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are kept, and add the distributions of the others to `removed`."""
     for group, kept in places:
         begin = 0
-        for batch in group.read(batch_rows):
+        for batch in group.read(GROUP_ROWS):
             is_kept = kept[begin : begin + batch.num_rows]
             begin += batch.num_rows
             add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, manifest.longest))

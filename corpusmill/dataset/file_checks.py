@@ -16,6 +16,7 @@ import pyarrow as pa
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount, weigh
 from corpusmill.errors import count_things, in_one_line
+from corpusmill.knobs import knob
 from corpusmill.location import Location
 
 
@@ -112,12 +113,16 @@ def count_bytes(manifest: Manifest, task: Task) -> int:
     return sum(manifest.entries[name].bytes for name in task.files)
 
 
+CHECKED_ROWS = knob("checked_rows", 1024, test=5)
+"""The rows that are verified at once. Arrays of a few megabytes are in memory that the allocator
+keeps; with larger ones, threads wait for the system's pages."""
+
+
 def check_task(
     folder: Location,
     manifest: Manifest,
     task: Task,
     unread: frozenset[str],
-    batch_rows: int,
     follow: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Checked:
     """Read the files of a task and compare them with the manifest.
@@ -130,8 +135,6 @@ def check_task(
         manifest: its manifest.
         task: the task.
         unread: files that are missing or of another size.
-        batch_rows: the rows that are checked at once. Arrays of a few megabytes are in memory that
-            the allocator keeps; with larger ones, threads wait for the system's pages.
         follow: is called with all rows of a shard, some at a time; None for nothing.
     """
     intact = [name for name in task.files if name not in unread]
@@ -145,7 +148,7 @@ def check_task(
     try:
         with ExitStack() as files:
             streams = [files.enter_context(folder.open(name)) for name in task.files]
-            batches = _read_rows(manifest, task, streams, batch_rows)
+            batches = _read_rows(manifest, task, streams)
             return _check_rows(manifest, task.split, task.shard, batches, follow)
     except Exception as error:  # each format has errors of its own
         cause = f"is not a readable {manifest.output.format} shard: {in_one_line(error)}"
@@ -174,11 +177,11 @@ def check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
 
 
 def _read_rows(
-    manifest: Manifest, task: Task, streams: Sequence[BinaryIO], batch_rows: int
+    manifest: Manifest, task: Task, streams: Sequence[BinaryIO]
 ) -> Iterator[pa.RecordBatch]:
     columns, options = manifest.columns, manifest.output.options
     longest = manifest.splits[task.split].longest
-    return manifest.output.shard_format.read(streams, columns, options, batch_rows, longest)
+    return manifest.output.shard_format.read(streams, columns, options, CHECKED_ROWS, longest)
 
 
 def _check_rows(

@@ -41,7 +41,6 @@ from corpusmill.formats import shard_names
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, DataSetContents, ShardFormat, part_names
 from corpusmill.layout.placement import SPLIT_NAMES
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
     SpecialTokens,
@@ -251,8 +250,6 @@ class OutputEntry:
         num_shards: shards of the train split, before a format joins them.
         package: the installed package that provides the format; None for ours.
         order: "corpus" where documents keep the order of the corpus; None where they are shuffled.
-        limits: the thresholds that were not the usual ones and on which files depend, as
-            `Limits.recorded`.
     """
 
     format: str
@@ -261,16 +258,6 @@ class OutputEntry:
     num_shards: Annotated[int, Meta(ge=1, le=2**31)]
     package: str | None = None
     order: Literal["corpus"] | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def file_limits(self) -> FileLimits:
-        """The thresholds of the files, which whatever is written again obeys, too.
-
-        Raises:
-            UserError: one of `limits` does not exist, or cannot have its value.
-        """
-        return LIMITS.with_recorded(self.limits).files
 
     @property
     def shard_format(self) -> ShardFormat:

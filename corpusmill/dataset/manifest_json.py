@@ -310,7 +310,6 @@ def _check_files(manifest: Manifest) -> None:
     output, entries = manifest.output, manifest.entries
     if output.format != output.options.output_format:
         raise ValueError(f"the format {output.format!r}")
-    _ = output.file_limits
     shard_format = output.shard_format
     if None in {output.options.padding, output.options.compression}:
         raise ValueError("the padding or the compression, which is not known")
@@ -341,7 +340,7 @@ _ZEROS = b"0" * 64
 _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
-    "corpus.filtering", "output.order", "output.limits", "corpus.sources",
+    "corpus.filtering", "output.order", "corpus.sources",
     "provenance", "removals", "first_reject",
 )  # fmt: skip
 

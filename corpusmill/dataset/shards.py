@@ -18,9 +18,9 @@ from corpusmill.dataset.manifest_entries import Counts
 from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS, Group, Sinks
+from corpusmill.formats.shard_formats import FORMATS, GROUP_TOKENS, Group, Sinks
+from corpusmill.knobs import knob
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
-from corpusmill.limits import FileLimits
 from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
@@ -224,12 +224,15 @@ class WrittenGroup(NamedTuple):
     distributions: dict[str, Counts]
 
 
+THREADED_ROWS = knob("threaded_rows", 1024, test=3)
+"""A thread writes groups of at least as many rows; of fewer, the next one is sorted later."""
+
+
 def write_shard(
     objective: Objective,
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
-    limits: FileLimits,
 ) -> Iterator[WrittenGroup]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
@@ -238,17 +241,16 @@ def write_shard(
         options: as `resolve` returns them.
         sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
         examples: sorted, with the objective's `built_columns`.
-        limits: the thresholds of the files.
 
     Yields:
         Each group of rows that was written.
     """
     columns = objective.columns
-    shard_format = FORMATS[options.output_format].with_limits(limits)
-    size = (shard_format.group_rows, limits.group_tokens)
+    shard_format = FORMATS[options.output_format]
+    size = (shard_format.group_rows, GROUP_TOKENS)
     bins = cut_lengths(columns, options.bin_size)
     writers = [shard_format.open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
-    tokens, packed = tokens_of(columns).name, objective.pack(examples, limits)
+    tokens, packed = tokens_of(columns).name, objective.pack(examples)
     # Rows are encoded and compressed without Python's global lock, so that the next ones are sorted
     # meanwhile.
     with ThreadPoolExecutor(1) as ahead:
@@ -259,7 +261,7 @@ def write_shard(
                 writing.result()
             writing = None
             # To start a thread takes longer than to write few rows.
-            if rows.num_rows < limits.threaded_rows:
+            if rows.num_rows < THREADED_ROWS:
                 writers[number].write(rows)
             else:
                 writing = ahead.submit(writers[number].write, rows)

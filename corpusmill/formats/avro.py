@@ -34,6 +34,7 @@ from corpusmill.corpus.tables.table import Block, TableStream, write_long
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import (
+    GROUP_TOKENS,
     Columns,
     ShardFormat,
     ShardWriter,
@@ -43,7 +44,7 @@ from corpusmill.formats.shard_formats import (
     explain_files,
 )
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
-from corpusmill.limits import LIMITS, FileLimits
+from corpusmill.limits import LIMITS
 
 # The rows of a block bound it, and not the size that is usual where texts are stored.
 _OPTIONS = DocumentOptions(max_line_bytes=MAX_LIMIT_BYTES)
@@ -165,7 +166,7 @@ class AvroFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes blocks of equally many rows."""
-        return _Writer(sinks[0], columns, options, self.limits)
+        return _Writer(sinks[0], columns, options)
 
     def read(
         self,
@@ -185,7 +186,7 @@ class AvroFormat(ShardFormat):
                 most = self._most_bytes(block, columns, longest, options.is_padded)
                 data = np.frombuffer(table.content(block, most), np.uint8)
                 # Every row has a field, and every field takes a byte.
-                if not 0 <= block.rows <= min(len(data), self._chunk_rows(columns)):
+                if not 0 <= block.rows <= min(len(data), chunk_rows(columns)):
                     claim = f"{block.rows:,} rows in {len(data):,} bytes"
                     raise ValueError(f"block {block.index}: {claim}")
                 rows = _decode(data, block, columns, options.is_padded)
@@ -194,17 +195,14 @@ class AvroFormat(ShardFormat):
         except UnreadableError as error:
             raise ValueError(f"{error.reason}: {error.detail}") from None
 
-    def _chunk_rows(self, columns: Columns) -> int:
-        return chunk_rows(columns, self.limits.chunk_numbers)
-
     def _most_bytes(self, block: Block, columns: Columns, longest: int, padded: bool) -> int:
         """Return the most bytes that a block can have, decompressed."""
-        rows, total = max(0, min(block.rows, self._chunk_rows(columns))), 0
+        rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
         for column in columns:
             most = most_values(column, longest, padded)
             values = rows * most
             if column.width == ANY_LENGTH:  # a block has no more tokens than a group
-                values = min(values, self.limits.group_tokens + most)
+                values = min(values, GROUP_TOKENS + most)
             kind = np.iinfo(column.dtype)
             total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
         return total
@@ -224,11 +222,8 @@ class AvroFormat(ShardFormat):
 
 
 class _Writer:
-    def __init__(
-        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
-    ) -> None:
+    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
         self._sink, self._columns, self._options = sink, columns, options
-        self._chunk_rows = chunk_rows(columns, limits.chunk_numbers)
         schema, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
         meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
         self._sync = hashlib.sha256(b"\n".join(meta.values())).digest()[:SYNC_BYTES]
@@ -239,7 +234,7 @@ class _Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [flatten(rows.column(column.name)) for column in self._columns]
-        for chunk in cut_chunks(numbers, self._chunk_rows):
+        for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
             data = self._compress(self._encode(chunk))
             counts = write_long(len(chunk[0][1]) - 1) + write_long(len(data))
             self._sink.write(counts + data + self._sync)

@@ -33,6 +33,7 @@ from corpusmill.formats.shard_formats import (
     Sinks,
     Sources,
 )
+from corpusmill.knobs import knob
 
 _SPACE, _SEMICOLON, _NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57
@@ -302,7 +303,7 @@ class ErnieTextFormat(ShardFormat):
         """
         line, most = 1, min(_MAX_LINE_BYTES, longest * _TOKEN_BYTES + 4)
         try:
-            for text in _whole_lines(sources[0], most, self.limits.text_bytes):
+            for text in _whole_lines(sources[0], most):
                 rows = parse_lines(text, columns, line)
                 line += rows.num_rows
                 for begin in range(0, rows.num_rows, batch_rows):
@@ -351,10 +352,14 @@ class _Writer:
         return memoryview(lines)
 
 
-def _whole_lines(stream: BinaryIO, max_bytes: int, text_bytes: int) -> Iterator[bytes]:
+TEXT_BYTES = knob("text_bytes", 2**20, test=100)
+"""How much of a file of text is decompressed and parsed at once."""
+
+
+def _whole_lines(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
     rest = b""
     with gzip.GzipFile(fileobj=stream, mode="rb") as text:
-        while block := text.read(text_bytes):
+        while block := text.read(TEXT_BYTES):
             lines, newline, start = block.rpartition(b"\n")
             if newline:
                 yield rest + lines + newline

@@ -33,6 +33,7 @@ from corpusmill.arrays.ragged import check_numbers, flatten, restore
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import (
+    READ_TOKENS,
     Columns,
     DataSetContents,
     ShardFormat,
@@ -145,7 +146,7 @@ class MdsFormat(ShardFormat):
         )
         if len(begins) > 1 and np.diff(begins).max() > most:
             raise ValueError(f"a row has more than {most:,} bytes")
-        first, rows, batch_bytes = 0, len(begins) - 1, 4 * self.limits.read_tokens
+        first, rows, batch_bytes = 0, len(begins) - 1, 4 * READ_TOKENS
         while first < rows:
             fitting = int(np.searchsorted(begins, begins[first] + batch_bytes, side="right")) - 1
             stop = min(first + batch_rows, max(first + 1, fitting))

@@ -14,6 +14,8 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored, find_bounds
 from corpusmill.formats.shard_formats import (
+    GROUP_ROWS,
+    GROUP_TOKENS,
     Columns,
     ShardFormat,
     ShardWriter,
@@ -21,7 +23,6 @@ from corpusmill.formats.shard_formats import (
     Sources,
     explain_files,
 )
-from corpusmill.limits import FileLimits
 
 # A value and its levels take at most this many bytes, and a page of few values some more.
 _MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
@@ -51,7 +52,7 @@ class ParquetFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes each batch as one row group."""
-        return PagesWriter(sinks[0], columns, options, self.limits)
+        return PagesWriter(sinks[0], columns, options)
 
     def read(
         self,
@@ -84,7 +85,7 @@ class ParquetFormat(ShardFormat):
             raise ValueError(f"it holds the columns {actual}, the manifest says {expected}")
         most = [most_values(column, longest, options.is_padded) for column in columns]
         return [
-            _RowGroup(_Shard(sources[0], shard, columns, options, self.limits), number, most)
+            _RowGroup(_Shard(sources[0], shard, columns, options), number, most)
             for number in range(shard.num_row_groups)
         ]
 
@@ -110,14 +111,12 @@ class _Shard:
         file: the same, as Arrow reads them.
         columns: of its rows.
         options: as `resolve` returned them to the writer.
-        limits: under which it was written.
     """
 
     source: BinaryIO
     file: pq.ParquetFile
     columns: Columns
     options: OutputOptions
-    limits: FileLimits
 
 
 class _RowGroup:
@@ -188,9 +187,9 @@ def _check_pages(shard: _Shard, group: pq.RowGroupMetaData, number: int, most: i
         number: of the column.
         most: values of a row.
     """
-    limit = max(0, min(group.num_rows, shard.limits.group_rows)) * most
+    limit = max(0, min(group.num_rows, GROUP_ROWS)) * most
     if not shard.options.is_padded:
-        limit = min(limit, shard.limits.group_tokens + most)
+        limit = min(limit, GROUP_TOKENS + most)
     values, dictionary = 0, 0
     for page in read_pages(TableStream(shard.source), group.column(number)):
         values += 0 if page.is_dictionary else page.values

@@ -33,7 +33,7 @@ from corpusmill.formats.parquet_encodings import (
     put_places,
 )
 from corpusmill.formats.shard_formats import Columns, Sink
-from corpusmill.limits import FileLimits
+from corpusmill.knobs import knob
 
 
 class Byte(int):
@@ -296,6 +296,11 @@ _MOST_PAGE_BYTES = 2**31 - 1
 # What stands before and after places in a dictionary.
 _MOST_OTHER_BYTES = 64
 
+PAGE_VALUES = knob("page_values", 2**18)
+"""The values of a page of Parquet, and its rows, unless a single row has more."""
+COPIED_GROUP_BYTES = knob("copied_group_bytes", 2**20, test=100)
+"""How much of a group that stays as it is is copied at once."""
+
 
 class PagesWriter:
     """Writes each batch of rows as one row group.
@@ -304,14 +309,10 @@ class PagesWriter:
         sink: of the file.
         columns: of the rows.
         options: as `resolve` returns them.
-        limits: the thresholds of the file.
     """
 
-    def __init__(
-        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
-    ) -> None:
+    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
         self._sink, self._columns, self._options = sink, columns, options
-        self._limits = limits
         self._codec = _open_codec(options)
         self._groups: list[Struct] = []
         self._rows = self._place = 0
@@ -342,7 +343,7 @@ class PagesWriter:
             source.seek(chunk.place)
             left = chunk.bytes
             while left:
-                block = source.read(min(left, self._limits.copied_bytes))
+                block = source.read(min(left, COPIED_GROUP_BYTES))
                 if not block:
                     raise ValueError(f"it ends {left:,} bytes before the end of a row group")
                 self._put(block)
@@ -371,7 +372,7 @@ class PagesWriter:
             header = partial(dictionary_header, len(dictionary.values))
             full_bytes += self._write_page(content, header)
         first = self._place - place
-        for start, stop in cut_pages(offsets, self._limits.page_values):
+        for start, stop in cut_pages(offsets, PAGE_VALUES):
             cut = offsets[start : stop + 1]
             content, count = self._fill_page(column, values, cut, dictionary)
             header = partial(data_header, count, dictionary is not None)

@@ -5,16 +5,15 @@ Each format is imported when it is needed.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import Compression, OutputOptions, Padding
-from corpusmill.limits import LIMITS, FileLimits
+from corpusmill.knobs import knob
 from corpusmill.plugins import Plugins
 
 Columns = tuple[Column, ...]
@@ -112,6 +111,14 @@ class Group(Protocol):
         """
 
 
+GROUP_ROWS = knob("group_rows", 8192)
+"""The rows that are encoded together, unless a format has a number of its own."""
+GROUP_TOKENS = knob("group_tokens", 2**24)
+"""A group of long rows ends early, with the row that makes it reach this many tokens."""
+READ_TOKENS = knob("read_tokens", 2**22, test=100)
+"""The tokens of a stream that are read at once, or one long row."""
+
+
 class ShardFormat(ABC):
     """A file format: examples to bytes, and back.
 
@@ -126,7 +133,6 @@ class ShardFormat(ABC):
         level: default level of the codec, if it differs from the codec's own.
         has_groups: whether `list_groups` lists groups, each of which is read without the others.
         companion_names: names of all files that `companion_files` may return.
-        limits: the thresholds of the files that it writes or reads (`with_limits`).
     """
 
     name: ClassVar[str]
@@ -138,13 +144,6 @@ class ShardFormat(ABC):
     level: ClassVar[int | None] = None
     has_groups: ClassVar[bool] = False
     companion_names: ClassVar[tuple[str, ...]] = ()
-    limits: FileLimits = LIMITS.files
-
-    def with_limits(self, limits: FileLimits) -> Self:
-        """Return the format for files with other thresholds."""
-        changed = copy(self)
-        changed.limits = limits
-        return changed
 
     @property
     def group_rows(self) -> int:
@@ -152,7 +151,7 @@ class ShardFormat(ABC):
 
         A format may have a number of its own, as `group_rows = 1000`.
         """
-        return self.limits.group_rows
+        return GROUP_ROWS
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
         """Return the suffixes of a shard's files; the first is that of the shard's own name."""

@@ -47,7 +47,7 @@ from corpusmill.formats.shard_formats import (
 )
 from corpusmill.formats.tfrecord_kernels import FLOAT_LIST, INT64_LIST
 from corpusmill.formats.varints import gather, put_rows, row_sizes
-from corpusmill.limits import FileLimits
+from corpusmill.knobs import knob
 
 Kind = Literal["values", "mask", "weights"]
 
@@ -204,16 +204,17 @@ def _put_fields(
     out[places[:, None] + np.arange(size)] = fields.reshape(-1, size)
 
 
-def read_records(
-    source: io.BufferedReader, max_records: int, max_bytes: int, record_bytes: int
-) -> Iterator[Records]:
+RECORD_BYTES = knob("record_bytes", 2**22, test=100)
+"""How much of a file of records is parsed at once."""
+
+
+def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) -> Iterator[Records]:
     """Read all records of a file, some of them at a time.
 
     Args:
         source: the file.
         max_records: the most records at a time.
         max_bytes: the most bytes of a record.
-        record_bytes: about as many bytes are read at a time.
 
     Raises:
         ValueError: a checksum differs, a record is too large, or the file ends within one.
@@ -222,7 +223,7 @@ def read_records(
     while True:
         records: list[bytes] = []
         begin = place
-        while len(records) < max_records and place - begin < record_bytes:
+        while len(records) < max_records and place - begin < RECORD_BYTES:
             if not (head := source.read(HEAD_BYTES)):
                 break
             name = f"record {first + len(records)} at byte {place}"
@@ -290,7 +291,7 @@ class TFRecordFormat(ShardFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""
-        return _Writer(sinks[0], columns, options, self.limits)
+        return _Writer(sinks[0], columns, options)
 
     def read(
         self,
@@ -309,9 +310,8 @@ class TFRecordFormat(ShardFormat):
             most_bytes = sum(
                 feature.most_bytes(longest, options.is_padded) for feature in features_of(columns)
             )
-            most = min(batch_rows, chunk_rows(columns, self.limits.chunk_numbers))
-            size = self.limits.record_bytes
-            for records in read_records(stream, most, most_bytes, size):
+            most = min(batch_rows, chunk_rows(columns))
+            for records in read_records(stream, most, most_bytes):
                 yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
             raise ValueError(f"its compressed stream is damaged: {error}") from None
@@ -336,10 +336,8 @@ class TFRecordFormat(ShardFormat):
 
 
 class _Writer:
-    def __init__(
-        self, sink: Sink, columns: Columns, options: OutputOptions, limits: FileLimits
-    ) -> None:
-        self._sink, self._chunk_rows = sink, chunk_rows(columns, limits.chunk_numbers)
+    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
+        self._sink, self._chunk_rows = sink, chunk_rows(columns)
         self._features = features_of(columns)
         self._gzip = None
         if options.compression == "gzip":

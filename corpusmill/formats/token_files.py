@@ -34,6 +34,8 @@ from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, Role, arr
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import (
+    GROUP_ROWS,
+    READ_TOKENS,
     Columns,
     DataSetContents,
     ShardFormat,
@@ -52,7 +54,7 @@ class TokenFileFormat(ShardFormat):
     @property
     def group_rows(self) -> int:
         """The most rows that are written at once: few, as documents may be long."""
-        return min(_MOST_GROUP_ROWS, self.limits.group_rows)
+        return min(_MOST_GROUP_ROWS, GROUP_ROWS)
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse rows that are not a stream of tokens.
@@ -93,7 +95,6 @@ def read_tokens(
     dtype: str,
     column: Column,
     longest: int,
-    most: int,
 ) -> Iterator[pa.RecordBatch]:
     """Read the next rows.
 
@@ -103,7 +104,6 @@ def read_tokens(
         dtype: as in `write_tokens`.
         column: input_ids.
         longest: the most tokens of a row.
-        most: the most tokens of a batch, unless a single row has more.
 
     Raises:
         ValueError: the file ends too early, a length is impossible, or a token is too large.
@@ -114,7 +114,7 @@ def read_tokens(
     first = 0
     while first < len(lengths):
         start = int(ends[first] - lengths[first])
-        stop = max(first + 1, int(np.searchsorted(ends, start + most, side="right")))
+        stop = max(first + 1, int(np.searchsorted(ends, start + READ_TOKENS, side="right")))
         values = read_array(source, int(ends[stop - 1]) - start, dtype)
         if len(values) and values.max() > np.iinfo(column.dtype).max:
             raise ValueError(f"a token id is larger than {column.dtype} holds")
@@ -201,8 +201,7 @@ class MegatronFormat(TokenFileFormat):
             if (documents != np.arange(begin, begin + count)).any():
                 raise ValueError("a document of its index is not one sequence")
             pointer = int(ends[-1])
-            most = self.limits.read_tokens
-            yield from read_tokens(tokens, lengths, dtype, columns[0], longest, most)
+            yield from read_tokens(tokens, lengths, dtype, columns[0], longest)
         if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
             raise ValueError("its index does not end with the number of its sequences")
         check_end(index, ".idx")
@@ -326,8 +325,7 @@ class NanogptFormat(TokenFileFormat):
             if len(content) % size:
                 raise ValueError("its .lengths ends within a number")
             lengths = np.frombuffer(content, _LENGTH).astype(np.int64)
-            most = self.limits.read_tokens
-            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest, most)
+            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest)
         check_end(tokens, ".bin")
 
     def explain_loading(

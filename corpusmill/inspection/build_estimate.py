@@ -32,7 +32,6 @@ from corpusmill.inspection.corpus_measures import Histogram
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool, priorities
 from corpusmill.tokenization.encoding import tokenized_schema
@@ -79,7 +78,7 @@ def spread_sample(layout: Layout, repeats: int) -> Layout:
 
 
 def build_sample(
-    objective: Objective, pool: Pool, layout: Layout, options: OutputOptions, limits: FileLimits
+    objective: Objective, pool: Pool, layout: Layout, options: OutputOptions
 ) -> dict[str, SplitBuild]:
     """Build and measure all examples of a sample.
 
@@ -89,7 +88,6 @@ def build_sample(
         layout: how the examples are spread; with the data set's own layout and a sample that is
             the whole corpus, the shards are the data set's.
         options: of the shards, as the format resolves them.
-        limits: the thresholds of the shards.
 
     Returns:
         Every split that has a shard, by name.
@@ -111,12 +109,12 @@ def build_sample(
             if layout.split_of(home) == layout.split_of(shard):
                 marks = np.full(batch.num_rows, layout.split_of(shard), np.uint8)
                 for repeat in layout.repeats_of(shard, home, objective.repeats):
-                    draws = Repeat(repeat, pool, marks, layout.seed, limits)
+                    draws = Repeat(repeat, pool, marks, layout.seed)
                     built_rows = objective.build(batch, draws)
                     split.counts.update(objective.count(batch, built_rows))
                     examples.append(add_keys(built_rows, layout.seed))
         _count_examples(objective, split, examples, pool)
-        _write_examples(objective, examples, options, split, limits)
+        _write_examples(objective, examples, options, split)
     return built
 
 
@@ -146,15 +144,14 @@ def _write_examples(
     batches: list[pa.RecordBatch],
     options: OutputOptions,
     split: SplitBuild,
-    limits: FileLimits,
 ) -> None:
     bins = cut_lengths(objective.columns, options.bin_size)
-    shard_format = FORMATS[options.output_format].with_limits(limits)
+    shard_format = FORMATS[options.output_format]
     suffixes = shard_format.suffixes(options)
     # These streams only count the bytes.
     sinks = [[pa.MockOutputStream() for _ in suffixes] for _ in bins or (0,)]
     examples = sort_rows(batches, shard_format.group_rows) if batches else iter(())
-    for group in write_shard(objective, options, sinks, examples, limits):
+    for group in write_shard(objective, options, sinks, examples):
         split.written_rows += len(group.hashes)
         split.sketch = add_hashes(split.sketch, group.hashes)
         add_all(split.distributions, group.distributions)
@@ -260,7 +257,6 @@ def estimate_build(
     scale: Scale,
     layout: Layout,
     options: OutputOptions,
-    limits: FileLimits,
 ) -> dict[str, Any]:
     """Build the sample, and estimate a build of the corpus from it.
 
@@ -270,16 +266,15 @@ def estimate_build(
         scale: from the sample to the corpus.
         layout: of the data set.
         options: of the shards, as the format resolves them.
-        limits: the thresholds of the shards.
 
     Returns:
         The entry "build" of `corpusmill.inspection.corpus_numbers`, without what it takes to read
         and to shuffle the corpus.
     """
     spread = layout if scale.is_whole else spread_sample(layout, objective.repeats)
-    build_sample(objective, _take_first(pool, _WARMING_DOCUMENTS), spread, options, limits)
+    build_sample(objective, _take_first(pool, _WARMING_DOCUMENTS), spread, options)
     began = time.process_time()
-    built = build_sample(objective, pool, spread, options, limits)
+    built = build_sample(objective, pool, spread, options)
     seconds = time.process_time() - began
     sampled = int(scale.tokens.sum())
     rows = sum(split.written_rows for split in built.values())

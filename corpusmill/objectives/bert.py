@@ -24,7 +24,6 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.limits import FileLimits
 from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
 from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
@@ -286,13 +285,13 @@ class Bert(bert_rows.SentenceObjective):
         values = (tokens, *rows.further, *starts, *masked, rows.spans)
         return self.make_rows(rows.documents, repeat.number, rows.indices, values)
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine documents' rows into full ones and mask these, if they are to be combined."""
         length = self.options.max_seq_length
         if self.segments == "full-sentences":
             combined = join_documents(rows, length, self.border_ids)
         elif self.segments == "packed":
-            combined = pack_pieces_closely(rows, length, limits)
+            combined = pack_pieces_closely(rows, length)
         else:
             return rows
         return (mask_combined(group, self.masked_lm, self.split_marks) for group in combined)

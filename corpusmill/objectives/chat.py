@@ -22,7 +22,6 @@ from corpusmill.arrays.columns import NO_PAD, Column, Role
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, option
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.chat_process import rendering_process
 from corpusmill.objectives.chat_records import (
     ASSISTANT,
@@ -334,9 +333,9 @@ class Chat(Objective):
             "unlearned_documents": int(np.count_nonzero(learned == 0)),
         }
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack conversations into rows."""
-        return pack_pieces(rows, self.options.max_seq_length, limits)
+        return pack_pieces(rows, self.options.max_seq_length)
 
 
 @dataclass(frozen=True)

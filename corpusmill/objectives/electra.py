@@ -26,7 +26,6 @@ from corpusmill.arrays.randomness import purpose_of
 from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option, option
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import (
     FIRST_LENGTH,
     JOINED_COUNTS,
@@ -37,7 +36,13 @@ from corpusmill.objectives.columns import (
 from corpusmill.objectives.combined_rows import assemble_rows, rows_of_chunks
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
-from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows
+from corpusmill.objectives.examples.windows import (
+    MERGED_PIECE_TOKENS,
+    SHUFFLED_TOKENS,
+    Chunks,
+    cut_joined,
+    cut_windows,
+)
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
@@ -253,17 +258,16 @@ class Electra(Objective):
     ) -> pa.RecordBatch:
         """Cut documents into pieces, of which most have a single one."""
         bounds = index.sentence_offsets[index.offsets]
-        longest = repeat.limits.piece_tokens
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest)
-        starts = bounds[owners] + indices.astype(np.int64) * longest
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, MERGED_PIECE_TOKENS)
+        starts = bounds[owners] + indices.astype(np.int64) * MERGED_PIECE_TOKENS
         ones = np.ones(len(owners), np.uint16)
         spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))
         values = [ragged.to_arrow(pieces, offsets), ones, ones, spans]
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join pieces of documents and cut them into full rows, if documents are merged."""
-        return self._join(rows, limits.shuffled_tokens) if self.options.merge_documents else rows
+        return self._join(rows) if self.options.merge_documents else rows
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Count rows of merged documents also by the documents and the pieces in them."""
@@ -272,10 +276,10 @@ class Electra(Objective):
             counts[column.name] = np.bincount(examples.column(column.name))
         return counts
 
-    def _join(self, rows: Iterator[pa.RecordBatch], tokens: int) -> Iterator[pa.RecordBatch]:
+    def _join(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []
         used = 0  # of the tokens of the first piece that waits
-        for group in cut_into_groups(rows, "input_ids", tokens, tokens):
+        for group in cut_into_groups(rows, "input_ids", SHUFFLED_TOKENS, SHUFFLED_TOKENS):
             pieces = pa.concat_batches([*waiting, group])
             offsets, chunks = self._cut_pieces(pieces, used)
             full = int(np.count_nonzero(np.diff(chunks.bounds, axis=1) == self._room))

@@ -34,7 +34,6 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.examples import fill_in_the_middle as fim
 from corpusmill.objectives.examples.fill_in_the_middle import (
@@ -304,7 +303,7 @@ class Gpt(Objective):
         kept = int((offsets[1:] - begins).sum()) - added
         return {"fim_documents": int(moved), "kept_tokens": int(kept)}
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack pieces into rows, in the mode of this name."""
         is_packed = self.options.mode == "pack"
-        return pack_pieces(rows, self.options.max_seq_length, limits) if is_packed else rows
+        return pack_pieces(rows, self.options.max_seq_length) if is_packed else rows

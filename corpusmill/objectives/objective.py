@@ -22,7 +22,6 @@ from corpusmill.arrays.columns import (
     tokens_of,
 )
 from corpusmill.corpus.document_options import TextMaker
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL, fill_token_types
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
@@ -37,14 +36,12 @@ class Repeat(NamedTuple):
         pool: the random documents; None if the objective's `pool_tokens` is 0.
         splits: uint8[documents], 0 for train and 1 for validation.
         seed: the data set's seed.
-        limits: the thresholds of the data set's files.
     """
 
     number: int
     pool: Pool | None
     splits: np.ndarray
     seed: int
-    limits: FileLimits = LIMITS.files
 
 
 class Objective(ABC):
@@ -174,7 +171,7 @@ class Objective(ABC):
         """
         return {}
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine the built rows of a shard, which are in their final order, into those written.
 
         Most objectives write the rows that they build, and return `rows` itself. If several built
@@ -185,7 +182,6 @@ class Objective(ABC):
                 the result must not depend on where one batch ends and the next begins. The column
                 `key` has a random number for each row, unique and derived from the seed, from which
                 more can be drawn: `derive_keys(0, keys, 0, purpose_of("my-package.joins"))`.
-            limits: the thresholds of the data set's files.
         """
         return rows
 
@@ -193,7 +189,7 @@ class Objective(ABC):
     def combines_rows(self) -> bool:
         """Whether `pack` does more than return the rows that it is given."""
         rows: Iterator[pa.RecordBatch] = iter(())
-        return self.pack(rows, LIMITS.files) is not rows
+        return self.pack(rows) is not rows
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """Return the rows as they are written: `columns` from `built_columns`, padded if asked.

@@ -31,8 +31,8 @@ from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.knobs import knob
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import (
     JOINED_COUNTS,
     SPANS,
@@ -55,7 +55,14 @@ from corpusmill.objectives.denoising import (
     sentinel_roles,
 )
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
-from corpusmill.objectives.examples.windows import Chunks, cut_joined, cut_windows, draw_pieces
+from corpusmill.objectives.examples.windows import (
+    MERGED_PIECE_TOKENS,
+    SHUFFLED_TOKENS,
+    Chunks,
+    cut_joined,
+    cut_windows,
+    draw_pieces,
+)
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import T5_PRESETS
@@ -65,6 +72,9 @@ from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 # T5's own tokenizer has a hundred sentinels; UL2's rows of 512 tokens have up to 127 spans.
 _SENTINELS = 128
 _SUITED_TOKENS = [names[0] for names in (*sentinel_roles(_SENTINELS).values(), *MODES.values())]
+
+JOINED_PIECES = knob("joined_pieces", 128)
+"""The pieces that are joined for T5, and cut into rows together."""
 
 
 @dataclass(frozen=True)
@@ -252,15 +262,14 @@ class T5(Objective):
         """Cut documents into pieces."""
         index, token_ids = unpack_documents(documents)
         bounds = index.sentence_offsets[index.offsets]
-        longest = repeat.limits.piece_tokens
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, longest)
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, MERGED_PIECE_TOKENS)
         if self.options.overflow == "drop" and indices.any():
             purpose = purpose_of("corpusmill.t5.pieces")
             keys = derive_keys(np.uint64(repeat.seed), index.ids, repeat.number, purpose)
             drawn = draw_pieces(owners, indices, keys)
             pieces, offsets = ragged.take(pieces, offsets, drawn)
             owners, indices = owners[drawn], indices[drawn]
-        starts = bounds[owners] + indices.astype(np.int64) * longest
+        starts = bounds[owners] + indices.astype(np.int64) * MERGED_PIECE_TOKENS
         columns = {
             self.columns[0].name: ragged.to_arrow(pieces, offsets),
             SPANS.name: single_spans(locate_stretches(index, owners, starts, np.diff(offsets))),
@@ -277,27 +286,27 @@ class T5(Objective):
         kept = len(examples.column(self.columns[0].name).flatten())
         return {"kept_tokens": kept, "trimmed_tokens": tokens - kept}
 
-    def pack(self, rows: Iterator[pa.RecordBatch], limits: FileLimits) -> Iterator[pa.RecordBatch]:
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join pieces, cut them into rows, and leave out spans unless masks are dynamic."""
         waiting: list[pa.RecordBatch] = []
-        tokens, name, joined = 0, self.columns[0].name, limits.joined_pieces
+        tokens, name, most_tokens = 0, self.columns[0].name, JOINED_PIECES * MERGED_PIECE_TOKENS
         # Whole groups of pieces that are joined, so that batches do not matter.
-        for group in cut_into_groups(rows, name, joined, joined * limits.piece_tokens + 1):
+        for group in cut_into_groups(rows, name, JOINED_PIECES, most_tokens + 1):
             waiting.append(group)
             tokens += len(group.column(name).flatten())
-            if tokens >= limits.shuffled_tokens:
-                yield self._cut(pa.concat_batches(waiting), joined)
+            if tokens >= SHUFFLED_TOKENS:
+                yield self._cut(pa.concat_batches(waiting))
                 waiting, tokens = [], 0
         if waiting:
-            yield self._cut(pa.concat_batches(waiting), joined)
+            yield self._cut(pa.concat_batches(waiting))
 
-    def _cut(self, pieces: pa.RecordBatch, joined: int) -> pa.RecordBatch:
+    def _cut(self, pieces: pa.RecordBatch) -> pa.RecordBatch:
         name = self.columns[0].name
         token_ids, offsets = ragged.from_arrow(pieces.column(name))
         chunks = cut_joined(
             offsets.astype(np.int64),
             pieces.column("key").to_numpy(),
-            joined if self.options.merge_documents else 1,
+            JOINED_PIECES if self.options.merge_documents else 1,
             np.array(self.options.row_tokens),
             purpose_of("corpusmill.t5.rows"),
         )

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
-from corpusmill.limits import FileLimits
+from corpusmill.knobs import knob
 
 Ids = npt.NDArray[np.uint64]
 
@@ -45,17 +45,21 @@ def documents_schema(keep_fields: Sequence[str] = ()) -> pa.Schema:
     return pa.schema([*columns, *(pa.field(name, pa.string()) for name in keep_fields)])
 
 
+GROUP_DOCUMENTS = knob("group_documents", 2**16)
+"""The documents of provenance that are encoded together."""
+GROUP_FIELD_BYTES = knob("group_field_bytes", 2**26)
+"""A group of documents ends early at this many bytes of kept fields."""
+
+
 class DocumentsWriter:
     """Writes a table of documents, with a group of them in memory.
 
     Args:
         sink: receives the file's bytes.
-        limits: the thresholds of the file.
         keep_fields: names of the fields that are kept.
     """
 
-    def __init__(self, sink: Sink, limits: FileLimits, keep_fields: Sequence[str] = ()) -> None:
-        self._limits = limits
+    def __init__(self, sink: Sink, keep_fields: Sequence[str] = ()) -> None:
         self._keep_fields, self._schema = tuple(keep_fields), documents_schema(keep_fields)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(_Writable(sink), mode="w"),
@@ -101,15 +105,15 @@ class DocumentsWriter:
         if int(ids[0]) <= self._last or (ids[1:] <= ids[:-1]).any():
             raise ValueError("the ids of documents must ascend")
         self._last = int(ids[-1])
-        sizes, most = _measure_fields(rows), self._limits
+        sizes = _measure_fields(rows)
         while rows.num_rows:
-            room = np.searchsorted(np.cumsum(sizes), most.group_field_bytes - self._bytes) + 1
-            number = min(most.group_documents - self._documents, int(room), rows.num_rows)
+            room = np.searchsorted(np.cumsum(sizes), GROUP_FIELD_BYTES - self._bytes) + 1
+            number = min(GROUP_DOCUMENTS - self._documents, int(room), rows.num_rows)
             self._waiting.append(rows.slice(0, number))
             self._documents += number
             self._bytes += int(sizes[:number].sum())
-            is_full = self._documents == most.group_documents
-            if is_full or self._bytes >= most.group_field_bytes:
+            is_full = self._documents == GROUP_DOCUMENTS
+            if is_full or self._bytes >= GROUP_FIELD_BYTES:
                 self._write()
             rows, sizes = rows.slice(number), sizes[number:]
 
@@ -128,7 +132,7 @@ class DocumentsWriter:
     def _write(self) -> None:
         """Write a group. As one piece, or the pages would depend on the pieces."""
         group = pa.concat_batches(self._waiting)
-        self._writer.write_batch(group, row_group_size=self._limits.group_documents)
+        self._writer.write_batch(group, row_group_size=GROUP_DOCUMENTS)
         self._waiting, self._documents, self._bytes = [], 0, 0
 
     def close(self) -> None:

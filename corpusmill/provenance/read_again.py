@@ -19,7 +19,7 @@ from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import is_compressed
 from corpusmill.corpus.input_formats import piece_bits, read_file, reads_in_ranges
-from corpusmill.limits import ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.location import Location, locate
 from corpusmill.provenance.records import UnreadableTextError
 
@@ -97,29 +97,34 @@ def is_read_in_ranges(file: FileRange) -> bool:
     return not is_table and not is_compressed(file.file) and reads_in_ranges(options)
 
 
-def list_ranges(file: FileRange, first: int, last: int, reach_bytes: int) -> Iterator[FileRange]:
+GAP_BYTES = knob("gap_bytes", 2**16, test=10)
+"""Documents of the corpus that lie farther apart are read by themselves."""
+TOGETHER_BYTES = knob("together_bytes", 2**24, test=3_000)
+"""The bytes of a file whose documents are read again together."""
+REACH_BYTES = knob("reach_bytes", 2**16, test=10)
+"""How far before its place a document is looked for; then 16 times as far, three times."""
+
+
+def list_ranges(file: FileRange, first: int, last: int) -> Iterator[FileRange]:
     """Yield the ranges of a file in which to look for documents, short ones first.
 
     Args:
         file: the whole file.
         first: the place of the first document.
         last: the place of the last document.
-        reach_bytes: of the shortest range that begins before the first document.
     """
     name, number, options = file.file, file.file_index, file.options
     if is_read_in_ranges(file):
         # The rest of a document that was cut is read by the range of the document's beginning.
         # Up to the beginning of the longest file.
-        reaches = (0, *(reach_bytes * 16**power for power in range(4)), 2**OFFSET_BITS)
+        reaches = (0, *(REACH_BYTES * 16**power for power in range(4)), 2**OFFSET_BITS)
         for begin in dict.fromkeys(max(0, first - reach) for reach in reaches):
             yield FileRange(name, number, options, begin, last + 1)
     # Places of a format of another package need not be bytes.
     yield FileRange(name, number, options)
 
 
-def find_again(
-    open_file: Open, file: FileRange, wanted: pa.Table, limits: ReadingLimits
-) -> Iterator[pa.RecordBatch]:
+def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
     """Yield those of some documents of a file that still have the texts that they had.
 
     Args:
@@ -127,7 +132,6 @@ def find_again(
         file: the whole file.
         wanted: the documents, ascending by id; with the columns `document`, `length` and `digest`
             of the table of documents (`corpusmill.provenance.documents_table`).
-        limits: the thresholds of readers.
 
     Yields:
         Rows of TEXT_SCHEMA, ascending by id, none of them empty.
@@ -137,10 +141,10 @@ def find_again(
         return
     places = _places(wanted)
     lengths = wanted.column("length").to_numpy().astype(np.int64)
-    for begin, end in _group(places, lengths, limits):
+    for begin, end in _group(places, lengths):
         own, found = wanted.slice(begin, end - begin), list[pa.RecordBatch]()
         bounds = (int(places[begin]), int(places[end - 1]))
-        for part in list_ranges(file, *bounds, limits.reach_bytes):
+        for part in list_ranges(file, *bounds):
             found = list(_find(open_file, part, own))
             if sum(batch.num_rows for batch in found) == own.num_rows:
                 break
@@ -182,20 +186,18 @@ def _places(documents: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _group(
-    places: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], limits: ReadingLimits
+    places: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
     """Yield the first document, and the one after the last, of those that are read together.
 
     Args:
         places: int64[documents], ascending, where they begin.
         lengths: int64[documents], their bytes.
-        limits: the thresholds of readers.
 
     Example:
         places [0, 100, 900,000] and lengths [90, 90, 90] give (0, 2) and (2, 3).
     """
-    is_far = places[1:] - places[:-1] - lengths[:-1] > limits.gap_bytes
-    size = limits.together_bytes
-    is_next = places[1:] // size != places[:-1] // size
+    is_far = places[1:] - places[:-1] - lengths[:-1] > GAP_BYTES
+    is_next = places[1:] // TOGETHER_BYTES != places[:-1] // TOGETHER_BYTES
     begins = [0, *(np.flatnonzero(is_far | is_next) + 1).tolist()]
     yield from zip(begins, [*begins[1:], len(places)], strict=True)

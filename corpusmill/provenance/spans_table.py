@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
+from corpusmill.knobs import knob
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.documents_table import Ids
 
@@ -82,17 +83,20 @@ class Sink(Protocol):
         """Take bytes."""
 
 
+GROUP_LINES = knob("group_lines", 2**17)
+"""The lines of spans that are encoded together. In a group of 131,072 a row is looked up in four
+milliseconds; smaller ones take more bytes for the documents in each."""
+
+
 class SpansWriter:
     """Writes the table of a shard. Its bytes depend on the rows alone, not on their batches.
 
     Args:
         sink: receives the file's bytes.
-        group_lines: the lines of a group. In one of 131,072 a row is looked up in four
-            milliseconds; smaller groups take more bytes for the documents in each.
     """
 
-    def __init__(self, sink: Sink, group_lines: int) -> None:
-        self._sink, self._group_lines = sink, group_lines
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._writer: pq.ParquetWriter | None = None
         self._waiting, self._rows, self._lines = list[pa.RecordBatch](), 0, 0
 
@@ -135,8 +139,8 @@ class SpansWriter:
             for column, kind in zip(spans, _TYPES.values(), strict=True)
         ]
         lines = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        while self._lines + lines.num_rows >= self._group_lines:
-            room = self._group_lines - self._lines
+        while self._lines + lines.num_rows >= GROUP_LINES:
+            room = GROUP_LINES - self._lines
             self._waiting.append(lines.slice(0, room))
             self._write()
             lines = lines.slice(room)
@@ -149,7 +153,7 @@ class SpansWriter:
         group = pa.concat_batches(self._waiting) if self._waiting else SCHEMA.empty_table()
         self._writer = self._writer or self._open(group)
         if self._waiting:
-            self._writer.write_batch(group, row_group_size=self._group_lines)
+            self._writer.write_batch(group, row_group_size=GROUP_LINES)
         self._waiting, self._lines = [], 0
 
     def _open(self, group: pa.RecordBatch | pa.Table) -> pq.ParquetWriter:

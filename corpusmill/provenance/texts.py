@@ -16,7 +16,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import CorpusReading, make_texts_of
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import catch_panics
-from corpusmill.limits import ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
@@ -32,6 +32,9 @@ Document: TypeAlias = pa.RecordBatch | UnreadableTextError
 _FEWER_TOKENS = "its text has fewer tokens than when the data set was built"
 _WANTED = pa.schema([(name, pa.uint64()) for name in ("document", "length", "digest")])
 
+TOKENIZED_PIECES = knob("tokenized_pieces", 256, test=3)
+"""The pieces of a text that are tokenized together when it is traced."""
+
 
 class Texts:
     """Reads documents of a data set again, and finds the text of their tokens.
@@ -40,21 +43,13 @@ class Texts:
         manifest: of the data set.
         tokenizer: of the data set.
         inputs: where the corpus is.
-        limits: the thresholds of readers.
 
     Attributes:
         tokenizer: the tokenizer.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        tokenizer: TokenizerFile,
-        inputs: Inputs,
-        limits: ReadingLimits,
-    ) -> None:
+    def __init__(self, manifest: Manifest, tokenizer: TokenizerFile, inputs: Inputs) -> None:
         self._manifest, self._inputs, self.tokenizer = manifest, inputs, tokenizer
-        self._limits = limits
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -134,7 +129,7 @@ class Texts:
         try:
             for stream in self._inputs.open(name):
                 again, wanted = partial(_rewind, stream), _to_table(records)
-                for documents in find_again(again, file, wanted, self._limits):
+                for documents in find_again(again, file, wanted):
                     for row, document in enumerate(documents.column("document").to_pylist()):
                         del records[document]
                         yield document, documents.slice(row, 1)
@@ -183,11 +178,10 @@ class Texts:
         The tokens of some pieces are in memory at a time; as many pieces are tokenized as it takes.
         """
         token = character = 0
-        at_once = self._limits.tokenized_pieces
         wanted = iter(tokens)
         following = next(wanted, None)
-        for begin in range(0, len(pieces), at_once):
-            part = pieces[begin : begin + at_once]
+        for begin in range(0, len(pieces), TOKENIZED_PIECES):
+            part = pieces[begin : begin + TOKENIZED_PIECES]
             if following is None:
                 return
             encodings = self._tokenizer.encode_batch(part, add_special_tokens=False)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
-from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
@@ -113,7 +112,6 @@ class Tracer:
         manifest: of the data set.
         inputs: where the corpus is; None if no text is wanted.
         follow: shows how much is done.
-        limits: the thresholds of readers.
 
     Attributes:
         store: the provenance of the data set.
@@ -128,11 +126,10 @@ class Tracer:
         manifest: Manifest,
         inputs: Inputs | None = None,
         follow: Follow = pass_on,
-        limits: ReadingLimits = LIMITS.reading,
     ) -> None:
         self.store = OriginStore(folder, manifest, follow)
         self._manifest, self._follow = manifest, follow
-        self._texts = None if inputs is None else _texts_of(folder, manifest, inputs, limits)
+        self._texts = None if inputs is None else _texts_of(folder, manifest, inputs)
 
     def trace(self, split: str, rows: Sequence[int]) -> list[TracedRow]:
         """Trace rows of a split.
@@ -199,11 +196,9 @@ def _describe(
     return TracedRow(origin, named, traced, causes[-1] if causes else "")
 
 
-def _texts_of(
-    folder: Location, manifest: Manifest, inputs: Inputs, limits: ReadingLimits
-) -> "Texts":
+def _texts_of(folder: Location, manifest: Manifest, inputs: Inputs) -> "Texts":
     """Return the texts of a data set's documents."""
     from corpusmill.provenance.texts import Texts  # noqa: PLC0415  imports tokenizers
 
     tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(folder, manifest))
-    return Texts(manifest, tokenizer, inputs, limits)
+    return Texts(manifest, tokenizer, inputs)

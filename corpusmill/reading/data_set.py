@@ -16,7 +16,7 @@ from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, count_things, option, suggest
-from corpusmill.limits import LIMITS, ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.location import Location, locate, locate_here, refuse_special
 from corpusmill.reading.cache.pieces import cut_shards
 from corpusmill.reading.cache.shard_cache import (
@@ -64,16 +64,15 @@ def check_length(manifest: Manifest, url: str, longest: int, max_length: int) ->
     raise UserError(f"max_length={max_length}", cause, cure)
 
 
-def check_present(
-    folder: Location, manifest: Manifest, shards: Sequence[Shard], listed_files: int
-) -> None:
-    """Refuse a data set that lacks a file of a shard, or has one with another size.
+LISTED_FILES = knob("listed_files", 1000)
+"""Of more files none is looked for when a data set is opened: a list of 1,000 takes one request to
+an object store, and each is looked for again when it is needed."""
 
-    Of more than `listed_files` files none is looked for: a list of 1,000 takes one request to an
-    object store, and each is looked for again when it is needed.
-    """
+
+def check_present(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> None:
+    """Refuse a data set that lacks a file of a shard, or has one with another size."""
     entries = manifest.entries
-    if len(shards) * len(manifest.suffixes) > listed_files:
+    if len(shards) * len(manifest.suffixes) > LISTED_FILES:
         return
     present = folder.list()
     for shard in shards:
@@ -87,9 +86,7 @@ def check_present(
                 )
 
 
-def find_damaged(
-    folder: Location, manifest: Manifest, shards: Sequence[Shard], block_bytes: int
-) -> dict[str, str]:
+def find_damaged(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
     """Return the shards that are missing or differ from what was written, each with the cause.
 
     Raises:
@@ -98,7 +95,7 @@ def find_damaged(
     causes = {}
     for shard in shards:
         try:
-            fetch_parts(folder, manifest, shard.file, block_bytes)
+            fetch_parts(folder, manifest, shard.file)
         except DamagedError as error:
             file = error.value.rpartition("/")[2]
             causes[shard.file] = f"{'' if file == shard.file else f'{file}: '}{error.cause}"
@@ -215,10 +212,8 @@ class Samples(ABC):
         digest: a hexadecimal digest that distinguishes these samples from all others.
         longest: tokens of the longest sample.
         manifest: the manifest of the data set.
-        limits: the thresholds of readers.
     """
 
-    limits: ReadingLimits = LIMITS.reading
     shard_sizes: tuple[int, ...]
     digest: str
     longest: int
@@ -395,10 +390,9 @@ class DataSet(Samples, Traceable):
         shards = self.manifest.splits[split].shards
         self.skipped: dict[str, str] = {}
         if damaged == "skip":
-            block_bytes = self.limits.compared_bytes
-            self.skipped = find_damaged(self.folder, self.manifest, shards, block_bytes)
+            self.skipped = find_damaged(self.folder, self.manifest, shards)
         else:
-            check_present(self.folder, self.manifest, shards, self.limits.listed_files)
+            check_present(self.folder, self.manifest, shards)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
         self._hold(tuple(shard for shard in shards if shard.file not in self.skipped))
 
@@ -406,17 +400,9 @@ class DataSet(Samples, Traceable):
         self.shards = shards
         self.shard_sizes = tuple(shard.rows for shard in self.shards)
         self.digest = digest_of([shard.sha256 for shard in self.shards])
-        pieces = cut_shards(self.folder, self.manifest, self.shards, self.limits)
-        place, limits = self._cache_place, self.limits
-        self.cache = ShardCache(self.folder, self.manifest, pieces, *place, limits=limits)
+        pieces = cut_shards(self.folder, self.manifest, self.shards)
+        self.cache = ShardCache(self.folder, self.manifest, pieces, *self._cache_place)
         self._starts = pieces.starts
-
-    def with_limits(self, limits: ReadingLimits) -> Self:
-        """Return the same examples, read with other thresholds."""
-        changed = copy(self)
-        changed.limits = limits
-        changed._hold(self.shards)
-        return changed
 
     def __repr__(self) -> str:
         splits = ", ".join(
@@ -479,7 +465,7 @@ class DataSet(Samples, Traceable):
             DataSet("out").load("validation", max_length=512)
         """
         given = {"storage_options": self._options, **options}
-        opened = type(self)(self._root.url, split or self.split, **given).with_limits(self.limits)
+        opened = type(self)(self._root.url, split or self.split, **given)
         return opened if self.source is None else opened.by_source()[self.source]
 
     def by_source(self) -> dict[str, Self]:

@@ -30,7 +30,7 @@ from corpusmill.location import locate_here, refuse_special
 from corpusmill.objectives.columns import boundary_column
 from corpusmill.objectives.examples.packing import cumulate, pack_stream, packed_tokens
 from corpusmill.objectives.gpt import LENGTHS
-from corpusmill.reading.cache.shard_cache import THREADS, Stored, unpack_together
+from corpusmill.reading.cache.shard_cache import MOST_MAPPED, THREADS, Stored, unpack_together
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.rows import Integers, Lists, Part, Values, gather_lists, group
 from corpusmill.reading.token_windows import check_stream, stream_of
@@ -82,13 +82,13 @@ class TokenPacks(Samples):
         if not least <= max_seq_length <= most:
             cause = "rows of this length cannot be packed"
             raise UserError(f"max_seq_length={max_seq_length}", cause, f"Give {least} to {most}")
-        self.data_set, self.limits, self.max_seq_length = data_set, data_set.limits, max_seq_length
+        self.data_set, self.max_seq_length = data_set, max_seq_length
         tokens, manifest = data_set.columns[0], data_set.manifest
         meaning = "the tokens of documents, one behind the other"
         packed = replace(tokens, width=max_seq_length, meaning=meaning)
         columns = (packed, boundary_column(max_seq_length, max_seq_length))
         self.manifest = replace(manifest, columns=columns)
-        self._packed_tokens = packed_tokens(max_seq_length, manifest.output.file_limits)
+        self._packed_tokens = packed_tokens(max_seq_length)
         header = {
             "packs_format": str(_FORMAT), "data_set": data_set.digest,
             "max_seq_length": str(max_seq_length), "packed_tokens": str(self._packed_tokens),
@@ -193,7 +193,7 @@ class TokenPacks(Samples):
             packs = self._read_packs(shard)
             self._check_packs(shard, *packs)
             self._packs[shard] = packs
-            if len(self._packs) > self.limits.most_mapped:
+            if len(self._packs) > MOST_MAPPED:
                 self._packs.pop(next(iter(self._packs)), None)
         return packs
 

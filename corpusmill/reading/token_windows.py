@@ -93,7 +93,6 @@ class TokenWindows(Samples):
         seed: int = 0,
     ) -> None:
         self.data_set, self.context_len = data_set, context_len
-        self.limits = data_set.limits
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
         self._check()

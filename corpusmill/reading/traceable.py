@@ -10,7 +10,6 @@ import numpy as np
 
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.reading.rows import Integers
 
@@ -27,14 +26,12 @@ class Traceable(ABC):
         manifest: of the data set.
         split: the split that is read.
         shards: the shards that are read.
-        limits: the thresholds of readers.
     """
 
     folder: Location
     manifest: Manifest
     split: str
     shards: tuple[Shard, ...]
-    limits: ReadingLimits
 
     def first_generations(self, number: int) -> Self:
         """Return the examples of the first parts of a data set that was added to (`--append`).
@@ -108,7 +105,7 @@ class Traceable(ABC):
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < total:
             raise IndexError(f"there are {total} examples, numbered from 0")
         places = None if inputs is None else Inputs(tuple(map(str, inputs)))
-        tracer = Tracer(self.folder, self.manifest, places, limits=self.limits)
+        tracer = Tracer(self.folder, self.manifest, places)
         return tracer.trace(self.split, self.rows_in_split(numbers).tolist())
 
     def rows_of(self, documents: Iterable[int]) -> "list[RowOrigin]":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpusmill.errors import UserError, count_things
-from corpusmill.limits import LIMITS, ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.provenance.records import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.mixture import JoinedSamples
@@ -172,6 +172,10 @@ class Reading:
     rank: int
 
 
+TRACED_NUMBERS = knob("traced_numbers", 2**20, test=30)
+"""The numbers of a mixture's order that are looked up at once, to find where samples are."""
+
+
 @dataclass(frozen=True)
 class Run:
     """How a run of training reads its samples.
@@ -180,13 +184,11 @@ class Run:
         order: the order of the samples.
         batching: how they are divided into batches.
         world_size: the number of ranks.
-        limits: the thresholds of readers.
     """
 
     order: Ordering
     batching: Batching
     world_size: int = 1
-    limits: ReadingLimits = LIMITS.reading
 
     def __post_init__(self) -> None:
         """Check the number of ranks.
@@ -278,9 +280,9 @@ class Run:
         size = len(self.order)
         if isinstance(self.order, Order):
             return np.sort(epoch * size + self.order.find(samples, epoch))
-        parts, most = [], self.limits.traced_numbers
-        for begin in range(epoch * size, (epoch + 1) * size, most):
-            numbers = np.arange(begin, min(begin + most, (epoch + 1) * size))
+        parts, end = [], (epoch + 1) * size
+        for begin in range(epoch * size, end, TRACED_NUMBERS):
+            numbers = np.arange(begin, min(begin + TRACED_NUMBERS, end))
             parts.append(numbers[np.isin(self.order.locate(numbers), samples)])
         return np.concatenate(parts)
 
@@ -323,7 +325,7 @@ def run_of(
     values = {name: known[name] for name in _ORDER_VALUES if isinstance(known.get(name), int)}
     for order in (samples.order(**values), Order(samples.shard_sizes, **values)):
         if order.describe() == described:
-            return Run(order, FixedBatches(batch_size, drop_last), world_size, samples.limits)
+            return Run(order, FixedBatches(batch_size, drop_last), world_size)
     cause = f"its order is {described}"
     cure = "Only the usual order of a single data set can be told from a state"
     raise UserError("state", cause, cure)

@@ -39,10 +39,9 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
+from corpusmill.formats.shard_formats import FORMATS, GROUP_ROWS, part_names, resolve
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
@@ -152,10 +151,6 @@ def _pieces() -> Iterator[str]:
     for word in _WORDS:
         pieces |= dict.fromkeys(_CUT.get(word, (word,)))
     yield from pieces
-
-
-# Several groups of rows for each shard, as large shards have.
-_LIMITS = FileLimits(group_rows=200)
 
 
 @dataclass(frozen=True)
@@ -368,8 +363,8 @@ class _Writer:
         counted: dict[str, Counts] = {}
         with ExitStack() as files:
             streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
-            groups = sort_rows([examples], _LIMITS.group_rows)
-            written = write_shard(self.objective, self.options, [streams], groups, _LIMITS)
+            groups = sort_rows([examples], GROUP_ROWS)
+            written = write_shard(self.objective, self.options, [streams], groups)
             for group in written:
                 add_all(counted, group.distributions)
         return counted

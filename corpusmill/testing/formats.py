@@ -19,7 +19,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import Columns, resolve
 from corpusmill.layout.sorting import sort_rows
-from corpusmill.limits import LIMITS, CorpusLimits, Limits
+from corpusmill.limits import CorpusLimits, Limits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
@@ -130,7 +130,7 @@ def check_output_format(name: str, tokenizer: TokenizerFile) -> None:
 def _check_shards(build: SmallBuild) -> None:
     objective = build.bind()
     columns, options = objective.columns, resolve(build.output, objective.columns)
-    built = pa.concat_batches(objective.pack(sort_rows(keyed_rows(build), _MANY), LIMITS.files))
+    built = pa.concat_batches(objective.pack(sort_rows(keyed_rows(build), _MANY)))
     rows = objective.finish(built, options.is_padded)
     files = _write_shard([rows], columns, options)
     pieces = [rows.slice(place, 3) for place in range(0, rows.num_rows, 3)]

@@ -31,7 +31,6 @@ from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.layout.sorting import sort_rows
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions
@@ -249,9 +248,9 @@ def _check_packing(objective: Objective, build: SmallBuild) -> None:
         counted = objective.count(documents, rows)
         counts.update({f"build.{name}": number for name, number in counted.items()})
         counts.update({"build.passes": documents.num_rows, "build.examples": rows.num_rows})
-    packed = pa.concat_batches(objective.pack(sort_rows(list(keyed), 10**9), LIMITS.files))
+    packed = pa.concat_batches(objective.pack(sort_rows(list(keyed), 10**9)))
     for size in (1, 50):
-        again = pa.concat_batches(objective.pack(sort_rows(list(keyed), size), LIMITS.files))
+        again = pa.concat_batches(objective.pack(sort_rows(list(keyed), size)))
         assert again == packed, f"`pack` returns other rows for batches of {size}"
     if SPANS in objective.built_columns:
         special, is_marked = build.tokenizer.special, bool(objective.words)

@@ -12,10 +12,14 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
-from corpusmill.tokenization.compiled.units import EncodeSpans, completed, encode_spans_by
+from corpusmill.tokenization.compiled.units import (
+    MOST_CHARACTERS,
+    EncodeSpans,
+    completed,
+    encode_spans_by,
+)
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.growth import LIBRARY, load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
@@ -51,8 +55,6 @@ class SentenceTokenizer:
         words: name of the rule of words (`corpusmill.tokenization.words.words`) that marks ids
             (`corpusmill.tokenization.tokenizer_file`), for which dtype must have room; empty to
             leave them unmarked.
-        limits: the memory of the memo, how many texts are tokenized at a time, and how long a text
-            may be.
 
     Attributes:
         library: the tokenizers library's tokenizer, whose ids are given.
@@ -65,7 +67,6 @@ class SentenceTokenizer:
         memoize: bool = True,
         special_tokens_in_text: bool = True,
         words: str = "",
-        limits: Limits = LIMITS,
     ) -> None:
         self._special_texts = _special_texts(orjson.loads(tokenizer_json))
         self._marked_arguments = tokenizer_json, special_tokens_in_text
@@ -74,7 +75,6 @@ class SentenceTokenizer:
         self.library = load_tokenizer(tokenizer_json)
         self.library.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
-        self._limits, self._refusals = limits.tokens, limits.refusals
         described, rule = orjson.loads(tokenizer_json), load_words(words)
         self._words = None if rule is None or rule.is_of_pieces else rule
         self._is_marked, self._continuing = rule is not None, None
@@ -87,8 +87,7 @@ class SentenceTokenizer:
         self._memo = self._make_memo(described) if memoize else None
 
     def _encode_by_library(self, words: WordRule | None) -> EncodeSpans:
-        encode = partial(encode_texts, self.library, words, self._limits.texts_per_call)
-        return encode_spans_by(encode, self._refusals)
+        return encode_spans_by(partial(encode_texts, self.library, words))
 
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
@@ -109,20 +108,20 @@ class SentenceTokenizer:
             choose_line_rule(described),
         )
         at_signs = words is None and line_rule in {"around-breaks", "after-breaks"}
-        return WordMemo(encode_spans, self._limits, rule, line_rule, at_signs=at_signs)
+        return WordMemo(encode_spans, rule, line_rule, at_signs=at_signs)
 
     def _compile_unigram(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo of a unigram tokenizer; if there is none, whole texts may be compiled."""
         if self._words:
             return None
-        plainly, most = self._encode_plainly, self._refusals.most_characters
+        plainly, most = self._encode_plainly, MOST_CHARACTERS
         compiled = unigram.compile_unigram(described, self.library, plainly, most)
         if compiled is None:
             return None
         if compiled.joints is None:
             self._encode_plainly, self._is_compiled = compiled.encode_spans, True
             return None
-        return WordMemo(compiled.encode_spans, self._limits, "joined", joints=compiled.joints)
+        return WordMemo(compiled.encode_spans, "joined", joints=compiled.joints)
 
     def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
@@ -229,8 +228,7 @@ class SentenceTokenizer:
         if self._memo is not None and self._find_joins is not None:
             if self._memo.has_ideographs:
                 cuts, firsts = cut_around_rare(text, offsets)
-            find_joins = partial(self._find_joins, batch_bytes=self._limits.joined_bytes)
-            joined = partial(_encode_joined, self._memo, find_joins, cuts)
+            joined = partial(_encode_joined, self._memo, self._find_joins, cuts)
             encode_spans = completed(joined, encode_spans)
         ids, ends = encode_spans(text, np.stack([cuts[:-1], cuts[1:]], axis=1))
         return ids.astype(self._dtype), ends[firsts]

@@ -30,7 +30,6 @@ from corpusmill.dataset.manifest_entries import (
 from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.dataset.ownership import OwnFiles
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import Location, locate
 from corpusmill.verification.check_provenance import DOCUMENTS, ProvenanceCheck, compare_documents
 
@@ -83,11 +82,7 @@ class Totals:
             add_all(self.counts.setdefault(task.split, {}), checked.counts)
 
 
-def verify(
-    folder: Location | str | Path,
-    workers: int | None = None,
-    limits: ReadingLimits = LIMITS.reading,
-) -> list[Problem]:
+def verify(folder: Location | str | Path, workers: int | None = None) -> list[Problem]:
     """Read a data set and compare it with its manifest.
 
     Every byte is read, and everything that the rows tell is counted again: rows, tokens,
@@ -96,7 +91,6 @@ def verify(
     Args:
         folder: the data set's folder, its path, or a URL that fsspec knows.
         workers: threads, each of which checks a shard at a time; None for one per processor.
-        limits: the thresholds of readers.
 
     Returns:
         All differences, the same for any number of workers; an empty list for a sound data set.
@@ -108,7 +102,7 @@ def verify(
     if not isinstance(listed, Listed):
         return listed
     tasks, totals = list_tasks(listed.manifest), Totals()
-    check = ProvenanceCheck(listed.folder, listed.manifest, listed.unread, limits).check
+    check = ProvenanceCheck(listed.folder, listed.manifest, listed.unread).check
     # The largest first, so that all threads end together.
     order = sorted(
         range(len(tasks)), key=lambda number: -count_bytes(listed.manifest, tasks[number])

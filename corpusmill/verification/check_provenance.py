@@ -28,7 +28,6 @@ from corpusmill.dataset.manifest_entries import count_in_rows, measure_rows, rem
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import SPLIT_NAMES, draw_keys, sort_order
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids, documents_schema
 from corpusmill.provenance.spans_table import Integers, SpansFile
@@ -146,14 +145,10 @@ class ProvenanceCheck:
         folder: of the data set.
         manifest: of the data set.
         unread: files that are missing or of another size.
-        limits: the thresholds of readers.
     """
 
-    def __init__(
-        self, folder: Location, manifest: Manifest, unread: frozenset[str], limits: ReadingLimits
-    ) -> None:
+    def __init__(self, folder: Location, manifest: Manifest, unread: frozenset[str]) -> None:
         self._folder, self._manifest, self._unread = folder, manifest, unread
-        self._limits = limits
         self._is_ours = manifest.objective.package is None
         self._is_joined = manifest.output.shard_format.joined
         self._spans, self._documents = dict[str, ProvenanceFile](), dict[str, ProvenanceFile]()
@@ -177,8 +172,7 @@ class ProvenanceCheck:
         spans = self._spans.get(subject)
         bounds = TokenBounds(self._manifest) if spans and task.shard and self._is_ours else None
         follow = bounds.add if bounds else None
-        place, batch_rows = (self._folder, self._manifest), self._limits.checked_rows
-        checked = check_task(*place, task, self._unread, batch_rows, follow)
+        checked = check_task(self._folder, self._manifest, task, self._unread, follow)
         if checked.differences or checked.faults or checked.counts is None:
             return checked
         try:

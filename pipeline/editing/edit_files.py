@@ -95,7 +95,7 @@ def _store_list(table: pa.Table, place: Workplace, manifest: Manifest) -> Writte
     path = place.final_path(f"v{place.version}/{removal_name(len(manifest.removals))}")
     with create_once(path, place.scratch) as stream:
         sink = HashingWriter(stream)
-        writer = DocumentsWriter(sink, manifest.output.file_limits)
+        writer = DocumentsWriter(sink)
         writer.add_rows(table)
         writer.close()
     return WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)

@@ -7,7 +7,6 @@ from corpusmill.commands.command import Call
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import NoMatchError, count_things
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids
 from pipeline.commands.drop import Drop
@@ -88,8 +87,7 @@ def run_drop(command: Drop, call: Call) -> bool:
             f"{output}: removed {documents}, and the {count_things(rows, 'row')} with "
             f"{count_things(removal.tokens, 'token')} that held any of their text"
         )
-        limits = launch.engine.options.thresholds.reading
-        call.console.print(_empty_cache(folder, manifest, after, limits))
+        call.console.print(_empty_cache(folder, manifest, after))
     return is_done
 
 
@@ -114,7 +112,7 @@ def _describe_copies(copies: Ids) -> str:
     return f"{others}: {shown}{more}; --copies removes such documents, too"
 
 
-def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: ReadingLimits) -> str:
+def _empty_cache(folder: Location, before: Manifest, after: Manifest) -> str:
     """Remove what readers have unpacked of replaced shards, and say what is out of reach."""
     # Imported here because no other command of the job needs readers.
     from corpusmill.reading.cache.shard_cache import (  # noqa: PLC0415
@@ -126,7 +124,7 @@ def _empty_cache(folder: Location, before: Manifest, after: Manifest, limits: Re
     cache, removed = default_cache_folder(), 0
     for split in before.splits.values():
         replaced = [shard for shard in split.shards if shard.sha256 not in kept]
-        removed += remove_unpacked(folder, before, replaced, cache, limits)
+        removed += remove_unpacked(folder, before, replaced, cache)
     return (
         f"removed {count_things(removed, 'unpacked piece')} of replaced shards from {cache}; the "
         "caches of other machines, users and cache_folder keep theirs until they are deleted"

@@ -183,7 +183,7 @@ def _train(
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
             line.begin_step(f"training {command.suited.model}")
-            return options.train(done.words, command.run.thresholds.training)
+            return options.train(done.words)
 
         return _run_apart(train), remarks
 

@@ -56,8 +56,7 @@ def _check_by_job(listed: Listed, launch: Launch, temp_folder: str) -> list[Prob
     digest = sha256(listed.folder.read(MANIFEST)).hexdigest()
     tasks = len(list_tasks(listed.manifest))
     path = join_path(temp_folder, _RESULT)
-    limits = launch.engine.options.thresholds.reading
-    checking = Checking(listed.folder, digest, tasks, listed.unread, limits)
+    checking = Checking(listed.folder, digest, tasks, listed.unread)
     size = sum(entry.bytes for entry in listed.manifest.entries.values())
     build = partial(check_files, checking=checking, path=path)
     work = Work(size, repeats=0, tasks=tasks)

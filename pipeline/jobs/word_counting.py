@@ -146,7 +146,7 @@ def count_here(
         limits: the thresholds of the run.
         line: shows the bytes that are read.
     """
-    counter, counts = options.make_counter(limits.training), Counter[str]()
+    counter, counts = options.make_counter(), Counter[str]()
     # A thread counts the words of a batch while this one reads the next.
     for _ in map_ahead(counter.add, _read_sentences(corpus, limits, line, counts), ahead=1):
         pass

@@ -473,8 +473,7 @@ def _estimate(
     # Hardly a document of a small sample would be in the validation split.
     layout = replace(job.layout, validation_shards=0, sources=())
     scale = enlarge(pool, times * built)
-    limits = job.place.limits.files
-    build = estimate_build(job.objective, pool, scale, layout, job.output_options, limits)
+    build = estimate_build(job.objective, pool, scale, layout, job.output_options)
     _refuse_nothing(recipe, build["sample"]["rows"])
     build["exact"] &= layout == job.layout
     sizes = {

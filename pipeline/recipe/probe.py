@@ -21,7 +21,6 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.errors import UserError, option
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.compiled.byte_level_pieces import PATTERNS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
@@ -141,7 +140,6 @@ def prove_tokenizer(
     texts: list[str],
     console: Console,
     words: WordRule | None = None,
-    limits: Limits = LIMITS,
 ) -> bool:
     """Compare a tokenizer's ids with those of its original library, with and without remembering.
 
@@ -152,7 +150,6 @@ def prove_tokenizer(
         texts: a probe of the corpus; hard texts are added.
         console: where a memo of words that cannot be used is announced.
         words: the rule by which ids are marked before they are compared; None if they are not.
-        limits: the thresholds of the run.
 
     Returns:
         Whether the ids are the same with a memo of words as without.
@@ -162,7 +159,7 @@ def prove_tokenizer(
             the rule finds no words.
     """
     _check_patterns(tokenizer, texts)
-    load = partial(_sentence_tokenizer, tokenizer, words, limits)
+    load = partial(_sentence_tokenizer, tokenizer, words)
     sentences = load(memoize=True)
     if not sentences.memoizes and tokenizer.reference is None and words is None:
         return True
@@ -251,7 +248,6 @@ def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:
 def _sentence_tokenizer(
     tokenizer: TokenizerFile,
     words: WordRule | None,
-    limits: Limits,
     memoize: bool,
 ) -> SentenceTokenizer:
     # The same arguments as the job's, so that a worker in this process does not load it again.
@@ -261,7 +257,6 @@ def _sentence_tokenizer(
         memoize,
         tokenizer.options.special_tokens_in_text,
         words.name if words else "",
-        limits,
     )
 
 

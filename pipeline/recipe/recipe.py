@@ -328,7 +328,7 @@ def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
     tokenizer, words = recipe.tokenizer, load_words(recipe.objective.words)
     with hide_native_errors():
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
-        memoize = prove_tokenizer(tokenizer, texts, console, words, recipe.limits)
+        memoize = prove_tokenizer(tokenizer, texts, console, words)
     return memoize, document_bytes
 
 
@@ -520,7 +520,6 @@ def describe_data_set(recipe: Recipe) -> Manifest:
             package=OUTPUT_FORMATS.package_of(output.output_format),
             num_shards=recipe.layout.train_shards,
             order="corpus" if recipe.dataset.order == "corpus" else None,
-            limits=recipe.limits.recorded,
         ),
         columns=objective.columns,
         corpus=CorpusEntry(

@@ -31,9 +31,9 @@ NAMES = {
     """,
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
-        DataSetContents DocumentBatch DocumentOptions FileLimits FileRange LONGEST_ROW
+        DataSetContents DocumentBatch DocumentOptions FileRange LONGEST_ROW
         Limits Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
-        ReadCounts ReadingLimits RecordCollector Repeat Role Rows SPANS Samples ShardFormat
+        ReadCounts RecordCollector Repeat Role Rows SPANS Samples ShardFormat
         ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts TextMaker TextMarks
         UnreadableError Vocabulary
         arrow_schema attention_mask check_input_format check_objective check_output_format

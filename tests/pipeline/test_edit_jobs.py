@@ -13,13 +13,13 @@ import pytest
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set, read_shard
 from corpusmill.errors import UserError, count_things
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import Growing
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
+from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance, list_documents, list_origins
 from tests.tools.small_limits import TINY, flags_of
 
@@ -306,9 +306,9 @@ def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = tmp_path / "cache/corpusmill/shards"
-    limits = ReadingLimits(memory_tokens=0)
     for split in ("train", "validation"):
-        data_set = DataSet(copied.output, split=split).with_limits(limits)
+        with knobs(memory_tokens=0):
+            data_set = DataSet(copied.output, split=split)
         for _ in Loader(make_batches(data_set, 8)):
             pass
     unpacked = {path.name for path in cache.iterdir() if path.is_dir()}

@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.limits import ReadingLimits
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.provenance.records import RowOrigin
@@ -25,6 +24,7 @@ from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, split_documents
 from tests.tools.damage import damage_file
 from tests.tools.data_files import find_file
+from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance, list_documents, open_store
 from tests.tools.tokenizer_samples import byte_level
 
@@ -136,16 +136,16 @@ def test_the_same_holds_for_every_format_and_order(
 
 
 # All that decides a file's bytes happens many times in a shard of a few kilobytes.
-TINY = (
-    "group_rows=7", "group_tokens=300", "page_values=20", "threaded_rows=3", "copied_bytes=100",
-    "group_lines=5", "group_documents=3", "group_field_bytes=10", "built_documents=3",
-    "built_tokens=100", "piece_tokens=50", "joined_pieces=3", "shuffled_tokens=200",
-    "packed_tokens=128", "most_packed_tokens=128", "most_stocked_tokens=128",
-)  # fmt: skip
-OTHERS = ("reading.checked_rows=5", "stages.copied_bytes=100")
-LIMITS: Sequence[str] = ("--limits", *(f"files.{value}" for value in TINY), *OTHERS)
+SMALL = {
+    "group_rows": 7, "group_tokens": 300, "page_values": 20, "group_lines": 5, "group_documents": 3,
+    "group_field_bytes": 10, "built_documents": 3, "built_tokens": 100, "merged_piece_tokens": 50,
+    "joined_pieces": 3, "shuffled_tokens": 200, "packed_tokens": 128, "most_packed_tokens": 128,
+    "most_stocked_tokens": 128,
+}  # fmt: skip
+OTHERS = ("--limits", "stages.copied_bytes=100")
 
 
+@knobs(small=True, **SMALL)
 @pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream-of-lines"])
 def test_many_groups_of_rows_depend_on_the_text_alone(
     way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], tmp_path: Path
@@ -153,16 +153,16 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     objective, flags = WAYS[way]
     tokenizer = ("--tokenizer", tokenizers[objective])
     given: Sequence[str | Path]
-    given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags, *LIMITS)
+    given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags, *OTHERS)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)
         jobs.run_here(objective, "--output", tmp_path / size, *given, *spread)
         check_provenance(tmp_path / size, corpora["text"])
-        assert verify(tmp_path / size, limits=ReadingLimits(checked_rows=5)) == []
+        assert verify(tmp_path / size) == []
     assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
     spans = find_file(tmp_path / "1000", "provenance/spans-train-00000-of-00001.parquet")
     assert pq.ParquetFile(spans).metadata.num_row_groups > 2
-    jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0", *LIMITS)
+    jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0", *OTHERS)
     check_provenance(tmp_path / "1000", corpora["text"])
     assert verify(tmp_path / "1000") == []
 

@@ -14,11 +14,12 @@ from tokenizers import Tokenizer
 from corpusmill import DataSet, make_batches
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.limits import LIMITS, ReadingLimits
+from corpusmill.limits import Limits
 from corpusmill.location import locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import Outcome, digests, run_any
+from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance
 from tests.tools.simulated_runs import describe, draw_run
 
@@ -51,24 +52,26 @@ def test_a_run_of_any_shape_keeps_all_promises(
     (tmp_path / "corpus").mkdir()
     run = draw_run(seed, tmp_path / "corpus")
     plain, drawn = tmp_path / "plain", tmp_path / "drawn"
-    # Bytes may depend on those thresholds alone that the manifest records.
-    usual = LIMITS.with_recorded(run.limits.recorded)
-    expected = run_all(run.commands(any_tokenizer, plain, usual, "--workers", "1"))
-    outcome = run_all(run.commands(any_tokenizer, drawn, run.limits, *run.way))
+    usual = Limits(refusals=run.limits.refusals)
+    with knobs(**run.of_files):
+        expected = run_all(run.commands(any_tokenizer, plain, usual, "--workers", "1"))
+    with knobs(**run.of_files, **run.others):
+        outcome = run_all(run.commands(any_tokenizer, drawn, run.limits, *run.way))
     assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
     if outcome.status:
         assert outcome.errors.replace(str(drawn), str(plain)) == expected.errors
         return
     assert digests(drawn) == digests(plain), describe(run)
-    assert verify(drawn) == []
-    check_epoch(drawn, tmp_path / "cache", seed, run.limits.reading)
+    with knobs(**run.of_files, **run.others):
+        assert verify(drawn) == []
+        check_epoch(drawn, tmp_path / "cache", seed)
     assert check_provenance(drawn, tmp_path / "corpus", *([run.added] if run.added else []))
 
 
-def check_epoch(folder: Path, cache: Path, seed: int, reading: ReadingLimits) -> None:
+def check_epoch(folder: Path, cache: Path, seed: int) -> None:
     """Check that an epoch has every row once, whatever its order is, and can be read."""
     for split, entry in read_manifest(locate(str(folder))).splits.items():
-        data_set = DataSet(folder, split, cache_folder=cache).with_limits(reading)
+        data_set = DataSet(folder, split, cache_folder=cache)
         order = make_batches(data_set, 4, seed=seed).order
         for epoch in range(2):
             samples = order.locate(np.arange(epoch * len(order), (epoch + 1) * len(order)))

@@ -11,7 +11,6 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.layout.placement import assign_splits
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.objectives.tokenized_documents import Documents
@@ -88,11 +87,10 @@ def build_pass(
     number: int = 0,
     seed: int = 1,
     pool: Pool | None = None,
-    limits: FileLimits = LIMITS.files,
 ) -> pa.RecordBatch:
     """Build one pass over a corpus of the train split, which is its own pool by default."""
     splits = np.zeros(len(corpus), np.uint8)
-    draws = Repeat(number, pool or pool_of(corpus), splits, seed, limits)
+    draws = Repeat(number, pool or pool_of(corpus), splits, seed)
     return objective.build(batch_of(corpus), draws)
 
 

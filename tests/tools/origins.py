@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
-from corpusmill.limits import LIMITS
 from corpusmill.location import locate
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.read_again import Inputs
@@ -37,7 +36,7 @@ def open_texts(folder: Path, *inputs: Path) -> Texts:
     files = locate(str(folder))
     manifest = read_manifest(files)
     tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(files, manifest))
-    return Texts(manifest, tokenizer, Inputs(tuple(map(str, inputs))), LIMITS.reading)
+    return Texts(manifest, tokenizer, Inputs(tuple(map(str, inputs))))
 
 
 def list_documents(folder: Path) -> list[DocumentRecord]:

@@ -6,13 +6,14 @@ before a user crosses it once; here the corpus, the options of a build and all t
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from corpusmill.limits import LIMITS, Limits
+from tests.tools.knobs import list_knobs
 
 # The objectives, with options under which they build examples in different ways.
 _WAYS: dict[str, Sequence[Sequence[str]]] = {
@@ -36,9 +37,10 @@ _WAYS: dict[str, Sequence[Sequence[str]]] = {
 _REPEATED = ("bert", "ernie", "electra")
 _LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 # Thresholds of which only some values have a meaning.
-_POWERS_OF_TWO = ("stages.filter_bits",)
+_POWERS_OF_TWO = ("stages.filter_bits", "first_slots")
+_LEAST = {"packed_tokens": 2, "words_at_once": 3}
 # Those below which a text has other tokens than those of the tokenizers library.
-_OF_TOKENS = ("refusals.most_characters", "refusals.sought_characters")
+_OF_TOKENS = ("most_characters", "sought_characters")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class SimulatedRun:
         inputs: the flags that name the corpus.
         added: a file that is added as a generation of its own; None for none.
         flags: the options of the data set.
-        limits: thresholds; those of `files` are also those of the plain build.
+        limits: thresholds that are flags; those of `refusals` are also those of the plain build.
+        of_files: thresholds on which files depend, which the plain build has, too.
+        others: all other thresholds.
         range_bytes: the longest range.
         workers: the number of worker processes; 0 for this process.
     """
@@ -60,6 +64,8 @@ class SimulatedRun:
     added: Path | None
     flags: Sequence[str]
     limits: Limits
+    of_files: Mapping[str, int]
+    others: Mapping[str, int]
     range_bytes: int
     workers: int
 
@@ -107,8 +113,9 @@ def draw_run(seed: int, folder: Path) -> SimulatedRun:
     flags += _draw_flags(random, objective, flags, keeps_order)
     workers = 3 if random.random() < 0.2 else 0
     # Fewer tasks than workers are refused.
-    limits, range_bytes = _draw_limits(random), 50 if workers else round(2 ** random.uniform(7, 14))
-    return SimulatedRun(objective, inputs, added, flags, limits, range_bytes, workers)
+    thresholds = (_draw_limits(random), *_draw_knobs(random))
+    range_bytes = 50 if workers else round(2 ** random.uniform(7, 14))
+    return SimulatedRun(objective, inputs, added, flags, *thresholds, range_bytes, workers)
 
 
 def _draw_corpus(random: Random, folder: Path, repeats: Sequence[str]) -> list[str]:
@@ -181,7 +188,7 @@ def _draw_limits(random: Random) -> Limits:
         drawn: dict[str, int] = {}
         for threshold in fields(part):
             name = f"{group.name}.{threshold.name}"
-            if random.random() < 0.2 or name in _OF_TOKENS:
+            if random.random() < 0.2:
                 continue
             value = round(2 ** random.uniform(0, 14))
             if name in _POWERS_OF_TWO:
@@ -193,8 +200,30 @@ def _draw_limits(random: Random) -> Limits:
     return limits
 
 
+def _draw_knobs(random: Random) -> tuple[dict[str, int], dict[str, int]]:
+    """Draw those on which files depend, which have no test value, and all others."""
+    drawn: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for name, knob in list_knobs().items():
+        if random.random() < 0.2 or name in _OF_TOKENS:
+            continue
+        value = round(2 ** random.uniform(0, 14))
+        if name in _POWERS_OF_TWO:
+            value = 2 ** random.randint(3, 12)
+        drawn[knob.test is not None][name] = max(_LEAST.get(name, 1), min(value, knob.usual))
+    return drawn
+
+
 def describe(run: SimulatedRun) -> str:
     """Return what a run is made of, for messages."""
     return json.dumps(
-        [run.objective, *run.inputs, *run.flags, *run.way, run.limits.values()], default=str
+        [
+            run.objective,
+            *run.inputs,
+            *run.flags,
+            *run.way,
+            run.limits.values(),
+            run.of_files,
+            run.others,
+        ],
+        default=str,
     )

@@ -9,11 +9,8 @@ from corpusmill.limits import (
     LIMITS,
     CorpusLimits,
     Limits,
-    ReadingLimits,
     RefusalLimits,
     StageLimits,
-    TokenLimits,
-    TrainingLimits,
 )
 
 
@@ -44,23 +41,6 @@ def corpus_limits(size: int) -> Limits:
 def refusal_limits(**values: int) -> Limits:
     """Return the thresholds of a run, with some other values for what is refused."""
     return Limits(refusals=RefusalLimits(**values))
-
-
-def token_limits(memo_bytes: int) -> Limits:
-    """Return thresholds of tokenizing, with a memo of so many bytes and few texts at a time."""
-    return Limits(
-        tokens=TokenLimits(
-            memo_bytes=memo_bytes, first_memo_bytes=2**12, texts_per_call=3, joined_bytes=40
-        )
-    )
-
-
-def training_limits(size: int) -> TrainingLimits:
-    """Return thresholds of counting words that are all crossed by a few times so many words."""
-    return TrainingLimits(
-        words_at_once=size, normalized_bytes=size, unknown_bytes=size, first_slots=4,
-        first_text_bytes=size, many_slots=8 * size, few_places=size, listed_pairs=1,
-    )  # fmt: skip
 
 
 # Sound files are read in many steps, and none of them is refused.
@@ -94,27 +74,7 @@ TINY = Limits(
         most_fetched_bytes=100,
         copied_bytes=100,
     ),
-    reading=ReadingLimits(
-        piece_tokens=500,
-        piece_group_tokens=500,
-        most_pieces=4,
-        memory_tokens=50,
-        most_mapped=3,
-        unpacked_rows=4,
-        most_unpacked_rows=16,
-        unpacked_tokens=100,
-        compared_bytes=100,
-        block_samples=3,
-        traced_numbers=30,
-        gap_bytes=10,
-        together_bytes=3_000,
-        reach_bytes=10,
-        tokenized_pieces=3,
-        checked_rows=5,
-    ),
     corpus=corpus_limits(2_000).corpus,
-    tokens=token_limits(2**14).tokens,
-    training=training_limits(64),
 )
 
 

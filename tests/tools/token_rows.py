@@ -39,7 +39,7 @@ def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
 
 def plainly(tokenizer: Tokenizer) -> EncodeSpans:
     """The tokenizer that a compiled one leaves stretches to."""
-    return encode_spans_by(partial(encode_texts, tokenizer, None, 3))
+    return encode_spans_by(partial(encode_texts, tokenizer, None))
 
 
 def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits, read_words
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
@@ -19,11 +18,7 @@ def count_text(
     return read_words(counter, limits)
 
 
-def train(
-    batches: Iterable[list[str]],
-    options: TrainingOptions,
-    limits: TrainingLimits = LIMITS.training,
-) -> str:
+def train(batches: Iterable[list[str]], options: TrainingOptions) -> str:
     """Train a tokenizer with batches of sentences; return its tokenizer.json."""
-    words = count_text(batches, options.make_counter(limits), options.word_limits)
-    return options.train(words, limits)
+    words = count_text(batches, options.make_counter(), options.word_limits)
+    return options.train(words)

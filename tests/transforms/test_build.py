@@ -16,12 +16,13 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import FileLimits, StageLimits
+from corpusmill.limits import StageLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
+from tests.tools.knobs import knobs
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.corpus.pool import files_of_pool, write_checksums
 from transforms.elements import Segment, WrittenFile
@@ -176,8 +177,8 @@ def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(
     rows, options = rows_of(0, pool), resolve(OutputOptions(), BERT.columns)
     ahead, both = BytesIO(), BytesIO()
     for sink, few in ((ahead, 1), (both, few_rows)):
-        limits = FileLimits(group_rows=8, threaded_rows=few)
-        groups = write_shard(BERT, options, [[sink]], iter([rows]), limits)
-        assert sum(group.rows.num_rows for group in groups) == rows.num_rows
+        with knobs(group_rows=8, threaded_rows=few):
+            groups = write_shard(BERT, options, [[sink]], iter([rows]))
+            assert sum(group.rows.num_rows for group in groups) == rows.num_rows
     assert rows.num_rows % 8
     assert both.getvalue() == ahead.getvalue()

@@ -6,11 +6,12 @@ import pytest
 
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.limits import LIMITS, Limits, StageLimits, TrainingLimits
+from corpusmill.limits import LIMITS, Limits, StageLimits
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
 )
+from tests.tools.knobs import knobs
 from tests.tools.training import count_text
 from transforms.corpus.count_words import (
     WORDS,
@@ -62,7 +63,7 @@ def test_words_are_those_of_one_counter(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     expected = {
-        limits: count_text([LINES], ByteLevelBpeOptions().make_counter(LIMITS.training), limits)
+        limits: count_text([LINES], ByteLevelBpeOptions().make_counter(), limits)
         for limits in (
             WordLimits(10**6, 10**6),
             WordLimits(60, 10**6),
@@ -71,10 +72,9 @@ def test_words_are_those_of_one_counter(
             WordLimits(60, 100),
         )
     }
-    run_limits = Limits(
-        StageLimits(added_bytes=added_bytes), training=TrainingLimits(most_words=most_words)
-    )
-    result, tasks = count(tmp_path, range_bytes, partitions, run_limits)
+    run_limits = Limits(StageLimits(added_bytes=added_bytes))
+    with knobs(most_words=most_words):
+        result, tasks = count(tmp_path, range_bytes, partitions, run_limits)
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
         assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()

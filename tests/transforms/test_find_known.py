@@ -36,7 +36,7 @@ def write_table(path: Path, texts: list[str]) -> None:
     numbers = np.arange(len(texts))
     columns = dict(zip(documents_schema().names, (numbers, numbers, numbers, digests), strict=True))
     with path.open("wb") as sink:
-        writer = DocumentsWriter(sink, LIMITS.files)
+        writer = DocumentsWriter(sink)
         writer.add_rows(documents_schema().empty_table().from_pydict(columns))
         writer.close()
 

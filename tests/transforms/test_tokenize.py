@@ -7,8 +7,8 @@ import pytest
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
+from tests.tools.knobs import knobs
 from tests.tools.plain_corpus import encode
-from tests.tools.small_limits import refusal_limits
 from transforms.corpus.prepare import Tokenizing, tokenize_batch
 from transforms.tally import Tally
 
@@ -61,10 +61,10 @@ def test_batches_are_encoded_as_the_library_does(
 def test_texts_that_are_tokenized_in_parts_are_counted(
     memoize: bool, cut: int, tokenizing: Tokenizing
 ) -> None:
-    limits = refusal_limits(most_characters=100)
     # The compiled tokenizer leaves a word with a letter that it does not know to the library.
     batches = [batch((1, ["\uff21" * 250, "Sea ."]), (2, ["a word " * 20]))]
-    _, counts = tokenize(batches, replace(tokenizing, memoize=memoize, limits=limits))
+    with knobs(most_characters=100):
+        _, counts = tokenize(batches, replace(tokenizing, memoize=memoize))
     assert counts["tokenize.cut_texts"] == cut
 
 

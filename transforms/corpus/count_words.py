@@ -180,7 +180,7 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
     ranges, tally = read_task(task), Tally()
     log_begin(f"task-{task.number}", ranges)
     reader = TaskReader(counting.documents, counting.place, tally, keeps_rejects=False)
-    counter = counting.options.make_counter(counting.place.limits.training)
+    counter = counting.options.make_counter()
     for documents in reader.read(ranges):
         sampled = documents
         if counting.share < 1:
@@ -237,7 +237,7 @@ def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[O
     limits = counting.place.limits
     parts = 1 + stored_bytes // limits.stages.added_bytes
     for part in range(parts):
-        table = WordTable(limits.training)
+        table = WordTable()
         load = partial(_load_part, part=part, parts=parts)
         for rows in map_ahead(load, ordered):
             text, offsets = ragged.from_arrow(rows.column("word"))

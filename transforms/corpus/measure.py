@@ -20,7 +20,6 @@ from corpusmill.inspection.corpus_measures import (
 )
 from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.layout.placement import Layout
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.objective import Objective
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
@@ -93,7 +92,6 @@ class CollectOptions:
     Attributes:
         objective: the objective whose build is estimated.
         output_options: how shards would be written, with nothing left to the format.
-        limits: the thresholds of their files.
         layout: how the data set would be spread over shards.
         expected: what the counts must add up to.
         path: file of the numbers.
@@ -101,7 +99,6 @@ class CollectOptions:
 
     objective: Objective
     output_options: OutputOptions
-    limits: FileLimits
     layout: Layout
     expected: Expected
     path: str
@@ -137,8 +134,7 @@ class _CollectNumbers(beam.DoFn):
         measured = {name.removeprefix(f"{STAGE}."): number for name, number in counts.items()}
         histogram = read_histogram(DISTRIBUTIONS[0], measured, largest)
         scale = compare(pool, layout.seed, histogram)
-        options, limits = self._options.output_options, self._options.limits
-        return estimate_build(objective, pool, scale, layout, options, limits)
+        return estimate_build(objective, pool, scale, layout, self._options.output_options)
 
 
 def check_counts(counts: Mapping[str, int], expected: Expected) -> None:

@@ -18,7 +18,6 @@ from corpusmill.arrays.ragged import cut_rows
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.accounting import NOT_DRAWN
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
@@ -58,7 +57,6 @@ class Tokenizing:
         keep_fields: names of the fields that are among the facts of documents.
         facts: whether tokenized documents have the columns of facts
             (`corpusmill.arrays.text_hashes`).
-        limits: the thresholds of the run.
     """
 
     path: str
@@ -70,7 +68,6 @@ class Tokenizing:
     cuts: Cuts | None = None
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
-    limits: Limits = LIMITS
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,7 +86,6 @@ class Tokenizing:
             self.memoize,
             self.special_tokens_in_text,
             self.words,
-            self.limits,
         )
 
 

@@ -30,8 +30,8 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, cut_rows
+from corpusmill.knobs import knob
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.row_spans import join_lists
 
@@ -379,31 +379,35 @@ def mark_pieces(offsets: np.ndarray) -> pa.ListArray:
     return ragged.to_arrow(*cumulate(np.diff(offsets), np.arange(len(offsets))))
 
 
-def pack_pieces(
-    rows: Iterable[pa.RecordBatch], max_seq_length: int, limits: FileLimits
-) -> Iterator[pa.RecordBatch]:
+PACKED_TOKENS = knob("packed_tokens", 2**22)
+"""The tokens of pieces, 2 or more, that are packed at a time, where rows are short."""
+MOST_PACKED_TOKENS = knob("most_packed_tokens", 2**25)
+"""The most tokens of pieces that are packed at a time by best fit, where rows are long."""
+MOST_STOCKED_TOKENS = knob("most_stocked_tokens", 2**24)
+"""The most tokens of pieces from which close fit takes, where rows are long."""
+
+
+def pack_pieces(rows: Iterable[pa.RecordBatch], max_seq_length: int) -> Iterator[pa.RecordBatch]:
     """Pack pieces into rows by best fit; rows do not depend on how pieces are batched.
 
     Args:
         rows: pieces in their final order, each at most `max_seq_length` tokens, with the columns
             `input_ids` and `cu_seqlens` (`mark_pieces`), and any others.
         max_seq_length: the longest row.
-        limits: the thresholds of the data set's files, which say how much is packed at a time.
 
     Yields:
         Rows of the same columns. A row has the tokens of its pieces in their order, their
         boundaries, their spans if there is the column SPANS, all other lists as those of its
         tokens, and everything else of its first piece.
     """
-    tokens = packed_tokens(max_seq_length, limits)
+    tokens = packed_tokens(max_seq_length)
     for window in cut_into_groups(rows, "input_ids", tokens, tokens):
         yield _combine(window, *pack_best_fit(_lengths_of(window), max_seq_length))
 
 
-def packed_tokens(max_seq_length: int, limits: FileLimits) -> int:
+def packed_tokens(max_seq_length: int) -> int:
     """Return how many tokens of pieces are packed at a time by best fit."""
-    most = limits.most_packed_tokens
-    return max(limits.packed_tokens, min(_PACKED_ROWS * max_seq_length, most))
+    return max(PACKED_TOKENS, min(_PACKED_ROWS * max_seq_length, MOST_PACKED_TOKENS))
 
 
 def pack_stream(
@@ -439,14 +443,13 @@ def pack_stream(
 
 
 def pack_pieces_closely(
-    rows: Iterable[pa.RecordBatch], max_seq_length: int, limits: FileLimits
+    rows: Iterable[pa.RecordBatch], max_seq_length: int
 ) -> Iterator[pa.RecordBatch]:
     """Pack pieces into rows by close fit; for all else see `pack_pieces`.
 
     Half of the pieces in memory are left for later, so that there is always a piece that fits.
     """
-    most = limits.most_stocked_tokens
-    tokens = max(limits.packed_tokens, min(_STOCKED_ROWS * max_seq_length, most)) // 2
+    tokens = max(PACKED_TOKENS, min(_STOCKED_ROWS * max_seq_length, MOST_STOCKED_TOKENS)) // 2
     stock: pa.RecordBatch | None = None
     for added in cut_into_groups(rows, "input_ids", tokens, tokens):
         stock = added if stock is None else pa.concat_batches([stock, added])

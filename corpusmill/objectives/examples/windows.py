@@ -31,6 +31,13 @@ import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import derive_key, draw, to_below
+from corpusmill.knobs import knob
+
+MERGED_PIECE_TOKENS = knob("merged_piece_tokens", 65_536)
+"""The tokens of a piece of a document that is merged with others; longer ones are cut, or T5 draws
+one piece."""
+SHUFFLED_TOKENS = knob("shuffled_tokens", 2**22)
+"""The tokens of merged documents that are cut at a time, and whose rows are shuffled."""
 
 
 @njit

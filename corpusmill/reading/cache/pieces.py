@@ -30,11 +30,22 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.manifest import Manifest, Shard
-from corpusmill.limits import ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.location import Location
 
 CHECKSUMS, _COMPARED = "checksums.json", "compared.json"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+PIECE_TOKENS = knob("piece_tokens", 2**22, test=500)
+"""The tokens of a piece into which a large shard is cut; up to twice as many stay together."""
+PIECE_GROUP_TOKENS = knob("piece_group_tokens", 2**24, test=500)
+"""Pieces are no smaller than a group of the format's rows, unless it has more tokens."""
+MOST_PIECES = knob("most_pieces", 512, test=4)
+"""The most pieces of a shard, as an order reads from several shards at a time."""
+MEMORY_TOKENS = knob("memory_tokens", 2**12, test=50)
+"""Shards with no more tokens stay in memory, and are not unpacked into files."""
+COMPARED_BYTES = knob("compared_bytes", 2**22, test=100)
+"""How much of a file that is compared with its checksum is in memory at once."""
 
 
 def write_checksums(folder: Path, checksums: Mapping[str, int]) -> None:
@@ -48,19 +59,14 @@ def write_checksums(folder: Path, checksums: Mapping[str, int]) -> None:
     note_comparison(folder / _COMPARED, folder, checksums)
 
 
-def is_intact(folder: Path, block_bytes: int) -> bool:
-    """Return whether files hold what was written; False if that cannot be told.
-
-    Args:
-        folder: of the files.
-        block_bytes: how much is in memory at once.
-    """
+def is_intact(folder: Path) -> bool:
+    """Return whether files of a folder hold what was written; False if that cannot be told."""
     try:
         checksums = json.loads((folder / CHECKSUMS).read_text())
         if were_compared(folder / _COMPARED, folder, checksums):
             return True
         files = checksums.items()
-        if any(_checksum(folder / name, block_bytes) != checksum for name, checksum in files):
+        if any(_checksum(folder / name) != checksum for name, checksum in files):
             return False
         note_comparison(folder / _COMPARED, folder, checksums)
     except (OSError, ValueError, AttributeError):
@@ -90,10 +96,10 @@ def note_comparison(note: Path, folder: Path, names: Iterable[str]) -> None:
         new.replace(note)
 
 
-def _checksum(path: Path, block_bytes: int) -> int:
+def _checksum(path: Path) -> int:
     checksum = 0
     with path.open("rb") as stream:
-        while block := stream.read(block_bytes):
+        while block := stream.read(COMPARED_BYTES):
             checksum = google_crc32c.extend(checksum, pa.py_buffer(block))
     return checksum
 
@@ -186,33 +192,30 @@ class Pieces(Sequence[Piece]):
         return np.append(0, np.cumsum(sizes))
 
 
-def cut_shards(
-    folder: Location, manifest: Manifest, shards: Sequence[Shard], limits: ReadingLimits
-) -> Pieces:
+def cut_shards(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> Pieces:
     """Cut shards into pieces, in order.
 
     Args:
         folder: of the data set.
         manifest: its manifest.
         shards: some of its shards.
-        limits: the thresholds of readers.
     """
     shard_format = manifest.output.shard_format
     is_stream = manifest.columns[0].width == ANY_LENGTH
     is_local = folder.local_path("") is not None
     if is_stream or not shard_format.has_groups or not is_local:
-        most = limits.memory_tokens if is_local else -1
+        most = MEMORY_TOKENS if is_local else -1
         return Pieces(shards, [max(1, shard.rows) for shard in shards], most)
-    rows = [_count_rows(shard, shard_format.group_rows, limits) for shard in shards]
-    return Pieces(shards, rows, limits.memory_tokens)
+    rows = [_count_rows(shard, shard_format.group_rows) for shard in shards]
+    return Pieces(shards, rows, MEMORY_TOKENS)
 
 
-def _count_rows(shard: Shard, group_rows: int, limits: ReadingLimits) -> int:
+def _count_rows(shard: Shard, group_rows: int) -> int:
     """Return the rows of a shard's pieces, except its last one."""
-    if shard.tokens <= 2 * limits.piece_tokens:
+    if shard.tokens <= 2 * PIECE_TOKENS:
         return max(1, shard.rows)
-    fitting = limits.piece_tokens * shard.rows // shard.tokens
-    group = min(group_rows, limits.piece_group_tokens * shard.rows // shard.tokens)
-    rows = max(1, fitting, group, -(-shard.rows // limits.most_pieces))
+    fitting = PIECE_TOKENS * shard.rows // shard.tokens
+    group = min(group_rows, PIECE_GROUP_TOKENS * shard.rows // shard.tokens)
+    rows = max(1, fitting, group, -(-shard.rows // MOST_PIECES))
     # Where the rows are whole groups, none is decoded twice.
     return -(-rows // group_rows) * group_rows if rows >= group_rows else rows

@@ -33,7 +33,7 @@ from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.location import Location
 from corpusmill.reading.cache.pieces import (
     CHECKSUMS,
@@ -211,6 +211,10 @@ def default_cache_folder() -> Path:
     return caches / "corpusmill" / "shards"
 
 
+MOST_MAPPED = knob("most_mapped", 4096, test=3)
+"""The pieces that are mapped at a time, of 65,530 mappings; each takes a dozen."""
+
+
 class ShardCache:
     """The shards of one split, each piece of which is unpacked when it is first read.
 
@@ -227,7 +231,6 @@ class ShardCache:
             nothing.
         leftovers: of the folder, to be removed once by all caches that share them; None for this
             cache's own.
-        limits: the thresholds of readers.
 
     Attributes:
         unpackings: how often this process has unpacked a piece.
@@ -241,13 +244,11 @@ class ShardCache:
         cache_folder: Path,
         cache_bytes: int | None = None,
         leftovers: Leftovers | None = None,
-        *,
-        limits: ReadingLimits,
     ) -> None:
         self._folder, self._manifest, self._pieces = folder, manifest, pieces
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
         self._leftovers = leftovers or Leftovers(cache_folder)
-        self._columns, self._limits = manifest.columns, limits
+        self._columns = manifest.columns
         self._expected = describe_checks(manifest, [piece.shard for piece in pieces[:1]])
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
@@ -336,17 +337,16 @@ class ShardCache:
         return columns
 
     def _map(self, place: Path, piece: Piece) -> dict[str, Values] | None:
-        return map_piece(place, self._columns, piece.rows, self._limits.compared_bytes)
+        return map_piece(place, self._columns, piece.rows)
 
     def _load(self, piece: Piece) -> dict[str, Values]:
-        place, limits = (self._folder, self._manifest), self._limits
         with self._named(piece):
-            fetch_parts(*place, piece.shard.file, limits.compared_bytes)
-            return load_piece(*place, piece, limits)
+            fetch_parts(self._folder, self._manifest, piece.shard.file)
+            return load_piece(self._folder, self._manifest, piece)
 
     def _unmap(self, together: set[int]) -> None:
         """Unmap the pieces used longest ago: a removed one takes room while it is mapped."""
-        while len(self._mapped) > self._limits.most_mapped:
+        while len(self._mapped) > MOST_MAPPED:
             self._mapped.popitem(last=False)
         if self._cache_bytes is None:
             return
@@ -404,12 +404,12 @@ class ShardCache:
         with _scratch_folder(place) as scratch:
             target = scratch / "columns"
             target.mkdir()
-            with Notice(piece, batch_rows(piece.shard, self._limits)) as notice:
+            with Notice(piece, batch_rows(piece.shard)) as notice:
                 # For what is unpacked ahead nobody waits.
                 wanted = is_wanted or notice.count_batch
                 with self._named(piece):
                     source = self._fetch(piece, scratch / "copies", is_wanted)
-                    unpack_piece(source, self._manifest, piece, target, self._limits, wanted)
+                    unpack_piece(source, self._manifest, piece, target, wanted)
             # Map it before the renaming, after which other processes may remove it.
             columns = self._map(target, piece)
             if columns is None:
@@ -463,7 +463,7 @@ class ShardCache:
     def _fetch(self, piece: Piece, copies: Path, is_wanted: Callable[[], bool] | None) -> Location:
         """Compare the bytes of a piece's shard with the manifest; return the folder to read."""
         shard, wanted = piece.shard.file, is_wanted or always
-        fetched = (self._folder, self._manifest, shard, self._limits.compared_bytes)
+        fetched = (self._folder, self._manifest, shard)
         if self._folder.local_path(shard) is None:
             copies.mkdir()
         local = self._folder.local_path("")
@@ -500,7 +500,6 @@ def remove_unpacked(
     manifest: Manifest,
     shards: Sequence[Shard],
     cache_folder: Path,
-    limits: ReadingLimits,
 ) -> int:
     """Remove what readers have unpacked of some shards, which are no longer read.
 
@@ -509,15 +508,14 @@ def remove_unpacked(
         manifest: its manifest, which lists these shards.
         shards: of one split.
         cache_folder: the folder of unpacked pieces.
-        limits: the thresholds of readers.
 
     Returns:
         The number of pieces that were there.
     """
-    # From another place than this one, or with other limits, each was unpacked whole.
+    # From another place than this one, each was unpacked whole.
     whole = [Piece(shard, 0, shard.rows) for shard in shards]
-    pieces = (*cut_shards(folder, manifest, shards, limits), *whole)
-    cache = ShardCache(folder, manifest, pieces, cache_folder, limits=limits)
+    pieces = (*cut_shards(folder, manifest, shards), *whole)
+    cache = ShardCache(folder, manifest, pieces, cache_folder)
     return sum(map(remove_place, {cache.place(number) for number in range(len(pieces))}))
 
 

@@ -33,9 +33,9 @@ from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_rows, read_shard
 from corpusmill.errors import UserError, in_one_line
-from corpusmill.limits import ReadingLimits
+from corpusmill.knobs import knob
 from corpusmill.location import Location, locate
-from corpusmill.reading.cache.pieces import Piece, is_intact, write_checksums
+from corpusmill.reading.cache.pieces import COMPARED_BYTES, Piece, is_intact, write_checksums
 from corpusmill.reading.rows import Lists, Part, Values, gather_lists, gather_numbers
 
 
@@ -155,7 +155,6 @@ def fetch_parts(
     folder: Location,
     manifest: Manifest,
     shard: str,
-    block_bytes: int,
     scratch: Path | None = None,
     is_wanted: Callable[[], bool] = always,
 ) -> Location:
@@ -165,7 +164,6 @@ def fetch_parts(
         folder: the folder of the data set.
         manifest: its manifest.
         shard: the name of the shard.
-        block_bytes: how much is in memory at once.
         scratch: an empty folder for copies of remote files; None makes no copies.
         is_wanted: asked between blocks; StoppedError is raised if not.
 
@@ -183,7 +181,7 @@ def fetch_parts(
             if scratch and copied:
                 (scratch / name).parent.mkdir(exist_ok=True)
                 copy = files.enter_context((scratch / name).open("wb"))
-            for block in _blocks(folder, name, block_bytes):
+            for block in _blocks(folder, name):
                 if not is_wanted():
                     raise StoppedError
                 digest.update(block)
@@ -201,13 +199,13 @@ def fetch_parts(
     return locate(str(scratch)) if copied else folder
 
 
-def _blocks(folder: Location, name: str, block_bytes: int) -> Iterator[bytes]:
+def _blocks(folder: Location, name: str) -> Iterator[bytes]:
     local = folder.local_path(name)
     if local is not None and local.exists() and not local.is_file():
         raise damaged(folder, name, "it is not a file")  # opening a pipe would block for ever
     try:
         with folder.open(name) as stream:
-            while block := stream.read(block_bytes):
+            while block := stream.read(COMPARED_BYTES):
                 yield block
     except FileNotFoundError:
         raise damaged(folder, name, "the file is missing") from None
@@ -302,7 +300,6 @@ def unpack_piece(
     manifest: Manifest,
     piece: Piece,
     target: Path,
-    limits: ReadingLimits,
     is_wanted: Callable[[], bool] = always,
 ) -> None:
     """Write a piece's columns and their checksums into an empty folder.
@@ -314,7 +311,6 @@ def unpack_piece(
         manifest: the manifest of the data set.
         piece: rows of a shard.
         target: the folder for the files.
-        limits: the thresholds of readers.
         is_wanted: asked before each batch; StoppedError is raised if not.
 
     Raises:
@@ -325,7 +321,7 @@ def unpack_piece(
         sinks = {
             column.name: _Sink(files.enter_context, target, column) for column in manifest.columns
         }
-        for unpacked in read_piece(folder, manifest, piece, limits, is_wanted):
+        for unpacked in read_piece(folder, manifest, piece, is_wanted):
             for name, values in unpacked.items():
                 sinks[name].write(values)
     checksums: dict[str, int] = {}
@@ -334,21 +330,18 @@ def unpack_piece(
     write_checksums(target, checksums)
 
 
-def load_piece(
-    folder: Location, manifest: Manifest, piece: Piece, limits: ReadingLimits
-) -> dict[str, Values]:
+def load_piece(folder: Location, manifest: Manifest, piece: Piece) -> dict[str, Values]:
     """Return a piece's columns in memory.
 
     Args:
         folder: the folder of the data set.
         manifest: its manifest.
         piece: rows of a shard.
-        limits: the thresholds of readers.
 
     Raises:
         ValueError: the shard is damaged, or its rows contradict the manifest.
     """
-    batches = list(read_piece(folder, manifest, piece, limits))
+    batches = list(read_piece(folder, manifest, piece))
     columns: dict[str, Values] = {}
     for column in manifest.columns:
         parts, end = [], 0
@@ -366,7 +359,6 @@ def read_piece(
     folder: Location,
     manifest: Manifest,
     piece: Piece,
-    limits: ReadingLimits,
     is_wanted: Callable[[], bool] = always,
 ) -> Iterator[dict[str, Values]]:
     """Yield the columns of a piece, checked, some rows at a time; the rest as of `unpack_piece`."""
@@ -374,7 +366,7 @@ def read_piece(
     shard = piece.shard
     longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
     rows = tokens = 0
-    for batch in _read_rows(folder, manifest, piece, batch_rows(shard, limits)):
+    for batch in _read_rows(folder, manifest, piece, batch_rows(shard)):
         if not is_wanted():
             raise StoppedError
         unpacked = unpack_batch(batch, columns)
@@ -401,14 +393,22 @@ def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:
     return json.dumps([columns, manifest.tokenizer.vocab_size, longest, manifest.output.format])
 
 
-def batch_rows(shard: Shard, limits: ReadingLimits) -> int:
+UNPACKED_ROWS = knob("unpacked_rows", 2**10, test=4)
+"""The least rows that are unpacked at once, however long they are."""
+MOST_UNPACKED_ROWS = knob("most_unpacked_rows", 2**16, test=16)
+"""The most rows that are unpacked at once, however short they are."""
+UNPACKED_TOKENS = knob("unpacked_tokens", 2**19, test=100)
+"""The tokens that are unpacked at once, on average."""
+
+
+def batch_rows(shard: Shard) -> int:
     """Return how many rows of a shard are unpacked at a time, by the average length of its rows.
 
     Of larger arrays the allocator returns the memory each time, and threads wait for new pages. Of
     short rows so few would take as long for the calls as for the rows.
     """
-    fitting = limits.unpacked_tokens * shard.rows // max(1, shard.tokens)
-    return max(limits.unpacked_rows, min(fitting, limits.most_unpacked_rows))
+    fitting = UNPACKED_TOKENS * shard.rows // max(1, shard.tokens)
+    return max(UNPACKED_ROWS, min(fitting, MOST_UNPACKED_ROWS))
 
 
 def _read_rows(
@@ -523,22 +523,19 @@ class _Sink:
         self.checksums[name] = google_crc32c.extend(self.checksums[name], content)
 
 
-def map_piece(
-    folder: Path, columns: tuple[Column, ...], rows: int, block_bytes: int
-) -> dict[str, Values] | None:
+def map_piece(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
     """Map the columns of an unpacked piece into memory.
 
     Args:
         folder: the folder of its files.
         columns: the columns of the data set.
         rows: the number of the piece's rows.
-        block_bytes: how much of a file that is compared is in memory at once.
 
     Returns:
         None if files are missing or do not hold what was written, as after a machine has failed.
     """
     mapped: dict[str, Values] = {}
-    if not is_intact(folder, block_bytes):
+    if not is_intact(folder):
         return None
     try:
         for column in columns:

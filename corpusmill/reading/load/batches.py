@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from corpusmill.errors import UserError
+from corpusmill.knobs import knob
 from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.mixture import MixtureOrder
@@ -277,7 +278,7 @@ class Batches:
         Returns:
             for each block, the numbers of each of its batches, and the position after each batch.
         """
-        step, sizes = 0, _block_sizes(self.samples.limits.block_samples)
+        step, sizes = 0, _block_sizes()
         for pool in self.pools(position, reader.world_size):
             own = range((reader.worker - step) % reader.workers, pool.steps, reader.workers)
             yield from _plan_pool(pool, own, reader.rank, sizes)
@@ -353,11 +354,13 @@ class Batches:
         return position
 
 
-def _block_sizes(most: int) -> Iterator[int]:
-    """Yield the samples of each block, fewest first.
+BLOCK_SAMPLES = knob("block_samples", 1024, test=3)
+"""The samples that are looked up, copied and masked at once; the first blocks have fewer. So many
+that calls cost little, and so few that those of rows of 512 tokens take about a megabyte."""
 
-    Blocks of 1,024 are so large that calls cost little, and so small that one of rows of 512 tokens
-    takes about a megabyte.
+
+def _block_sizes() -> Iterator[int]:
+    """Yield the samples of each block, fewest first.
 
     So the first batch waits for its own shards alone: with 4,096 ranks, 1,024 samples of one rank
     are spread over 4 million.
@@ -365,7 +368,7 @@ def _block_sizes(most: int) -> Iterator[int]:
     size = 1
     while True:
         yield size
-        size = min(4 * size, most)
+        size = min(4 * size, BLOCK_SAMPLES)
 
 
 def _plan_pool(pool: Pool, steps: range, rank: int, sizes: Iterator[int]) -> Iterator[Plan]:

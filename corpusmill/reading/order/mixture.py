@@ -199,7 +199,7 @@ class JoinedSamples(Samples):
         self.longest = max(source.longest for source in sources)
         # Of data sets that are learned whole and in part, one with the mask tells the columns.
         fullest = max(sources, key=lambda source: len(source.manifest.columns))
-        self.manifest, self.limits = fullest.manifest, sources[0].limits
+        self.manifest = fullest.manifest
         self._learned = column_of(self.manifest.columns, Role.LEARNED)
         self._starts = np.cumsum([0, *map(len, sources)])
 

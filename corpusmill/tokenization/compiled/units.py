@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.limits import LIMITS, RefusalLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.intrinsics import borrow, load_word, trailing_zeros
 from corpusmill.tokenization.tokenizer_file import Part
 
@@ -119,35 +119,34 @@ class Cuts(local):
 CUTS = Cuts()
 
 
-def encode_spans_by(
-    encode_texts: EncodeTexts, limits: RefusalLimits = LIMITS.refusals
-) -> EncodeSpans:
-    """Turn a tokenizer of texts into one of stretches of a text, in bounded memory.
+MOST_CHARACTERS = knob("most_characters", 2**21)
+"""A longer text is cut before the tokenizers library gets it, which takes some 300 bytes of memory
+for each character; the ids at the cuts may differ."""
+SOUGHT_CHARACTERS = knob("sought_characters", 2**16)
+"""The last characters of such a part, where a space is looked for to cut before it."""
 
-    Args:
-        encode_texts: the tokenizer.
-        limits: how long a text may be, and where a longer one is cut.
-    """
-    most = limits.most_characters
+
+def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
+    """Turn a tokenizer of texts into one of stretches of a text, in bounded memory."""
 
     def encode_spans(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         view = text.data
         texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
-        if max(map(len, texts), default=0) <= most:
+        if max(map(len, texts), default=0) <= MOST_CHARACTERS:
             return encode_texts(texts)
-        CUTS.number += sum(len(each) > most for each in texts)
-        parts = [[encode_texts([part])[0] for part in _cut_long(long, limits)] for long in texts]
+        CUTS.number += sum(len(each) > MOST_CHARACTERS for each in texts)
+        parts = [[encode_texts([part])[0] for part in _cut_long(long)] for long in texts]
         ids = [np.concatenate(each) for each in parts]
         return np.concatenate(ids), np.cumsum([0, *map(len, ids)])
 
     return encode_spans
 
 
-def _cut_long(text: str, limits: RefusalLimits) -> Iterator[str]:
+def _cut_long(text: str) -> Iterator[str]:
     begin = 0
-    while len(text) - begin > limits.most_characters:
-        end = begin + limits.most_characters
-        space = text.rfind(" ", max(begin + 1, end - limits.sought_characters), end)
+    while len(text) - begin > MOST_CHARACTERS:
+        end = begin + MOST_CHARACTERS
+        space = text.rfind(" ", max(begin + 1, end - SOUGHT_CHARACTERS), end)
         end = space if space > 0 else end
         yield text[begin:end]
         begin = end

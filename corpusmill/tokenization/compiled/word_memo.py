@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.limits import TokenLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.exactness import LineRule, mark_lines
 from corpusmill.tokenization.compiled.intrinsics import borrow, copy_ids, load_word
 from corpusmill.tokenization.compiled.units import (
@@ -505,6 +505,10 @@ def fill_in(
     return all_ids, token_offsets
 
 
+MEMO_BYTES = knob("memo_bytes", 64 * 2**20, test=2**14)
+"""The memory of the words whose ids are remembered, 1 KiB or more; a full memo is emptied."""
+FIRST_MEMO_BYTES = knob("first_memo_bytes", 4 * 2**20, test=2**12)
+"""The memory of a memo of few words; one that needs more grows to four times its size."""
 # In bytes. Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 128
 
@@ -514,8 +518,6 @@ class WordMemo:
 
     Args:
         encode_spans: the tokenizer.
-        limits: its first size, which leaves the processor's cache to others, and its largest one,
-            each at least 1 KiB; single ideographs take a quarter of a MiB more.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
@@ -525,21 +527,19 @@ class WordMemo:
     def __init__(
         self,
         encode_spans: EncodeSpans,
-        limits: TokenLimits,
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
         joints: np.ndarray | None = None,
         at_signs: bool = False,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._at_signs = at_signs
+        self._at_signs, self._turn = at_signs, threading.Lock()
         self._table = NO_TABLE if joints is None else joints
         self.has_ideographs = rule == "ideographs"
         if self.has_ideographs:
             self._table = np.full(0x10000, NO_SINGLE, np.int32)
-        self._memo = allocate_memo(min(limits.first_memo_bytes, limits.memo_bytes))
-        self._memory_bytes = limits.memo_bytes
-        self._turn = threading.Lock()
+        self._memory_bytes = MEMO_BYTES
+        self._memo = allocate_memo(min(FIRST_MEMO_BYTES, self._memory_bytes))
 
     def encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype

@@ -31,7 +31,7 @@ from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
 from corpusmill.errors import check_option
-from corpusmill.limits import LIMITS, TrainingLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words
 from corpusmill.tokenization.training.merge_pairs import (
@@ -54,6 +54,12 @@ from corpusmill.tokenization.training.training_options import (
     check_vocab_size,
 )
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
+
+FEW_PLACES = knob("few_places", 2**26, test=64)
+"""The places of pairs that a training lists, before it removes those of merged pairs."""
+LISTED_PAIRS = knob("listed_pairs", 64, test=1)
+"""A training lists a pair if it occurs once or more in the characters of all distinct words,
+divided by this and by the number of new tokens."""
 
 _CODE_POINTS = 0x110000
 # Places are numbers of 32 bits.
@@ -95,11 +101,10 @@ def train_merges(
     vocab_size: int,
     min_frequency: int,
     prefix: str = "",
-    limits: TrainingLimits = LIMITS.training,
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn the tokens that words are made of.
 
-    It takes up to 16 bytes a character of the distinct words, from `few_places` on about 10, and 70
+    It takes up to 16 bytes a character of the distinct words, from `FEW_PLACES` on about 10, and 70
     bytes or so for each distinct pair that is listed.
 
     Args:
@@ -110,7 +115,6 @@ def train_merges(
         vocab_size: most tokens.
         min_frequency: how often two neighbouring symbols must occur to be merged, 1 or more.
         prefix: what tokens begin with that continue a word.
-        limits: how many pairs and places are listed.
 
     Returns:
         vocabulary: the tokens in the order of their ids.
@@ -125,13 +129,13 @@ def train_merges(
         # A new token takes a symbol or more out of the words.
         room = max(len(first), min(vocab_size, len(first) + cells))
         # Each merge of a pair leaves at most two new pairs, and one symbol less.
-        places = np.empty(min(3 * cells, max(limits.few_places, cells + cells // 2)), np.uint32)
+        places = np.empty(min(3 * cells, max(FEW_PLACES, cells + cells // 2)), np.uint32)
         texts = _first_texts(first, room, prefix)
         sizes = len(first), vocab_size, min_frequency, least
         return learn_merges(symbols, texts, *sizes, places)  # type: ignore[no-any-return]
 
     # In text of any kind, the last pair that is merged is several times as frequent.
-    rare = words.text_bytes // (limits.listed_pairs * max(1, vocab_size - len(first)))
+    rare = words.text_bytes // (LISTED_PAIRS * max(1, vocab_size - len(first)))
     least = max(rare, min_frequency) if rare > 1 else EVERY_PAIR
     merges, texts, count, is_done = learn(least)
     if not is_done:
@@ -237,11 +241,11 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_min_frequency(self.min_frequency)
         check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
-    def make_counter(self, limits: TrainingLimits) -> WordCounter:
+    def make_counter(self) -> WordCounter:
         """Return the counter of the model's words, as they stand in the text."""
-        return ByteLevelCounter(limits, self.normalizers, self.add_prefix_space)
+        return ByteLevelCounter(self.normalizers, self.add_prefix_space)
 
-    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
+    def train(self, words: CountedWords) -> str:
         """Train a byte-level BPE tokenizer.
 
         The special tokens have the first ids, then the bytes, then the pieces in the order in which
@@ -252,9 +256,8 @@ class ByteLevelBpeOptions(TrainingOptions):
         """
         check_words(words)
         first = [*self.special_tokens, *ALPHABET]
-        tokens, merges = train_merges(
-            words, byte_ids(first), first, self.vocab_size, self.min_frequency, limits=limits
-        )
+        sizes = self.vocab_size, self.min_frequency
+        tokens, merges = train_merges(words, byte_ids(first), first, *sizes)
         vocabulary = {token: number for number, token in enumerate(tokens)}
         return write_tokenizer_json(
             BPE(vocabulary, merges, dropout=self.dropout or None),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
@@ -67,16 +66,15 @@ class TrainingOptions(ABC):
         return WordLimits(self.max_distinct_words, self.max_distinct_bytes)
 
     @abstractmethod
-    def make_counter(self, limits: TrainingLimits) -> WordCounter:
+    def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""
 
     @abstractmethod
-    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
+    def train(self, words: CountedWords) -> str:
         """Train a tokenizer; the same words and options give the same file.
 
         Args:
             words: what the counter has counted.
-            limits: how much is done at a time.
 
         Returns:
             The tokenizer.json.

@@ -30,7 +30,6 @@ from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -44,7 +43,7 @@ from corpusmill.tokenization.training.training_options import (
     check_vocab_size,
 )
 from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
-from corpusmill.tokenization.training.word_table import WordTable
+from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
 
 # What `\s` matches in Python's re, which the seed uses; other engines exclude U+001C to U+001F.
 _WHITE_SPACE = r"[\s\x{1c}-\x{1f}\x{85}]"
@@ -84,11 +83,11 @@ class WordLevelOptions(TrainingOptions):
             least = len(self.special_tokens) + 1
             check_vocab_size(self.vocab_size, least, "the special tokens and one word")
 
-    def make_counter(self, limits: TrainingLimits) -> WordCounter:
+    def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""
-        return UnitCounter(limits, make_normalizer(self.normalizers), _pre_tokenizer())
+        return UnitCounter(make_normalizer(self.normalizers), _pre_tokenizer())
 
-    def train(self, words: CountedWords, limits: TrainingLimits) -> str:  # noqa: ARG002
+    def train(self, words: CountedWords) -> str:
         """Make a tokenizer of whole words.
 
         It finds special tokens anywhere in a text, the seed only between spaces.
@@ -199,11 +198,11 @@ class UnigramOptions(TrainingOptions):
             divisor = copied / self.max_trained_bytes
             yield (f"trained with counts of words divided by {divisor:,.2f} (--max-trained-bytes)")
 
-    def make_counter(self, limits: TrainingLimits) -> WordCounter:
+    def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""
-        return UnitCounter(limits, make_normalizer(self.normalizers), pre_tokenizers.Metaspace())
+        return UnitCounter(make_normalizer(self.normalizers), pre_tokenizers.Metaspace())
 
-    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
+    def train(self, words: CountedWords) -> str:
         """Train a unigram tokenizer.
 
         The special tokens have the first ids, then the pieces in the order of their probabilities.
@@ -215,9 +214,8 @@ class UnigramOptions(TrainingOptions):
         words = limit_copies(words, self.max_trained_bytes)
         special = [(token, 0.0) for token in self.special_tokens]
         unknown = self.special_tokens.index(self.unk_token)
-        model = Unigram(
-            [*special, *_train_pieces(words, self, limits)], unknown, byte_fallback=False
-        )
+        pieces = [*special, *_train_pieces(words, self)]
+        model = Unigram(pieces, unknown, byte_fallback=False)
         decoder = decoders.Metaspace()
         return write_tokenizer_json(
             model,
@@ -228,11 +226,9 @@ class UnigramOptions(TrainingOptions):
         )
 
 
-def _train_pieces(
-    words: CountedWords, options: UnigramOptions, limits: TrainingLimits
-) -> list[tuple[str, float]]:
+def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[str, float]]:
     """Train pieces; return them with the logarithms of their probabilities, in this order."""
-    parts = _cut_into_parts(words, limits)
+    parts = _cut_into_parts(words)
     # The trainer cannot read these; those in the corpus become tokens all the same.
     reserved = sorted(set(_RESERVED) & set().union(*find_characters(words)))
     others = len(options.special_tokens) + len(reserved)
@@ -240,7 +236,7 @@ def _train_pieces(
         needed = others + len(set().union(*find_characters(parts)))
         check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
     processor = SentencePieceProcessor(
-        model_proto=train_sentencepiece(parts, options.vocab_size - others, options, limits)
+        model_proto=train_sentencepiece(parts, options.vocab_size - others, options)
     )
     pieces = [
         (processor.id_to_piece(number), processor.get_score(number))
@@ -252,10 +248,10 @@ def _train_pieces(
     return [pair for pair in pieces if pair[0] not in options.special_tokens]
 
 
-def _cut_into_parts(words: CountedWords, limits: TrainingLimits) -> CountedWords:
+def _cut_into_parts(words: CountedWords) -> CountedWords:
     """Return the parts of words that the trainer gets, with their counts, in order."""
-    table = WordTable(limits)
-    for batch, counts in words.batches(limits.words_at_once):
+    table = WordTable()
+    for batch, counts in words.batches(WORDS_AT_ONCE):
         found = [_PARTS.findall(word) for word in batch]
         joined = pa.array([*chain.from_iterable(found)], pa.large_string())
         if len(joined):
@@ -281,9 +277,7 @@ def limit_copies(words: CountedWords, most: int) -> CountedWords:
     return CountedWords(words.words, counts)
 
 
-def train_sentencepiece(
-    parts: CountedWords, room: int, options: UnigramOptions, limits: TrainingLimits
-) -> bytes:
+def train_sentencepiece(parts: CountedWords, room: int, options: UnigramOptions) -> bytes:
     """Train SentencePiece with counted words and return its model file.
 
     Args:
@@ -291,7 +285,6 @@ def train_sentencepiece(
             characters.
         room: most pieces.
         options: options of the training.
-        limits: how many words are made Python's strings at a time.
 
     Raises:
         UserError: there are more characters than room, or there is nothing to train with.
@@ -301,7 +294,7 @@ def train_sentencepiece(
         SentencePieceTrainer.train(
             sentence_iterator=(
                 f"{part}\t{count}"
-                for batch, counts in parts.batches(limits.words_at_once)
+                for batch, counts in parts.batches(WORDS_AT_ONCE)
                 for part, count in zip(batch, counts.tolist(), strict=True)
             ),
             model_writer=model,

@@ -20,7 +20,7 @@ from tokenizers.normalizers import BertNormalizer, Normalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, PreTokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.limits import TrainingLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.byte_level_pieces import (
     PieceRules,
     character_classes,
@@ -30,7 +30,7 @@ from corpusmill.tokenization.compiled.wordpiece import BLANK, IN_WORD, PUNCTUATI
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
 from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
-from corpusmill.tokenization.training.word_table import WordTable
+from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
 
 # Below the first lie nearly all scripts that are written with spaces, below the second all but the
 # rarest ideographs.
@@ -131,11 +131,24 @@ CutWords = Callable[[str], list[str]]
 _LONGEST_UNIT = 64
 
 
+MOST_WORDS = knob("most_words", 2**20, test=200)
+"""The distinct words at which a task's counter is written to files and emptied."""
+MOST_WORD_BYTES = knob("most_word_bytes", 32 * 2**20, test=2**11)
+"""Likewise by the bytes of its words; a full table of both takes 130 MB."""
+NORMALIZED_BYTES = knob("normalized_bytes", 2**18, test=64)
+"""The normalized text that a step of BERT's counter fills; a longer sentence makes it grow."""
+UNKNOWN_BYTES = knob("unknown_bytes", 2**16, test=64)
+"""After more text of characters that are not compiled, BERT's counter compiles all others."""
+
+
+def _has_filled(table: WordTable) -> bool:
+    return len(table) >= MOST_WORDS or table.text_bytes >= MOST_WORD_BYTES
+
+
 class WordCounter(ABC):
     """Counts the words of sentences.
 
     Args:
-        limits: when it is full, and how much it does at a time.
         names: normalizers that are applied to each sentence before it is cut.
 
     Attributes:
@@ -143,19 +156,15 @@ class WordCounter(ABC):
         counted: the number of words so far, equal ones counted each.
     """
 
-    def __init__(self, limits: TrainingLimits, names: Sequence[NormalizerName] = ()) -> None:
-        self.table, self.counted, self._limits = WordTable(limits), 0, limits
-        self._spans = np.empty((limits.words_at_once, 3), np.uint64)
+    def __init__(self, names: Sequence[NormalizerName] = ()) -> None:
+        self.table, self.counted = WordTable(), 0
+        self._spans = np.empty((WORDS_AT_ONCE, 3), np.uint64)
         self._normalizer, self._lowercase = make_normalizer(names), "lowercase" in names
 
     @property
     def is_full(self) -> bool:
         """Whether the table should be drained before more is counted."""
-        return self._has_filled(self.table)
-
-    def _has_filled(self, table: WordTable) -> bool:
-        limits = self._limits
-        return len(table) >= limits.most_words or table.text_bytes >= limits.most_word_bytes
+        return _has_filled(self.table)
 
     def add(self, sentences: pa.Array) -> None:
         """Count the words of sentences, a string array without nulls."""
@@ -222,15 +231,12 @@ class ByteLevelCounter(WordCounter):
     """Counts the pieces of byte-level BPE with GPT-2's pattern, as they stand in the text.
 
     Args:
-        limits: as for every counter, as are the names.
         names: normalizers.
         add_prefix_space: whether a sentence that does not begin with a space gets one.
     """
 
-    def __init__(
-        self, limits: TrainingLimits, names: Sequence[NormalizerName], add_prefix_space: bool
-    ) -> None:
-        super().__init__(limits, names)
+    def __init__(self, names: Sequence[NormalizerName], add_prefix_space: bool) -> None:
+        super().__init__(names)
         self._adds_space = add_prefix_space
         self._rules = PieceRules(character_classes(), False, 2**62, False)
 
@@ -262,20 +268,17 @@ class BertCounter(WordCounter):
     """Counts words as BERT's normalizer and pre-tokenizer break them.
 
     Args:
-        limits: as for every counter.
         names: normalizers; BERT's own follows them.
         lowercase: whether text is lower-cased and accents are stripped.
     """
 
-    def __init__(
-        self, limits: TrainingLimits, names: Sequence[NormalizerName], lowercase: bool
-    ) -> None:
-        super().__init__(limits, names)
+    def __init__(self, names: Sequence[NormalizerName], lowercase: bool) -> None:
+        super().__init__(names)
         self._bert_lowercase = lowercase
         self._cut = word_cutter(
             normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
         )
-        self._left_bytes, self._text = 0, np.empty(limits.normalized_bytes, np.uint8)
+        self._left_bytes, self._text = 0, np.empty(NORMALIZED_BYTES, np.uint8)
         self._know(FEW_CODES)
 
     def _know(self, codes: int) -> None:
@@ -285,7 +288,7 @@ class BertCounter(WordCounter):
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         left = self._count_known(text, offsets)
         self._left_bytes += int((left[:, 1] - left[:, 0]).sum())
-        has_many = self._left_bytes > self._limits.unknown_bytes
+        has_many = self._left_bytes > UNKNOWN_BYTES
         if len(left) and self._codes == FEW_CODES and has_many:
             self._know(MANY_CODES)  # which takes half a second
             text, offsets = _join_stretches(text, left)
@@ -321,21 +324,18 @@ class UnitCounter(WordCounter):
     from the same word later.
 
     Args:
-        limits: as for every counter.
         normalizer: applied to each unit; None for none.
         pre_tokenizer: cuts units into words.
     """
 
-    def __init__(
-        self, limits: TrainingLimits, normalizer: Normalizer | None, pre_tokenizer: PreTokenizer
-    ) -> None:
-        super().__init__(limits)
-        self._units, self._cut = WordTable(limits), word_cutter(normalizer, pre_tokenizer)
+    def __init__(self, normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> None:
+        super().__init__()
+        self._units, self._cut = WordTable(), word_cutter(normalizer, pre_tokenizer)
 
     @property
     def is_full(self) -> bool:
         """Whether there are too many units or words."""
-        return self._has_filled(self._units) or super().is_full
+        return _has_filled(self._units) or super().is_full
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
@@ -348,9 +348,9 @@ class UnitCounter(WordCounter):
 
     def finish(self) -> None:
         """Cut the units into words."""
-        numbers, step = self._units.numbers(), self._limits.words_at_once
-        for first in range(0, len(numbers), step):
-            some = numbers[first : first + step]
+        numbers = self._units.numbers()
+        for first in range(0, len(numbers), WORDS_AT_ONCE):
+            some = numbers[first : first + WORDS_AT_ONCE]
             units = self._units.words(some).cast(pa.large_string()).to_pylist()
             words: list[str] = []
             counts: list[int] = []

@@ -12,13 +12,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.limits import TrainingLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER
 
 # The columns of a slot: the first 8 bytes, filled up with zeros; the length and the hash (0 for a
 # free slot, because no word is empty); where the word begins in the text; its count.
 FIRST, IDENTITY, BEGIN, COUNT = 0, 1, 2, 3
 _WORD_BYTES = 8
+
+WORDS_AT_ONCE = knob("words_at_once", 2**14, test=64)
+"""The words that are added in one step, while the processor's cache holds them; 3 or more, as a
+character may end a word and be two more."""
+FIRST_SLOTS = knob("first_slots", 2**14, test=4)
+"""The slots of a new table, a power of two from 4 on; three quarters are filled."""
+FIRST_TEXT_BYTES = knob("first_text_bytes", 2**17, test=64)
+"""The text of the words in a new table; one that needs more grows."""
+MANY_SLOTS = knob("many_slots", 2**21, test=512)
+"""A table of fewer slots grows to four times its size, and one of more to twice its size."""
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
@@ -190,17 +200,13 @@ def _copy_words(
 
 
 class WordTable:
-    """Distinct words and their counts. It grows as far as it must; `clear` empties it.
+    """Distinct words and their counts. It grows as far as it must; `clear` empties it."""
 
-    Args:
-        limits: its first size, and how it grows.
-    """
-
-    def __init__(self, limits: TrainingLimits) -> None:
-        self._limits, self._once = limits, np.ones(limits.words_at_once, np.int64)
+    def __init__(self) -> None:
+        self._once = np.ones(WORDS_AT_ONCE, np.int64)
         self.arrays = WordArrays(
-            np.zeros((1 << (limits.first_slots - 1).bit_length(), 4), np.uint64),
-            np.empty(limits.first_text_bytes, np.uint8),
+            np.zeros((FIRST_SLOTS, 4), np.uint64),
+            np.empty(FIRST_TEXT_BYTES, np.uint8),
             np.zeros(2, np.int64),
         )
 
@@ -216,7 +222,7 @@ class WordTable:
         """Make room for more words, and for a word of a size."""
         slots, text, used = self.arrays
         if 4 * len(self) >= 3 * len(slots):
-            times = 4 if len(slots) < self._limits.many_slots else 2
+            times = 4 if len(slots) < MANY_SLOTS else 2
             larger = np.zeros((times * len(slots), 4), np.uint64)
             _move_slots(slots, larger)
             slots = larger
@@ -232,7 +238,7 @@ class WordTable:
         spans: npt.NDArray[np.uint64],
         counts: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Add `words_at_once` words at most, as `add_spans` takes them; by default each once."""
+        """Add `WORDS_AT_ONCE` words at most, as `add_spans` takes them; by default each once."""
         counts, begin = self._once if counts is None else counts, 0
         while (begin := add_spans(self.arrays, text, spans, counts, begin)) < len(spans):
             self.grow(int(spans[begin, IDENTITY] >> HALF))
@@ -250,10 +256,9 @@ class WordTable:
             offsets: integers[n + 1] into text.
             counts: int64[n].
         """
-        step = self._limits.words_at_once
-        for first in range(0, len(counts), step):
-            part = slice(first, first + step)
-            spans = list_spans(text, offsets[first : first + step + 1])
+        for first in range(0, len(counts), WORDS_AT_ONCE):
+            part = slice(first, first + WORDS_AT_ONCE)
+            spans = list_spans(text, offsets[first : first + WORDS_AT_ONCE + 1])
             self.add(text, spans, counts[part])
 
     def numbers(self) -> npt.NDArray[np.int64]:

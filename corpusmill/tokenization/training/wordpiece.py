@@ -13,7 +13,6 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, process
 from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.limits import TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -73,11 +72,11 @@ class WordPieceOptions(TrainingOptions):
         limit = self.limit_alphabet
         check_option("limit_alphabet", limit, limit is None or limit >= 1, "1 or more")
 
-    def make_counter(self, limits: TrainingLimits) -> WordCounter:
+    def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""
-        return BertCounter(limits, self.normalizers, self.lowercase)
+        return BertCounter(self.normalizers, self.lowercase)
 
-    def train(self, words: CountedWords, limits: TrainingLimits) -> str:
+    def train(self, words: CountedWords) -> str:
         """Train a tokenizer like BERT's.
 
         The special tokens have the first ids, then the characters of words, then the characters
@@ -100,7 +99,7 @@ class WordPieceOptions(TrainingOptions):
         first_tokens = [*self.special_tokens, *tokens]
         ids = character_ids(first_tokens, _PREFIX)
         sizes = self.vocab_size, self.min_frequency
-        tokens, _ = train_merges(words, ids, first_tokens, *sizes, _PREFIX, limits)
+        tokens, _ = train_merges(words, ids, first_tokens, *sizes, _PREFIX)
         vocabulary = {token: number for number, token in enumerate(tokens)}
         tokenizer = bert_tokenizer(vocabulary, self.lowercase, special_tokens=self.special_tokens)
         bert = normalizers.BertNormalizer(lowercase=self.lowercase)

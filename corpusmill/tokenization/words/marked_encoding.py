@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
 from corpusmill.errors import UserError, option
+from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.units import EncodeSpans, completed
 from corpusmill.tokenization.tokenizer_file import mark
 from corpusmill.tokenization.words.words import WordRule, find_words
@@ -69,16 +70,19 @@ def _list_continuing(vocabulary: dict[str, int], prefix: str) -> Iterator[int]:
                 yield number
 
 
+TEXTS_PER_CALL = knob("texts_per_call", 4096, test=3)
+"""The texts that the tokenizers library gets at once. While it exists, an encoding takes some
+hundred bytes a token."""
+
+
 def encode_texts(
-    tokenizer: Tokenizer, rule: WordRule | None, texts_per_call: int, texts: list[str]
+    tokenizer: Tokenizer, rule: WordRule | None, texts: list[str]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Tokenize texts with the tokenizers library.
 
     Args:
         tokenizer: the tokenizer.
         rule: marks the ids; None leaves them unmarked.
-        texts_per_call: how many are tokenized at once. While it exists, an encoding takes some
-            hundred bytes a token.
         texts: the texts.
 
     Returns:
@@ -89,8 +93,8 @@ def encode_texts(
     encode = tokenizer.encode_batch_fast if rule is None else tokenizer.encode_batch
     offsets = np.zeros(len(texts) + 1, np.int64)
     parts = [np.empty(0, np.int32)]
-    for first in range(0, len(texts), texts_per_call):
-        batch = texts[first : first + texts_per_call]
+    for first in range(0, len(texts), TEXTS_PER_CALL):
+        batch = texts[first : first + TEXTS_PER_CALL]
         encodings = encode(batch, add_special_tokens=False)
         rows = [encoding.ids for encoding in encodings]
         counts = np.array([len(row) for row in rows], np.int64)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError, option
+from corpusmill.knobs import knob
 from corpusmill.plugins import Plugins
 from corpusmill.tokenization.compiled.units import is_ideograph, read_character
 from corpusmill.tokenization.words.jieba_words import (
@@ -137,12 +138,15 @@ class Joins(NamedTuple):
     has_controls: npt.NDArray[np.bool_]
 
 
+JOINED_TEXT_BYTES = knob("joined_text_bytes", 2**18, test=40)
+"""The texts whose words are joined to phrases at once, while the processor's cache holds them."""
+
+
 def find_joins(
     find_phrases: FindPhrases,
     words: "regex.Pattern[str]",
     text: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
-    batch_bytes: int,
 ) -> Joins:
     """Find the words that belong to the phrase of the word before them.
 
@@ -151,9 +155,8 @@ def find_joins(
         words: matches the words of `cut_unicode`.
         text: uint8[bytes], valid UTF-8.
         offsets: int64[texts + 1] into text.
-        batch_bytes: bytes that are cut together, so that they stay in the processor's cache.
     """
-    cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], batch_bytes))
+    cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], JOINED_TEXT_BYTES))
     bounds = np.unique([0, *cuts, len(offsets) - 1])
     parts = [
         _find_joins(find_phrases, words, text, offsets[first : last + 1])
@@ -469,10 +472,8 @@ def _of_unicode() -> WordRule:
 def _of_chinese() -> WordRule:
     cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
 
-    def joins(
-        text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], batch_bytes: int
-    ) -> Joins:
-        return find_joins(_choose_cutter(), _compile_words(), text, offsets, batch_bytes)
+    def joins(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
+        return find_joins(_choose_cutter(), _compile_words(), text, offsets)
 
     return WordRule("jieba", used, cut, find_joins=joins)
 

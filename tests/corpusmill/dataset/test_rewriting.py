@@ -16,12 +16,11 @@ from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_writer import PagesWriter
-from corpusmill.limits import FileLimits
 from corpusmill.location import locate
+from tests.tools.knobs import knobs
 from tests.tools.small_datasets import Recipe, write_dataset
 
 GROUP = 20
-LIMITS = FileLimits(group_rows=GROUP)
 
 
 @pytest.fixture
@@ -52,7 +51,8 @@ def rewrite(
     kept = np.ones(manifest.rows, np.bool_)
     kept[list(removed)] = False
     sink = io.BytesIO()
-    counts = rewrite_shard(locate(str(folder)), manifest, shard, kept, [sink], LIMITS)
+    with knobs(group_rows=GROUP):
+        counts = rewrite_shard(locate(str(folder)), manifest, shard, kept, [sink])
     return sink.getvalue(), Counter(as_mapping(counts["length"]))
 
 

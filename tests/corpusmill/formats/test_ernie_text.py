@@ -15,10 +15,10 @@ from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, DataSetContents, resolve
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives.ernie_examples import build, ernie
 from tests.tools.builders import SPECIAL
+from tests.tools.knobs import knobs
 from tests.tools.shard_samples import read_shard, write_shard
 
 COLUMNS = ernie(max_seq_length=40).columns
@@ -252,6 +252,6 @@ def test_rows_become_text_512_at_a_time(rows: int) -> None:
 def test_text_is_parsed_in_blocks_of_any_size(text_bytes: int) -> None:
     columns = COLUMNS
     stream = io.BytesIO(write([batch([ROW] * 5)]))
-    shard_format = ERNIE_TEXT.with_limits(FileLimits(text_bytes=text_bytes))
-    batches = shard_format.read([stream], columns, resolve(OPTIONS, columns), 1000)
-    assert pa.Table.from_batches(batches).to_pylist() == [ROW] * 5
+    batches = ERNIE_TEXT.read([stream], columns, resolve(OPTIONS, columns), 1000)
+    with knobs(text_bytes=text_bytes):
+        assert pa.Table.from_batches(batches).to_pylist() == [ROW] * 5

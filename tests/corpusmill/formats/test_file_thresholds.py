@@ -16,18 +16,18 @@ from corpusmill.formats.output_options import Compression, OutputOptions
 from corpusmill.formats.parquet_writer import PagesWriter
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.limits import LIMITS, FileLimits
+from tests.tools.knobs import knobs
 from tests.tools.shard_samples import BERT, bert_batch, options_of
 
 TOKENS = (Column("input_ids", "int16", "tokens", ANY_LENGTH, role=Role.TOKEN_IDS),)
 
 
 def write(
-    output_format: str, batch: pa.RecordBatch, limits: FileLimits, compression: Compression | None
+    output_format: str, batch: pa.RecordBatch, compression: Compression | None = None
 ) -> bytes:
     """Return a shard of BERT's rows."""
     stream, options = io.BytesIO(), options_of(output_format, False, compression)
-    shard_format = FORMATS[output_format].with_limits(limits)
+    shard_format = FORMATS[output_format]
     writer = shard_format.open_writer([stream], BERT, options)
     for group in cut_into_groups([batch], "input_ids", shard_format.group_rows, 2**24):
         writer.write(group)
@@ -35,51 +35,53 @@ def write(
     return stream.getvalue()
 
 
-def read(output_format: str, content: bytes, limits: FileLimits, **options: Any) -> pa.Table:
+def read(output_format: str, content: bytes, **options: Any) -> pa.Table:
     resolved = options_of(output_format, False, **options)
-    shard_format = FORMATS[output_format].with_limits(limits)
+    shard_format = FORMATS[output_format]
     batches = shard_format.read([io.BytesIO(content)], BERT, resolved, 8192)
     return pa.Table.from_batches(batches, arrow_schema(BERT))
 
 
 @pytest.mark.parametrize("rows", [99, 100, 101, 200, 201])
 def test_row_groups_end_at_a_number_of_rows(rows: int) -> None:
-    limits, batch = FileLimits(group_rows=100), bert_batch(rows, False)
-    content = write("parquet", batch, limits, None)
+    batch = bert_batch(rows, False)
+    with knobs(group_rows=100):
+        content = write("parquet", batch)
+        assert read("parquet", content).equals(pa.Table.from_batches([batch]))
     metadata = pq.ParquetFile(io.BytesIO(content)).metadata
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     assert sizes == [100] * (rows // 100) + [rows % 100] * bool(rows % 100)
-    for reader in (limits, LIMITS.files):
-        assert read("parquet", content, reader).equals(pa.Table.from_batches([batch]))
+    assert read("parquet", content).equals(pa.Table.from_batches([batch]))
 
 
 def test_more_rows_than_a_group_can_have_are_refused() -> None:
-    content = write("parquet", bert_batch(101, False), FileLimits(group_rows=101), None)
-    assert read("parquet", content, FileLimits(group_rows=101)).num_rows == 101
-    with pytest.raises(ValueError, match="its row group has at most"):
-        # The lists of 101 rows hold more values than 9 rows can have.
-        read("parquet", content, FileLimits(group_rows=9))
+    with knobs(group_rows=101):
+        content = write("parquet", bert_batch(101, False))
+        assert read("parquet", content).num_rows == 101
+    # The lists of 101 rows hold more values than 9 rows can have.
+    with knobs(group_rows=9), pytest.raises(ValueError, match="its row group has at most"):
+        read("parquet", content)
 
 
 @pytest.mark.parametrize("page_values", [1, 11, 12, 13, 100, 2**18])
 def test_pages_of_any_size_hold_the_same_rows(page_values: int) -> None:
     batch = bert_batch(150, False)
-    content = write("parquet", batch, FileLimits(page_values=page_values), None)
-    assert read("parquet", content, LIMITS.files).equals(pa.Table.from_batches([batch]))
-    if page_values >= 2**18:
-        assert content == write("parquet", batch, LIMITS.files, None)
+    with knobs(page_values=page_values):
+        content = write("parquet", batch)
+    assert read("parquet", content).equals(pa.Table.from_batches([batch]))
+    assert (content == write("parquet", batch)) == (page_values >= 2**18)
 
 
 def test_groups_are_copied_in_blocks_of_any_size() -> None:
-    batch = bert_batch(150, False)
-    content = write("parquet", batch, LIMITS.files, None)
+    content = write("parquet", bert_batch(150, False))
     options = options_of("parquet", False)
     [group] = FORMATS["parquet"].list_groups([io.BytesIO(content)], BERT, options)
     size = len(content)
-    for copied_bytes in (1, 7, 100, size, size + 1):
+    for copied_group_bytes in (1, 7, 100, size, size + 1):
         sink = io.BytesIO()
-        writer = PagesWriter(sink, BERT, options, FileLimits(copied_bytes=copied_bytes))
-        group.copy_to(writer)
+        writer = PagesWriter(sink, BERT, options)
+        with knobs(copied_group_bytes=copied_group_bytes):
+            group.copy_to(writer)
         writer.close()
         assert sink.getvalue() == content
 
@@ -88,17 +90,18 @@ def test_groups_are_copied_in_blocks_of_any_size() -> None:
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_are_read_any_number_at_a_time(record_bytes: int, compression: Compression) -> None:
     batch = bert_batch(150, False)
-    content = write("tfrecord", batch, LIMITS.files, compression)
-    limits = FileLimits(record_bytes=record_bytes)
-    table = read("tfrecord", content, limits, compression=compression)
+    content = write("tfrecord", batch, compression)
+    with knobs(record_bytes=record_bytes):
+        table = read("tfrecord", content, compression=compression)
     assert table.equals(pa.Table.from_batches([batch]))
 
 
 # A stream is written in groups of 1,024 documents at most.
 @pytest.mark.parametrize(("group_rows", "most"), [(1023, 1023), (1024, 1024), (1025, 1024)])
 def test_streams_are_written_some_documents_at_a_time(group_rows: int, most: int) -> None:
-    shard_format = FORMATS["megatron"].with_limits(FileLimits(group_rows=group_rows))
-    assert shard_format.group_rows == most
+    shard_format = FORMATS["megatron"]
+    with knobs(group_rows=group_rows):
+        assert shard_format.group_rows == most
     rows = 2100
     batch = ragged.to_batch(
         [ragged.to_arrow(np.arange(rows, dtype=np.int16), np.arange(rows + 1))],
@@ -119,16 +122,17 @@ def test_streams_are_written_some_documents_at_a_time(group_rows: int, most: int
 # BERT's rows have up to 31 numbers.
 @pytest.mark.parametrize(("chunk_numbers", "rows"), [(1, 1), (61, 1), (62, 2), (63, 2), (93, 3)])
 def test_numbers_are_encoded_some_rows_at_a_time(chunk_numbers: int, rows: int) -> None:
-    limits, batch = FileLimits(chunk_numbers=chunk_numbers), bert_batch(50, False)
-    assert chunk_rows(BERT, chunk_numbers) == rows
-    content = write("avro", batch, limits, None)
+    batch = bert_batch(50, False)
+    table = pa.Table.from_batches([batch])
+    with knobs(chunk_numbers=chunk_numbers):
+        assert chunk_rows(BERT) == rows
+        content, records = write("avro", batch), write("tfrecord", batch)
+        assert read("avro", content).equals(table)
+        assert read("tfrecord", records).equals(table)
     sizes = [block.num_records for block in fastavro.block_reader(io.BytesIO(content))]
     assert sizes == [rows] * (50 // rows) + [50 % rows] * bool(50 % rows)
-    assert read("avro", content, limits).equals(pa.Table.from_batches([batch]))
-    assert read("avro", content, LIMITS.files).equals(pa.Table.from_batches([batch]))
+    assert read("avro", content).equals(table)
     if rows > 1:
-        with pytest.raises(ValueError, match=r"rows in|above the limit"):
-            read("avro", content, FileLimits(chunk_numbers=1))
-    records = write("tfrecord", batch, limits, None)
-    assert records == write("tfrecord", batch, LIMITS.files, None)
-    assert read("tfrecord", records, limits).equals(pa.Table.from_batches([batch]))
+        with knobs(chunk_numbers=1), pytest.raises(ValueError, match=r"rows in|above the limit"):
+            read("avro", content)
+    assert records == write("tfrecord", batch)

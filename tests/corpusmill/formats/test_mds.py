@@ -20,8 +20,8 @@ from corpusmill.errors import UserError
 from corpusmill.formats import mds
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, Columns, DataSetContents, resolve
-from corpusmill.limits import FileLimits
 from corpusmill.location import locate
+from tests.tools.knobs import knobs
 from tests.tools.shard_samples import write_shard
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
@@ -161,8 +161,8 @@ def test_long_documents_are_read_a_few_at_a_time() -> None:
     rows = [{"input_ids": [3] * 100} for _ in range(9)]
     shard, options = write(DOCUMENTS, rows), resolve(OPTIONS, DOCUMENTS)
     for tokens, most in ((100, 1), (120, 2), (10**6, 9)):
-        reader = FORMATS["mds"].with_limits(FileLimits(read_tokens=tokens))
-        batches = [*reader.read([io.BytesIO(shard)], DOCUMENTS, options, 10**6)]
+        with knobs(read_tokens=tokens):
+            batches = [*FORMATS["mds"].read([io.BytesIO(shard)], DOCUMENTS, options, 10**6)]
         assert batches[0].num_rows == most
         assert sum(each.num_rows for each in batches) == 9
 

@@ -17,7 +17,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.limits import LIMITS, FileLimits
+from tests.tools.knobs import knobs
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32")
 Rows = list[list[int]]
@@ -48,13 +48,11 @@ def read(
     files: list[bytes],
     dtype: str,
     batch_rows: int = 3,
-    limits: FileLimits = LIMITS.files,
 ) -> Rows:
     columns = (column_of(dtype),)
     options = resolve(OutputOptions(output_format=output_format), columns)
     streams = [io.BytesIO(file) for file in files]
-    shard_format = FORMATS[output_format].with_limits(limits)
-    batches = list(shard_format.read(streams, columns, options, batch_rows))
+    batches = list(FORMATS[output_format].read(streams, columns, options, batch_rows))
     assert all(batch.schema == arrow_schema(columns) for batch in batches)
     assert all(0 < batch.num_rows <= batch_rows for batch in batches)
     return [row for batch in batches for row in batch.column("input_ids").to_pylist()]
@@ -141,9 +139,9 @@ def test_files_map_as_the_trainers_map_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("read_tokens", [1, 9, 10, 11])
 @pytest.mark.parametrize("output_format", ["megatron", "nanogpt"])
 def test_long_rows_come_in_batches_of_bounded_size(output_format: str, read_tokens: int) -> None:
-    limits = FileLimits(read_tokens=read_tokens)
     rows = [[number] * size for number, size in enumerate([4, 6, 1, 25, 3, 7, 1])]
-    assert read(output_format, write(output_format, rows, "int16"), "int16", 100, limits) == rows
+    with knobs(read_tokens=read_tokens):
+        assert read(output_format, write(output_format, rows, "int16"), "int16", 100) == rows
 
 
 @pytest.mark.parametrize("output_format", ["megatron", "nanogpt"])

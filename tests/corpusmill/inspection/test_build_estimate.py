@@ -19,7 +19,6 @@ from corpusmill.inspection.build_estimate import (
 )
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
 from corpusmill.layout.placement import Layout
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import Pool
@@ -110,7 +109,6 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
         pool,
         Layout(SEED, shards, 1),
         resolve(OutputOptions(), objective.columns),
-        LIMITS.files,
     )
     for number, (name, part) in enumerate({"train": train, "validation": validation}.items()):
         documents, marks = batch_of(part), np.full(len(part), number, np.uint8)
@@ -139,8 +137,8 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     lengths = lengths_of(np.array([sum(map(len, sentences)) for sentences in corpus.values()]))
     scale = compare(pool, SEED, lengths)
     options = resolve(OutputOptions(), objective.columns)
-    built = build_sample(objective, pool, spread_sample(layout, 2), options, LIMITS.files)
-    estimate = estimate_build(objective, pool, scale, layout, options, LIMITS.files)
+    built = build_sample(objective, pool, spread_sample(layout, 2), options)
+    estimate = estimate_build(objective, pool, scale, layout, options)
     assert not estimate["exact"]
     assert estimate["sample"] == {
         "documents": 20, "tokens": 120, "share": 0.5, "rows": 53, "distinct_rows": 52,

@@ -10,6 +10,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.decoded_examples import DrawnExample, draw_examples
 from corpusmill.location import locate
+from tests.tools.knobs import knobs
 from tests.tools.small_datasets import Recipe, write_dataset
 
 
@@ -50,7 +51,8 @@ def test_shards_are_not_read_to_their_ends(
     """Damage after the rows that are shown goes unnoticed."""
     recipe = Recipe(shards=1, output=OutputOptions(output_format=output_format))
     folder = tmp_path / "out"
-    manifest = write_dataset(folder, recipe)
+    with knobs(group_rows=200):
+        manifest = write_dataset(folder, recipe)
     shard = folder / manifest.splits["train"].shards[0].file
     content, begin = bytearray(shard.read_bytes()), -100
     end = len(content)

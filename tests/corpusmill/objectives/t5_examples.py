@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.t5 import T5, T5Options
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.tools.builders import Corpus, build_pass
@@ -37,20 +36,17 @@ def finish(
     cut: int = 2**62,
     padded: bool = False,
     seed: int = 1,
-    limits: FileLimits = LIMITS.files,
 ) -> pa.RecordBatch:
     """Return the rows of one shard as they are written, built `cut` rows at a time."""
-    packed = pack(t5, corpus, cut, seed, limits)
+    packed = pack(t5, corpus, cut, seed)
     return t5.finish(packed, padded)
 
 
-def pack(
-    t5: T5, corpus: Corpus, cut: int = 2**62, seed: int = 1, limits: FileLimits = LIMITS.files
-) -> pa.RecordBatch:
+def pack(t5: T5, corpus: Corpus, cut: int = 2**62, seed: int = 1) -> pa.RecordBatch:
     """Return the rows of one shard before they are finished."""
-    keyed = add_keys(build_pass(t5, corpus, seed=seed, limits=limits), seed)
+    keyed = add_keys(build_pass(t5, corpus, seed=seed), seed)
     assert keyed.schema == keyed_schema(t5.built_columns)
-    groups = t5.pack(iter(sort_rows([keyed], cut)), limits)
+    groups = t5.pack(iter(sort_rows([keyed], cut)))
     packed = pa.concat_batches([*groups, keyed.slice(0, 0)])
     assert packed.schema == keyed_schema(t5.built_columns)
     return packed

@@ -15,7 +15,6 @@ from corpusmill.arrays.columns import arrow_schema
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.bert_examples import unmask
@@ -31,6 +30,7 @@ from tests.tools.builders import (
     numbered_corpus,
     seeds,
 )
+from tests.tools.knobs import knobs
 
 LENGTH = 30
 MASKS: dict[str, dict[str, Any]] = {
@@ -63,9 +63,8 @@ def pack(
     objective: Bert,
     built: pa.RecordBatch,
     batch_rows: int = 8192,
-    limits: FileLimits = LIMITS.files,
 ) -> pa.RecordBatch:
-    groups = objective.pack(sort_rows([built], batch_rows), limits)
+    groups = objective.pack(sort_rows([built], batch_rows))
     return pa.concat_batches([*groups, built.slice(0, 0)])
 
 
@@ -74,10 +73,9 @@ def written(
     corpus: Corpus,
     seed: int = 5,
     batch_rows: int = 8192,
-    limits: FileLimits = LIMITS.files,
 ) -> list[dict[str, Any]]:
     """Return the rows of a shard as readers see them."""
-    packed = pack(objective, build(objective, corpus, seed), batch_rows, limits)
+    packed = pack(objective, build(objective, corpus, seed), batch_rows)
     rows: list[dict[str, Any]] = objective.finish(packed, False).to_pylist()
     return rows
 
@@ -168,21 +166,15 @@ def test_words_begin_anew_after_special_tokens() -> None:
             before = token
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        FileLimits(packed_tokens=600, most_stocked_tokens=600),
-        FileLimits(packed_tokens=600, most_stocked_tokens=2),
-        FileLimits(packed_tokens=2, most_stocked_tokens=600),
-    ],
-)
-def test_a_long_shard_is_packed_from_a_stock(limits: FileLimits) -> None:
+@pytest.mark.parametrize(("packed_tokens", "most_stocked_tokens"), [(600, 600), (600, 2), (2, 600)])
+def test_a_long_shard_is_packed_from_a_stock(packed_tokens: int, most_stocked_tokens: int) -> None:
     """With little memory, rows are still those of any batches, and nearly as full."""
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(400)])
     objective = bert()
     in_memory = written(objective, corpus)
-    rows = written(objective, corpus, limits=limits)
-    assert rows == written(objective, corpus, batch_rows=7, limits=limits)
+    with knobs(packed_tokens=packed_tokens, most_stocked_tokens=most_stocked_tokens):
+        rows = written(objective, corpus)
+        assert rows == written(objective, corpus, batch_rows=7)
     assert sorted(map(sorted, map(unmask, rows))) != sorted(map(sorted, map(unmask, in_memory)))
     assert len(in_memory) <= len(rows) <= len(in_memory) * 1.05
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.bert import Bert
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.bert_examples import unmask
@@ -57,7 +56,7 @@ def pack(
     objective: Bert, built: list[pa.RecordBatch], batch_rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows that are written."""
-    return objective.pack(sort_rows(list(built), batch_rows), LIMITS.files)
+    return objective.pack(sort_rows(list(built), batch_rows))
 
 
 def written(

@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.chat import ChatOptions, Conversations
 from corpusmill.objectives.chat_records import Layout, RefusedRecordError, read_conversation
 from corpusmill.objectives.chat_rendering import Renderer
@@ -442,7 +441,7 @@ def build_rows(
         built.append(rows)
         for name, number in objective.count(documents, rows).items():
             counts[name] = counts.get(name, 0) + number
-    packed = list(objective.pack(iter(built), LIMITS.files))
+    packed = list(objective.pack(iter(built)))
     special = [token for token in family.special if token]
     tokens = json.loads(maker.settings)["values"]  # type: ignore[attr-defined]
     library = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.electra import ElectraOptions
 from tests.corpusmill.objectives.electra_examples import corpora, electra
 from tests.corpusmill.objectives.reference_deberta import cut_corpus
 from tests.tools.builders import SPECIAL, Corpus, build_pass, numbered_corpus, seeds
+from tests.tools.knobs import knobs
 
-WHOLE = FileLimits()
 # Pieces of 9 tokens, shuffled by 30.
-SMALL = FileLimits(piece_tokens=9, shuffled_tokens=30)
+SMALL = {"merged_piece_tokens": 9, "shuffled_tokens": 30}
 lengths = st.integers(5, 40)
 batch_sizes = st.sampled_from([1, 2, 1000])
 
@@ -30,26 +29,27 @@ def merged(length: int) -> ElectraOptions:
 
 
 def shard_of(
-    corpus: Corpus, length: int, seed: int, batch_rows: int, limits: FileLimits
+    corpus: Corpus, length: int, seed: int, batch_rows: int
 ) -> tuple[list[list[int]], pa.RecordBatch]:
     """Return the pieces of a shard in their order, and the rows that are made of them."""
     objective = electra(merged(length))
-    keyed = add_keys(build_pass(objective, corpus, seed=seed, limits=limits), seed)
+    keyed = add_keys(build_pass(objective, corpus, seed=seed), seed)
     [sorted_rows] = sort_rows([keyed], 2**62)
     pieces: list[list[int]] = sorted_rows.column("input_ids").to_pylist()
-    packed = list(objective.pack(iter(sort_rows([keyed], batch_rows)), limits))
+    packed = list(objective.pack(iter(sort_rows([keyed], batch_rows))))
     rows = pa.concat_batches(packed)
     assert rows.schema == keyed_schema(objective.built_columns)
     return pieces, rows
 
 
-@given(corpora, lengths, seeds, batch_sizes, st.sampled_from([WHOLE, SMALL]))
+@given(corpora, lengths, seeds, batch_sizes, st.sampled_from([{}, SMALL]))
 @settings(deadline=None)
 def test_rows_are_those_of_the_reference(
-    corpus: Corpus, length: int, seed: int, batch_rows: int, limits: FileLimits
+    corpus: Corpus, length: int, seed: int, batch_rows: int, values: dict[str, int]
 ) -> None:
     """The corpus numbers its tokens, so that a row shows where it stood before the shuffle."""
-    pieces, rows = shard_of(corpus, length, seed, batch_rows, limits)
+    with knobs(**values):
+        pieces, rows = shard_of(corpus, length, seed, batch_rows)
     ids = rows.column("input_ids").to_pylist()
     assert all((row[0], row[-1]) == (SPECIAL.cls_id, SPECIAL.sep_id) for row in ids)
     places = {token: place for place, token in enumerate(chain(*pieces))}
@@ -62,14 +62,16 @@ def test_rows_are_those_of_the_reference(
 def test_rows_do_not_depend_on_batches(
     corpus: Corpus, length: int, seed: int, batch_rows: int
 ) -> None:
-    _, together = shard_of(corpus, length, seed, 1000, SMALL)
-    assert shard_of(corpus, length, seed, batch_rows, SMALL)[1].equals(together)
+    with knobs(**SMALL):
+        _, together = shard_of(corpus, length, seed, 1000)
+        assert shard_of(corpus, length, seed, batch_rows)[1].equals(together)
 
 
 @given(corpora, lengths, seeds)
 @settings(deadline=None)
 def test_rows_are_measured_with_their_pieces(corpus: Corpus, length: int, seed: int) -> None:
-    pieces, rows = shard_of(corpus, length, seed, 1000, SMALL)
+    with knobs(**SMALL):
+        pieces, rows = shard_of(corpus, length, seed, 1000)
     objective = electra(merged(length))
     assert rows.column("pieces").to_numpy().sum() == len(pieces)
     measured = objective.measure(rows)
@@ -81,7 +83,7 @@ def test_rows_are_measured_with_their_pieces(corpus: Corpus, length: int, seed: 
 
 
 def test_rows_are_shuffled() -> None:
-    _, rows = shard_of(numbered_corpus([[500]]), 12, 1, 1000, WHOLE)
+    _, rows = shard_of(numbered_corpus([[500]]), 12, 1, 1000)
     firsts = [row[1] for row in rows.column("input_ids").to_pylist()]
     assert firsts != sorted(firsts)
 

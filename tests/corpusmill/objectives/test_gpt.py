@@ -15,7 +15,6 @@ from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.examples.packing import cumulate
 from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.objectives.objective import Repeat
@@ -29,6 +28,7 @@ from tests.tools.builders import (
     corpora,
     numbered_corpus,
 )
+from tests.tools.knobs import knobs
 
 END, PAD = 7, 0
 SPECIAL = SpecialTokens(
@@ -53,13 +53,12 @@ def finish(
     corpus: Corpus,
     cut: int = 2**62,
     padded: bool = False,
-    limits: FileLimits = LIMITS.files,
 ) -> pa.RecordBatch:
     """Return the rows of one shard as they are written, built `cut` rows at a time."""
     keyed = add_keys(build_pass(gpt, corpus), 1)
     assert keyed.schema == keyed_schema(gpt.built_columns)
     rows: Iterator[pa.RecordBatch] = sort_rows([keyed], cut)
-    packed = pa.concat_batches([*gpt.pack(rows, limits), keyed.slice(0, 0)])
+    packed = pa.concat_batches([*gpt.pack(rows), keyed.slice(0, 0)])
     assert packed.schema == keyed_schema(gpt.built_columns)
     return gpt.finish(packed, padded)
 
@@ -135,24 +134,18 @@ def test_rows_do_not_depend_on_batches(
     assert pa.concat_batches(built).equals(build_pass(gpt, corpus))
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        FileLimits(packed_tokens=64, most_packed_tokens=64),
-        FileLimits(packed_tokens=64, most_packed_tokens=1),
-        FileLimits(packed_tokens=2, most_packed_tokens=64),
-    ],
-)
-def test_a_long_shard_is_packed_in_windows(limits: FileLimits) -> None:
+@pytest.mark.parametrize(("packed_tokens", "most_packed_tokens"), [(64, 64), (64, 1), (2, 64)])
+def test_a_long_shard_is_packed_in_windows(packed_tokens: int, most_packed_tokens: int) -> None:
     """Windows of 64 tokens do not depend on batches."""
     gpt = objective(mode="pack", max_seq_length=16)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
-    written = finish(gpt, corpus, 7, limits=limits)
-    assert written == finish(gpt, corpus, 1000, limits=limits)
+    with knobs(packed_tokens=packed_tokens, most_packed_tokens=most_packed_tokens):
+        written = finish(gpt, corpus, 7)
+        assert written == finish(gpt, corpus, 1000)
     keyed = pa.concat_batches(sort_rows([add_keys(build_pass(gpt, corpus), 1)], 1000))
     windows = list(cut_into_groups([keyed], "input_ids", 64, 64))
     assert len(windows) > 5
-    expected = [pa.concat_batches(gpt.pack(iter([window]), LIMITS.files)) for window in windows]
+    expected = [pa.concat_batches(gpt.pack(iter([window]))) for window in windows]
     assert written == gpt.finish(pa.concat_batches(expected), padded=False)
 
 
@@ -164,7 +157,7 @@ def test_written_rows_measure_as_built_ones(options: dict[str, Any], padded: boo
     if padded and gpt.columns[0].width == ANY_LENGTH:
         return
     keyed = add_keys(build_pass(gpt, corpus), 1)
-    packed = pa.concat_batches(gpt.pack(iter([keyed]), LIMITS.files))
+    packed = pa.concat_batches(gpt.pack(iter([keyed])))
     measured = assert_measured(gpt, packed, gpt.finish(packed, padded))
     if "pieces" in measured:
         pieces = measured["pieces"]

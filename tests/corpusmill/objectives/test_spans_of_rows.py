@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.electra import ElectraOptions
@@ -36,6 +35,7 @@ from tests.tools.builders import (
     pool_of,
     seeds,
 )
+from tests.tools.knobs import knobs
 from tests.tools.spans import assert_made_of, texts_of
 
 LENGTH, VOCAB_SIZE = 16, 32_767
@@ -116,14 +116,10 @@ def bind(options: ObjectiveOptions) -> Any:
 
 
 # T5 cuts documents at 10 tokens, and joins pieces by 4; pieces are packed by a few.
-LIMITS = FileLimits(
-    piece_tokens=10,
-    joined_pieces=4,
-    shuffled_tokens=100,
-    packed_tokens=100,
-    most_packed_tokens=100,
-    most_stocked_tokens=100,
-)
+SMALL = {
+    "merged_piece_tokens": 10, "joined_pieces": 4, "shuffled_tokens": 100, "packed_tokens": 100,
+    "most_packed_tokens": 100, "most_stocked_tokens": 100,
+}  # fmt: skip
 
 
 def prepare(objective: Objective, corpus: Corpus, seed: int) -> Corpus:
@@ -151,10 +147,11 @@ def build(
     """Return the rows of two passes as `pack` combines them."""
     pool = pool_of(prepare(objective, dict(sorted(others.items())), seed))
     prepared = prepare(objective, corpus, seed)
-    passes = [build_pass(objective, prepared, number, seed, pool, LIMITS) for number in range(2)]
-    keyed = [add_keys(rows, seed) for rows in passes]
-    empty = keyed[0].slice(0, 0)
-    return pa.concat_batches([*objective.pack(sort_rows(keyed, batch_rows), LIMITS), empty])
+    with knobs(**SMALL):
+        passes = [build_pass(objective, prepared, number, seed, pool) for number in range(2)]
+        keyed = [add_keys(rows, seed) for rows in passes]
+        empty = keyed[0].slice(0, 0)
+        return pa.concat_batches([*objective.pack(sort_rows(keyed, batch_rows)), empty])
 
 
 def rows_of(objective: Objective, packed: pa.RecordBatch) -> Iterator[list[int]]:

@@ -14,7 +14,6 @@ from corpusmill.arrays.columns import NO_PAD, Role
 from corpusmill.dataset.manifest_entries import recount
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise, fit_tokens
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.t5 import T5Options
@@ -38,6 +37,7 @@ from tests.tools.builders import (
     numbered_corpus,
     offsets_of,
 )
+from tests.tools.knobs import knobs
 
 SMALL: list[dict[str, Any]] = [
     {"max_seq_length": 12},
@@ -297,11 +297,11 @@ def test_rows_do_not_depend_on_batches(
 @pytest.mark.parametrize("cut", [1, 100, 10_000])
 def test_a_long_shard_is_cut_a_part_at_a_time(cut: int) -> None:
     """Parts are whole groups of documents, and do not depend on batches."""
-    limits = FileLimits(shuffled_tokens=1000)
     corpus = numbered_corpus([[1 + number % 9] for number in range(1000)])
     t5 = objective(max_seq_length=40)
-    assert len(list(t5.pack(iter([pack(t5, corpus, limits=limits)]), limits))) == 1
-    parts = finish(t5, corpus, cut, limits=limits)
+    with knobs(shuffled_tokens=1000):
+        assert len(list(t5.pack(iter([pack(t5, corpus)])))) == 1
+        parts = finish(t5, corpus, cut)
     whole = finish(t5, corpus)
     assert parts != whole
     assert sorted(map(str, parts.to_pylist())) == sorted(map(str, whole.to_pylist()))
@@ -319,12 +319,12 @@ def test_written_rows_are_as_they_were_measured(options: dict[str, Any], padded:
     assert measured == {name: counts.tolist() for name, counts in counted.items()}
 
 
+@knobs(merged_piece_tokens=20)
 def test_overflow_is_drawn_and_counted() -> None:
-    limits = FileLimits(piece_tokens=20)
     corpus = numbered_corpus([[50], [20], [21], [7]])
     documents = batch_of(corpus)
     kept = objective(overflow="keep")
-    built = build_pass(kept, corpus, limits=limits)
+    built = build_pass(kept, corpus)
     assert built.column("input_ids").to_pylist() == [
         text[begin : begin + 20]
         for text in texts(corpus).values()
@@ -333,7 +333,7 @@ def test_overflow_is_drawn_and_counted() -> None:
     assert kept.count(documents, built) == {"kept_tokens": 98, "trimmed_tokens": 0}
     dropping, pieces = objective(), set[tuple[int, ...]]()
     for repeat in range(50):
-        built = build_pass(dropping, corpus, repeat, limits=limits)
+        built = build_pass(dropping, corpus, repeat)
         assert built.column("document").to_pylist() == list(corpus)
         rows = built.column("input_ids").to_pylist()
         kept_tokens = sum(map(len, rows))

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
 from corpusmill.objectives.t5 import T5Options
 from tests.corpusmill.objectives import reference_t5
 from tests.corpusmill.objectives.t5_examples import END, SENTINELS, finish, objective, texts
 from tests.tools.builders import numbered_corpus, offsets_of
 from tests.tools.distributions import arrays_of, assert_same_distributions, assert_uniform
+from tests.tools.knobs import knobs
 
 ROWS = 800
 
@@ -156,7 +156,8 @@ def test_rows_are_cut_as_in_the_reference(joined: int) -> None:
 def test_the_piece_of_a_long_document_is_any_of_its_pieces() -> None:
     corpus = {name: [[10 * place for place in range(1, 71)]] for name in range(2000)}
     t5 = objective(max_seq_length=60, mask="dynamic", merge_documents=False)
-    built = finish(t5, corpus, limits=FileLimits(piece_tokens=20))
+    with knobs(merged_piece_tokens=20):
+        built = finish(t5, corpus)
     begins = Counter(row[0] for row in built.column("input_ids").to_pylist())
     assert sorted(begins) == [10, 210, 410, 610]
     draws = random.Random(3)  # noqa: S311

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from corpusmill.dataset.manifest import Manifest, Split, entry_of
 from corpusmill.dataset.manifest_entries import Removal, provenance_name, removal_name
-from corpusmill.limits import LIMITS
 from corpusmill.location import locate
 from corpusmill.provenance.digests import list_tables, read_digests
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
@@ -28,7 +27,7 @@ def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] 
     first = 0
     for name, digests in [*zip(names, shards, strict=True), (removal_name(0), removed)]:
         with (folder / name).open("wb") as sink:
-            writer = DocumentsWriter(sink, LIMITS.files)
+            writer = DocumentsWriter(sink)
             writer.add_rows(table_of(digests, first))
             writer.close()
         first += len(digests)

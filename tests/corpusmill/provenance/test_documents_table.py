@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, documents_schema
 from corpusmill.tokenization.encoding import tokenized_schema
+from tests.tools.knobs import knobs
 
 KEPT = ("url", "date")
 SCHEMA = tokenized_schema("int16", KEPT, facts=True)
@@ -34,17 +34,17 @@ def batch_of(number: int, file: int = 1) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def write(*batches: pa.RecordBatch, limits: FileLimits = LIMITS.files) -> bytes:
+def write(*batches: pa.RecordBatch) -> bytes:
     sink = io.BytesIO()
-    writer = DocumentsWriter(sink, limits, KEPT)
+    writer = DocumentsWriter(sink, KEPT)
     for batch in batches:
         writer.add(batch)
     writer.close()
     return sink.getvalue()
 
 
-def open_table(*batches: pa.RecordBatch, limits: FileLimits = LIMITS.files) -> DocumentsTable:
-    return DocumentsTable(io.BytesIO(write(*batches, limits=limits)))
+def open_table(*batches: pa.RecordBatch) -> DocumentsTable:
+    return DocumentsTable(io.BytesIO(write(*batches)))
 
 
 def test_any_reader_of_parquet_reads_the_table() -> None:
@@ -73,31 +73,33 @@ def test_a_table_without_documents() -> None:
 @settings(max_examples=30, deadline=None)
 def test_the_bytes_do_not_depend_on_the_batches(cuts: list[int]) -> None:
     batch = batch_of(200)
-    limits = FileLimits(group_documents=70)
     pieces = [batch.slice(a, b - a) for a, b in pairwise([0, *sorted(cuts), 200])]
-    assert write(*pieces, limits=limits) == write(batch, limits=limits)
+    with knobs(group_documents=70):
+        assert write(*pieces) == write(batch)
 
 
 @pytest.mark.parametrize(
     ("documents", "sizes"), [(69, [69]), (70, [70]), (71, [70, 1]), (150, [70, 70, 10])]
 )
 def test_groups_end_at_a_number_of_documents(documents: int, sizes: list[int]) -> None:
-    table = open_table(batch_of(documents), limits=FileLimits(group_documents=70))
+    with knobs(group_documents=70):
+        table = open_table(batch_of(documents))
     assert [rows.num_rows for rows in table.groups()] == sizes
 
 
 # A document has 4 bytes of a date, and two of three have 2 of a URL: the first six have 32.
 @pytest.mark.parametrize(("most", "sizes"), [(31, [6, 4]), (32, [6, 4]), (33, [7, 3])])
 def test_groups_end_at_a_number_of_bytes(most: int, sizes: list[int]) -> None:
-    limits = FileLimits(group_field_bytes=most)
-    table = open_table(batch_of(10), limits=limits)
-    assert [rows.num_rows for rows in table.groups(["url"])] == sizes
     parts = (batch_of(10).slice(0, 5), batch_of(10).slice(5))
-    assert write(*parts, limits=limits) == write(batch_of(10), limits=limits)
+    with knobs(group_field_bytes=most):
+        table = open_table(batch_of(10))
+        assert write(*parts) == write(batch_of(10))
+    assert [rows.num_rows for rows in table.groups(["url"])] == sizes
 
 
 def test_documents_are_found_by_their_ids() -> None:
-    table = open_table(batch_of(15), limits=FileLimits(group_documents=4))
+    with knobs(group_documents=4):
+        table = open_table(batch_of(15))
     every = np.array([1 << 40 | 10 * place for place in range(15)], np.uint64)
     assert table.find(every).num_rows == 15
     wanted = np.array([5, *every[[0, 3, 4, 14]].tolist(), 2**64 - 1], np.uint64)
@@ -105,7 +107,8 @@ def test_documents_are_found_by_their_ids() -> None:
 
 
 def test_a_document_is_found_by_each_of_its_bytes() -> None:
-    table = open_table(batch_of(15), limits=FileLimits(group_documents=4))
+    with knobs(group_documents=4):
+        table = open_table(batch_of(15))
     for place in range(150):
         found = table.find_place(1, place).column("document").to_pylist()
         assert found == ([1 << 40 | place // 10 * 10] if place % 10 < 9 else [])
@@ -135,7 +138,7 @@ def test_many_documents_take_few_bytes() -> None:
     digests = pa.array(generator.integers(0, 2**64, number, np.uint64))
     columns = [pa.array(ids), tokens, pa.array(lengths.astype(np.uint64)), digests]
     sink = io.BytesIO()
-    writer = DocumentsWriter(sink, LIMITS.files)
+    writer = DocumentsWriter(sink)
     writer.add(pa.RecordBatch.from_arrays(columns, schema=tokenized_schema("int16", (), True)))
     writer.close()
     assert len(sink.getvalue()) < 14 * number

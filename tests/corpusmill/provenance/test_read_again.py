@@ -17,9 +17,9 @@ from corpusmill.corpus.batches import TEXT_SCHEMA, FileRange
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.provenance.read_again import find_again
 from tests.tools.corpus_files import split_documents
+from tests.tools.knobs import knobs
 
 NUMBER = 5
 TEXTS = {
@@ -88,12 +88,10 @@ class Corpus:
     def open(self) -> BinaryIO:
         return io.BytesIO(self.content)
 
-    def read(
-        self, wanted: pa.Table, limits: ReadingLimits = LIMITS.reading
-    ) -> dict[int, list[str]]:
+    def read(self, wanted: pa.Table) -> dict[int, list[str]]:
         """Return the sentences of some documents, in the order in which they are read."""
         read: dict[int, list[str]] = {}
-        for batch in find_again(self.open, self.file, wanted, limits):
+        for batch in find_again(self.open, self.file, wanted):
             assert batch.schema == TEXT_SCHEMA
             assert batch.num_rows
             ids = batch.column("document").to_pylist()
@@ -106,10 +104,10 @@ class Corpus:
 def test_documents_have_the_texts_that_they_had(kind: str, step: int, sample: Path) -> None:
     corpus = Corpus(sample, kind)
     assert len(corpus.documents) > 1 or kind == "whole"
-    small = {"gap_bytes": 10, "together_bytes": 3000, "reach_bytes": 10}
-    for limits in (LIMITS.reading, ReadingLimits(**small)):
+    for is_small in (False, True):
         wanted = corpus.documents.take(pa.array(range(0, len(corpus.documents), step)))
-        read = corpus.read(wanted, limits)
+        with knobs(is_small):
+            read = corpus.read(wanted)
         ids = wanted.column("document").to_pylist()
         assert [*read.items()] == [(number, corpus.texts[number]) for number in ids]
 
@@ -143,8 +141,7 @@ def test_only_ranges_around_documents_are_read(sample: Path) -> None:
             return content
 
     texts: list[Any] = []
-    wanted_of = (corpus.file, wanted, LIMITS.reading)
-    for batch in find_again(lambda: Watched(corpus.content), *wanted_of):
+    for batch in find_again(lambda: Watched(corpus.content), corpus.file, wanted):
         texts += batch.column("sentences").to_pylist()
     assert texts == [corpus.texts[number] for number in ids.tolist()]
     assert sum(length for _, length in read) < len(far)

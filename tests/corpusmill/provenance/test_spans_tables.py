@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.limits import LIMITS
 from corpusmill.provenance.removal import copy_spans
 from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter
+from tests.tools.knobs import knobs
 
 Span = tuple[int, int, int]
 # Document, repeat, index, spans.
@@ -49,13 +49,14 @@ def write(
     rows: list[Row],
     cuts: Iterable[int] = (),
     has_spans: bool = True,
-    lines: int = LIMITS.files.group_lines,
+    lines: int = 2**17,
 ) -> bytes:
     sink = Sink()
-    writer = SpansWriter(sink, lines)
-    for begin, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
-        writer.add(batch_of(rows[begin:end], has_spans))
-    writer.close()
+    writer = SpansWriter(sink)
+    with knobs(group_lines=lines):
+        for begin, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
+            writer.add(batch_of(rows[begin:end], has_spans))
+        writer.close()
     return sink.getvalue()
 
 
@@ -116,9 +117,11 @@ def test_copies_without_some_rows_are_as_if_these_had_never_been(
 ) -> None:
     kept = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
     sink = Sink()
-    writer = SpansWriter(sink, group_lines)
-    copy_spans(open_file(write(rows, lines=group_lines)), writer, np.array(kept, np.bool_))
-    writer.close()
+    writer = SpansWriter(sink)
+    source = open_file(write(rows, lines=group_lines))
+    with knobs(group_lines=group_lines):
+        copy_spans(source, writer, np.array(kept, np.bool_))
+        writer.close()
     left = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
     assert sink.getvalue() == write(left, lines=group_lines)
 
@@ -172,7 +175,7 @@ def test_another_file_is_refused() -> None:
 def test_offsets_of_a_slice_do_not_matter() -> None:
     rows: list[Row] = [(number, 0, 0, [(number, number, 1)]) for number in range(5)]
     sink = Sink()
-    writer = SpansWriter(sink, LIMITS.files.group_lines)
+    writer = SpansWriter(sink)
     writer.add(batch_of(rows).slice(1, 3))
     writer.close()
     assert as_lines(open_file(sink.getvalue()).groups()) == lines_of(rows[1:4])

@@ -8,11 +8,11 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 import pytest
 
-from corpusmill.limits import ReadingLimits
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
 from corpusmill.provenance.texts import Texts
 from tests.tools import jobs
+from tests.tools.knobs import knobs
 from tests.tools.origins import list_documents, list_origins, open_store, open_texts
 
 
@@ -143,13 +143,12 @@ def test_a_file_is_opened_and_a_document_tokenized_once_for_all_spans(
     manifest = store.manifest
     tokenizer = manifest.tokenizer.to_tokenizer((data / "tokenizer.json").read_text())
     inputs = CountingInputs((str(corpus),))
-    texts = CountingTexts(
-        manifest, tokenizer, inputs, ReadingLimits(tokenized_pieces=pieces_at_once)
-    )
+    texts = CountingTexts(manifest, tokenizer, inputs)
     origins = [row for row in list_origins(data) if row.split == "train"][:60]
     records = store.documents({number for row in origins for number in row.documents})
     spans = dict.fromkeys(span for row in origins for span in row.spans)
-    found = list(texts.read_spans(records, spans))
+    with knobs(tokenized_pieces=pieces_at_once):
+        found = list(texts.read_spans(records, spans))
     assert sorted(inputs.opened) == ["notes/part.jsonl", "wiki/part.jsonl"]
     assert sorted(texts.spelled) == sorted(records)
     assert len(spans) > len(records)

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
+from tests.tools.knobs import knobs, list_knobs
 from tests.tools.small_datasets import OBJECTIVES, SAMPLE, Recipe, write_dataset
-from tests.tools.small_limits import TINY
 from tests.tools.traced_batches import traced_batches
 
 
@@ -18,7 +16,9 @@ def _fixture_of(name: str) -> Callable[[pytest.TempPathFactory], Path]:
     @pytest.fixture(scope="session", name=name)
     def data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp(name) / "out"
-        write_dataset(folder, Recipe(OBJECTIVES[name]))
+        # Several groups of rows for each shard, as large shards have.
+        with knobs(group_rows=200):
+            write_dataset(folder, Recipe(OBJECTIVES[name]))
         return folder
 
     return data_set
@@ -35,18 +35,18 @@ gpt_stream, gpt_windows, gpt_pack = map(_fixture_of, ("gpt_stream", "gpt_windows
 t5, t5_dynamic, ul2_dynamic = map(_fixture_of, ("t5", "t5_dynamic", "ul2_dynamic"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def tiny_limits() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def small_thresholds() -> Iterator[None]:
     """Let data sets be read in many pieces, blocks and parts: no sample depends on these."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(DataSet, "limits", TINY.reading)
+    with knobs(small=True):
         yield
 
 
 @pytest.fixture
-def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def usual_thresholds() -> Iterator[None]:
     """Let data sets be read with the thresholds of users, for a test that counts shards."""
-    monkeypatch.setattr(DataSet, "limits", LIMITS.reading)
+    with knobs(**{name: knob.usual for name, knob in list_knobs().items()}):
+        yield
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
 from corpusmill.reading.data_set import DataSet, check_present
+from tests.tools.knobs import knobs
 from tests.tools.loopback_hub import DataSet as HubDataSet
 from tests.tools.loopback_hub import serve
 from tests.tools.small_datasets import OBJECTIVES, SEED
@@ -152,11 +152,11 @@ def test_a_remote_folder_is_read_and_each_shard_fetched_once(
 
     monkeypatch.setattr(type(files), "_open", note)
     local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
-    limits = ReadingLimits(compared_bytes=block_bytes)
     for _ in range(2):
-        data = DataSet(in_memory, cache_folder=cache_folder).with_limits(limits)
-        numbers = np.arange(len(data))[::-1]
-        assert rows_of(data, numbers) == rows_of(local, numbers)
+        with knobs(compared_bytes=block_bytes):
+            data = DataSet(in_memory, cache_folder=cache_folder)
+            numbers = np.arange(len(data))[::-1]
+            assert rows_of(data, numbers) == rows_of(local, numbers)
     shards = [name for name in fetched if name.startswith("train")]
     assert sorted(shards) == sorted(shard.file for shard in data.shards)
     assert data.digest == local.digest
@@ -223,8 +223,8 @@ def test_files_are_looked_for_up_to_a_number(
     assert len(data.shards) == 3
     (folder / data.shards[2].file).unlink()
     refused = pytest.raises(UserError, match="it is missing")
-    with refused if is_looked_for else nullcontext():
-        check_present(data.folder, data.manifest, data.shards, listed_files)
+    with knobs(listed_files=listed_files), refused if is_looked_for else nullcontext():
+        check_present(data.folder, data.manifest, data.shards)
 
 
 @pytest.mark.parametrize("most_mapped", [1, 2, 3, 4])
@@ -232,9 +232,11 @@ def test_pieces_are_mapped_again_if_too_many_were(
     most_mapped: int, bert: Path, cache_folder: Path
 ) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
-    limits = ReadingLimits(memory_tokens=0, most_mapped=most_mapped)
-    tiny, samples = data.with_limits(limits), np.arange(len(data))
-    for _ in range(2):
-        read = [tiny.take(part).lists("input_ids").values for part in np.array_split(samples, 9)]
-        assert np.array_equal(np.concatenate(read), data.take(samples).lists("input_ids").values)
-        assert len(tiny.cache._mapped) == min(3, most_mapped)
+    expected = data.take(np.arange(len(data))).lists("input_ids").values
+    with knobs(piece_tokens=2**22, memory_tokens=0, most_mapped=most_mapped):
+        few = DataSet(bert, cache_folder=cache_folder)
+        for _ in range(2):
+            parts = np.array_split(np.arange(len(few)), 9)
+            read = [few.take(part).lists("input_ids").values for part in parts]
+            assert np.array_equal(np.concatenate(read), expected)
+            assert len(few.cache._mapped) == min(3, most_mapped)

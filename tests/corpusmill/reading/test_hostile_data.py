@@ -82,7 +82,7 @@ ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_that_kernels_would_write_beside_their_arrays_for_are_refused(
     name: str, data: Path, cache_folder: Path

@@ -21,7 +21,6 @@ from torch.utils.data import DataLoader
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, FileLimits
 from corpusmill.objectives.examples.packing import pack_stream
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.reading import token_packs
@@ -36,6 +35,7 @@ from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
 from corpusmill.reading.torch.streaming import StreamingDataset
 from corpusmill.reading.tracing import stored_rows
+from tests.tools.knobs import knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.made_packs import be_killed, make, pieces_of
 from tests.tools.small_datasets import Recipe, write_dataset
@@ -218,26 +218,13 @@ def test_orders_by_length_are_those_of_a_build(
 
 def test_few_shards_are_mapped_at_a_time(stream: DataSet) -> None:
     for most in (1, 2, 3):
-        limits = replace(stream.limits, most_mapped=most)
-        packs = TokenPacks(stream.with_limits(limits), WHOLE)
+        packs = TokenPacks(stream, WHOLE)
         numbers = np.arange(len(packs))
         expected = TokenPacks(stream, WHOLE).take(numbers).lists("input_ids").values
-        for _ in range(2):
-            assert packs.take(numbers).lists("input_ids").values.tolist() == expected.tolist()
+        with knobs(most_mapped=most):
+            for _ in range(2):
+                assert packs.take(numbers).lists("input_ids").values.tolist() == expected.tolist()
         assert len(packs._packs) == most
-
-
-def test_documents_are_packed_in_the_groups_of_the_build(stream: DataSet) -> None:
-    """A data set with other thresholds is packed as a build with these packs it."""
-    limits = {"files.packed_tokens": 300, "files.most_packed_tokens": 300}
-    usual, data_set = TokenPacks(stream, 256), stream.load(cache_folder=stream.cache_folder)
-    output = replace(data_set.manifest.output, limits=limits)
-    data_set.manifest = replace(data_set.manifest, output=output)
-    packs = TokenPacks(data_set, 256)
-    assert len(packs) > len(usual)
-    assert packs.digest != usual.digest
-    assert Counter(pieces_of(packs)) == Counter(pieces_of(usual))
-    assert FileLimits(packed_tokens=300) != LIMITS.files
 
 
 def test_packs_can_be_sent_to_a_worker(packs: TokenPacks) -> None:

@@ -68,7 +68,7 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_the_first_batch_of_a_rank_opens_its_own_shards_alone(
     many: Path, cache_folder: Path, opened_files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

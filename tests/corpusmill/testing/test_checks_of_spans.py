@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays import ragged
-from corpusmill.limits import LIMITS
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.t5 import T5Options
@@ -60,7 +59,7 @@ def test_targets_are_tokens_of_the_row() -> None:
     objective = options.bind(tokenizer.with_roles(options.special_tokens))
     built = build_pass(objective, CORPUS)
     keyed = built.append_column("key", pa.array([1, 2], pa.uint64()))
-    [rows] = objective.pack(iter([keyed]), LIMITS.files)
+    [rows] = objective.pack(iter([keyed]))
     check_spans(objective.columns, rows, batch_of(CORPUS), tokenizer.special, False)
     lists = pa.array([[7, 0, 12]], pa.list_(pa.uint64()))
     changed = rows.set_column(rows.schema.get_field_index(SPANS.name), SPANS.name, lists)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.limits import FileLimits
 from corpusmill.objectives.examples.packing import (
     assign_rows,
     mark_pieces,
@@ -21,6 +20,7 @@ from corpusmill.objectives.examples.packing import (
 )
 from corpusmill.objectives.examples.windows import cut_windows
 from tests.corpusmill.objectives import reference_gpt
+from tests.tools.knobs import knobs
 
 LONGEST = 24
 
@@ -126,9 +126,9 @@ def test_the_packs_of_a_stream_are_the_rows_that_are_built_of_its_documents(
             "cu_seqlens": mark_pieces(piece_offsets),
         }
     )
-    limits = FileLimits(packed_tokens=tokens, most_packed_tokens=tokens)
-    assert packed_tokens(most, limits) == tokens
-    built = [row for rows in pack_pieces([pieces], most, limits) for row in rows.to_pylist()]
+    with knobs(packed_tokens=tokens, most_packed_tokens=tokens):
+        assert packed_tokens(most) == tokens
+        built = [row for rows in pack_pieces([pieces], most) for row in rows.to_pylist()]
     packed = read_packs(lengths, most, tokens)
     assert [[place for piece in row for place in piece] for row in packed] == [
         row["input_ids"] for row in built
@@ -156,5 +156,5 @@ def test_the_packs_of_a_stream_are_as_full_as_best_fit_makes_them(
     [(2, 1000), (3, 1000), (4, 1024), (7, 1792), (8, 2000), (10**6, 2000)],
 )
 def test_how_much_is_packed_at_a_time(most: int, expected: int) -> None:
-    limits = FileLimits(packed_tokens=1000, most_packed_tokens=2000)
-    assert packed_tokens(most, limits) == expected
+    with knobs(packed_tokens=1000, most_packed_tokens=2000):
+        assert packed_tokens(most) == expected

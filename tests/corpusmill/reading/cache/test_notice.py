@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.manifest import Shard
-from corpusmill.limits import LIMITS
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.unpacking import Notice, batch_rows
 
@@ -56,9 +55,10 @@ def test_progress_is_shown_on_terminals_alone() -> None:
     assert file.getvalue() == ""
 
 
+@pytest.mark.usefixtures("usual_thresholds")
 @pytest.mark.parametrize(
     ("rows", "tokens", "expected"),
     [(10, 10 * 512, 1024), (10, 10 * 5000, 1024), (10, 640, 8192), (10, 20, 65536), (0, 0, 1024)],
 )
 def test_short_rows_are_unpacked_in_larger_batches(rows: int, tokens: int, expected: int) -> None:
-    assert batch_rows(describe(rows, tokens), LIMITS.reading) == expected
+    assert batch_rows(describe(rows, tokens)) == expected

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
 from corpusmill.reading.cache import pieces, shard_cache
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import default_cache_folder
@@ -29,10 +28,12 @@ from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
 from tests.tools.damage import damage_file
+from tests.tools.knobs import knobs
 from tests.tools.moments import Disturbance
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries
 
 FORK = get_context("fork")
+pytestmark = pytest.mark.usefixtures("usual_thresholds")
 
 
 def read_all(data: DataSet) -> np.ndarray:
@@ -54,7 +55,8 @@ def in_a_process(run: Callable[[], object]) -> int:
 
 def open_data(folder: Path, **options: Any) -> DataSet:
     """Open a data set of which tiny shards are unpacked into files as well."""
-    return DataSet(folder, **options).with_limits(ReadingLimits(memory_tokens=0))
+    with knobs(memory_tokens=0):
+        return DataSet(folder, **options)
 
 
 @pytest.fixture
@@ -346,8 +348,8 @@ def test_rows_that_replace_those_of_a_shard_while_it_is_read_are_not_read(
     def read(moment: int) -> int:
         shutil.rmtree(cache_folder, ignore_errors=True)
         (folder / name).write_bytes(content)
-        data = DataSet(folder, cache_folder=cache_folder)
-        data = data.with_limits(ReadingLimits(memory_tokens=memory_tokens))
+        with knobs(memory_tokens=memory_tokens):
+            data = DataSet(folder, cache_folder=cache_folder)
 
         def replace() -> None:
             shutil.copy(tmp_path / "reversed", tmp_path / "new")

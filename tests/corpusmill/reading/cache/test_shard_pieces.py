@@ -20,77 +20,74 @@ from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import read_manifest, read_rows, read_shard
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.limits import FileLimits, ReadingLimits
 from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
-from corpusmill.reading.cache.pieces import Piece, cut_shards
+from corpusmill.reading.cache.pieces import Piece, Pieces, cut_shards
 from corpusmill.reading.data_set import DataSet
-from corpusmill.testing import datasets
 from tests.tools.damage import damage_file
+from tests.tools.knobs import knobs
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
-SMALL = ReadingLimits(piece_tokens=400, piece_group_tokens=200, most_pieces=100)
+SMALL = {"piece_tokens": 400, "piece_group_tokens": 200, "most_pieces": 100, "memory_tokens": 4096}
 
 
 @pytest.fixture(scope="module")
 def in_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set of one shard, in groups of 8 rows."""
     folder = tmp_path_factory.mktemp("groups") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "_LIMITS", FileLimits(group_rows=8))
+    with knobs(group_rows=8):
         write_dataset(folder, Recipe(shards=1))
     return folder
 
 
 def open_small(folder: Path | str, **options: Any) -> DataSet:
     """Open a data set all of whose shards are cut into small pieces."""
-    return DataSet(folder, **options).with_limits(SMALL)
+    with knobs(**SMALL):
+        return DataSet(folder, **options)
 
 
 def describe(manifest: Manifest, rows: int, tokens: int) -> Shard:
     return msgspec.structs.replace(manifest.splits["train"].shards[0], rows=rows, tokens=tokens)
 
 
-@pytest.mark.parametrize(
-    ("rows", "tokens", "limits", "expected"),
-    [
-        # Up to twice the tokens of a piece stay together.
-        (100_000, 1000, ReadingLimits(500, 10**9), [100_000]),
-        # A group is not divided.
-        (20_000, 1001, ReadingLimits(500, 10**9), [16_384, 3616]),
-        (20_000, 20_000, ReadingLimits(500, 10**9), [8192, 8192, 3616]),
-        # But groups are smaller where rows are long.
-        (100, 10_000, ReadingLimits(500, 2000), [20] * 5),
-        (100, 10_000, ReadingLimits(2500, 2000), [25] * 4),
-        # There are not too many.
-        (81_920, 81_920, ReadingLimits(1, 10**9, most_pieces=5), [16_384] * 5),
-        (81_921, 81_921, ReadingLimits(1, 10**9, most_pieces=5), [24_576] * 3 + [8193]),
-        (0, 0, ReadingLimits(), [0]),
-    ],
-)
-def test_how_a_shard_is_cut(
-    rows: int, tokens: int, limits: ReadingLimits, expected: list[int], bert: Path
-) -> None:
+def cut(shards: list[Shard], bert: Path, piece: int, group: int, most: int) -> Pieces:
     folder = locate(str(bert))
-    manifest = read_manifest(folder)
-    pieces = cut_shards(folder, manifest, [describe(manifest, rows, tokens)], limits)
-    assert [piece.rows for piece in pieces] == expected
+    values = {"piece_tokens": piece, "piece_group_tokens": group, "most_pieces": most}
+    with knobs(**values, memory_tokens=100):
+        return cut_shards(folder, read_manifest(folder), shards)
+
+
+def test_how_a_shard_is_cut(bert: Path) -> None:
+    manifest = read_manifest(locate(str(bert)))
+    for rows, tokens, *sizes, expected in (
+        # Up to twice the tokens of a piece stay together.
+        (100_000, 1000, 500, 10**9, 512, [100_000]),
+        # A group is not divided.
+        (20_000, 1001, 500, 10**9, 512, [16_384, 3616]),
+        (20_000, 20_000, 500, 10**9, 512, [8192, 8192, 3616]),
+        # But groups are smaller where rows are long.
+        (100, 10_000, 500, 2000, 512, [20] * 5),
+        (100, 10_000, 2500, 2000, 512, [25] * 4),
+        # There are not too many.
+        (81_920, 81_920, 1, 10**9, 5, [16_384] * 5),
+        (81_921, 81_921, 1, 10**9, 5, [24_576] * 3 + [8193]),
+        (0, 0, 500, 10**9, 512, [0]),
+    ):
+        pieces = cut([describe(manifest, rows, tokens)], bert, *sizes)
+        assert [piece.rows for piece in pieces] == expected, (rows, tokens, sizes)
 
 
 @given(
     rows=st.integers(0, 10**8),
     width=st.integers(1, 10**5),
-    limits=st.builds(
-        ReadingLimits, st.integers(1, 2**40), st.integers(1, 2**40), st.integers(1, 99)
-    ),
+    sizes=st.tuples(st.integers(1, 2**40), st.integers(1, 2**40), st.integers(1, 99)),
 )
 def test_pieces_are_all_rows_in_order_and_not_too_many(
-    rows: int, width: int, limits: ReadingLimits, bert: Path
+    rows: int, width: int, sizes: tuple[int, int, int], bert: Path
 ) -> None:
-    folder = locate(str(bert))
-    manifest = read_manifest(folder)
-    pieces = cut_shards(folder, manifest, [describe(manifest, rows, rows * width)], limits)
-    assert len(pieces) <= limits.most_pieces
+    manifest = read_manifest(locate(str(bert)))
+    pieces = cut([describe(manifest, rows, rows * width)], bert, *sizes)
+    assert len(pieces) <= sizes[2]
     assert pieces[0].begin == 0
     assert pieces[-1].end == rows
     assert all(one.end == other.begin for one, other in pairwise(pieces))
@@ -99,10 +96,9 @@ def test_pieces_are_all_rows_in_order_and_not_too_many(
 
 @given(rows=st.lists(st.integers(0, 40_000), max_size=9))
 def test_pieces_of_several_shards_begin_one_after_the_other(rows: list[int], bert: Path) -> None:
-    folder = locate(str(bert))
-    manifest = read_manifest(folder)
+    manifest = read_manifest(locate(str(bert)))
     shards = [describe(manifest, number, number) for number in rows]
-    pieces = cut_shards(folder, manifest, shards, ReadingLimits(9000, 10**9, memory_tokens=100))
+    pieces = cut(shards, bert, 9000, 10**9, 512)
     assert len(pieces) == len([*pieces])
     assert pieces.starts.tolist() == [0, *np.cumsum([piece.rows for piece in pieces])]
     assert sum(piece.rows for piece in pieces) == sum(rows)
@@ -143,7 +139,7 @@ def test_only_the_groups_of_a_piece_are_decoded(
     assert list(read_rows(folder, manifest, "spoilt.parquet", 16, 24)) == expected
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 @pytest.mark.parametrize(
     ("name", "padding"),
     [("bert", "max_length"), ("t5", "max_length")]
@@ -276,9 +272,8 @@ def test_tiny_shards_stay_in_memory(output_format: Any, tmp_path: Path, cache_fo
     usual = DataSet(tmp_path / "out", cache_folder=tmp_path / "usual")
     sizes = sorted(shard.tokens for shard in usual.shards)
     # A shard that has exactly as many tokens as the limit is tiny.
-    data = DataSet(tmp_path / "out", cache_folder=cache_folder).with_limits(
-        ReadingLimits(memory_tokens=sizes[1])
-    )
+    with knobs(memory_tokens=sizes[1], piece_tokens=2**22):
+        data = DataSet(tmp_path / "out", cache_folder=cache_folder)
     samples = np.random.default_rng(1).permutation(len(data))
     for _ in range(2):
         assert plain_rows(data, samples) == plain_rows(usual, samples)
@@ -303,9 +298,8 @@ def test_a_damaged_tiny_shard_is_refused(
     cache_folder: Path,
 ) -> None:
     folder = Path(shutil.copytree(bert, tmp_path / "out"))
-    data = DataSet(folder, cache_folder=cache_folder).with_limits(
-        ReadingLimits(memory_tokens=2**40)
-    )
+    with knobs(memory_tokens=2**40, piece_tokens=2**22):
+        data = DataSet(folder, cache_folder=cache_folder)
     data.take(np.arange(3))
     harm(folder / data.shards[1].file)
     data.take(np.arange(3))
@@ -318,9 +312,9 @@ def test_tiny_shards_elsewhere_are_unpacked(tmp_path: Path) -> None:
     """To fetch them again for each process and epoch would take long."""
     write_dataset(tmp_path / "out")
     fsspec.filesystem("memory").put(str(tmp_path / "out"), "/tiny", recursive=True)
-    limits = ReadingLimits(memory_tokens=2**40)
     for url, is_tiny in (("memory://tiny", False), (str(tmp_path / "out"), True)):
         folder = locate(url)
         manifest = read_manifest(folder)
-        pieces = cut_shards(folder, manifest, manifest.splits["train"].shards, limits)
+        with knobs(memory_tokens=2**40, piece_tokens=2**22):
+            pieces = cut_shards(folder, manifest, manifest.splits["train"].shards)
         assert {piece.is_tiny for piece in pieces} == {is_tiny}

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.formats.output_options import OutputOptions, Padding
-from corpusmill.limits import LIMITS, ReadingLimits
 from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.unpacking import load_piece, map_piece, unpack_batch, unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
+from tests.tools.knobs import knobs, list_knobs
 from tests.tools.manifests import INPUT_IDS
 from tests.tools.shard_samples import Row, to_batch
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
@@ -39,7 +39,8 @@ TABLES = [
     OutputOptions("avro", PADDED, "zstd"),
 ]
 # A row at a time, and files that are compared in several blocks.
-TINY = ReadingLimits(unpacked_rows=1, most_unpacked_rows=7, unpacked_tokens=100, compared_bytes=100)
+SMALL = {"unpacked_rows": 1, "most_unpacked_rows": 7, "unpacked_tokens": 100, "compared_bytes": 100}
+USUAL = {name: list_knobs()[name].usual for name in SMALL}
 WAYS = [
     # How a column is padded is the same in all formats, so that most objectives have some of them.
     *(("bert", options) for options in TABLES),
@@ -104,13 +105,16 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
         ragged = tmp_path / "ragged"
         write_dataset(ragged, Recipe(OBJECTIVES[name], shards=1))
     built = pq.read_table(max(ragged.glob("train-*"))).to_pydict()
-    for number, limits in enumerate((LIMITS.reading, TINY)):
+    piece = Piece(shard, 0, shard.rows)
+    for number, values in enumerate((USUAL, SMALL)):
         target = tmp_path / str(number)
         target.mkdir()
-        unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), target, limits)
-        mapped = map_piece(target, manifest.columns, shard.rows, limits.compared_bytes)
+        with knobs(**values):
+            unpack_piece(folder, manifest, piece, target)
+            mapped = map_piece(target, manifest.columns, shard.rows)
+            loaded = load_piece(folder, manifest, piece)
         assert mapped is not None
-        for columns in (mapped, load_piece(folder, manifest, Piece(shard, 0, shard.rows), limits)):
+        for columns in (mapped, loaded):
             assert rows_of(columns) == built
             for column in manifest.columns:
                 cells = columns[column.name]
@@ -234,4 +238,4 @@ def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> N
     for content in (b"", b"PAR1" * 9, sink.getvalue(), footer):
         (tmp_path / shard.file).write_bytes(content)
         with pytest.raises(ValueError, match=r"\A[ -~]+\Z"):
-            unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path, LIMITS.reading)
+            unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path)

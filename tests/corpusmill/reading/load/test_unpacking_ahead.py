@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.limits import ReadingLimits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.cache import shard_cache
 from corpusmill.reading.cache.pieces import Piece
@@ -73,7 +72,7 @@ def threads_ahead() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "unpack-ahead"]
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_two_shards_are_unpacked_ahead_and_no_more(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -88,7 +87,7 @@ def test_two_shards_are_unpacked_ahead_and_no_more(
     assert threads_ahead() == []
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_each_shard_is_unpacked_once_and_none_of_an_unpacked_data_set(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -169,7 +168,7 @@ def test_threads_are_only_started_where_a_shard_had_to_be_unpacked(
         started.clear()
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_shards_of_a_mixture_are_unpacked_ahead(
     data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -184,7 +183,7 @@ def test_shards_of_a_mixture_are_unpacked_ahead(
     blocks.close()
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_a_damaged_shard_is_reported_where_it_is_needed(
     data_set: Path, tmp_path: Path, cache_folder: Path, unpacked: SimpleQueue[str]
 ) -> None:
@@ -202,7 +201,7 @@ def test_a_damaged_shard_is_reported_where_it_is_needed(
     assert threads_ahead() == []
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_thresholds")
 def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
     data_set: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +212,6 @@ def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
         manifest: Any,
         piece: Piece,
         target: Path,
-        limits: ReadingLimits,
         is_wanted: Callable[[], bool],
     ) -> None:
         if threading.current_thread().name == "unpack-ahead":
@@ -221,7 +219,7 @@ def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
             while is_wanted():
                 waits.wait(0.01)
             raise StoppedError
-        unpack_piece(folder, manifest, piece, target, limits, is_wanted)
+        unpack_piece(folder, manifest, piece, target, is_wanted)
 
     monkeypatch.setattr(shard_cache, "unpack_piece", unpack)
     data = DataSet(data_set, cache_folder=cache_folder)

@@ -1,16 +1,14 @@
 """Orders and batches on both sides of each size at which they take another way."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from corpusmill.limits import ReadingLimits
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.tracing import Run
+from tests.tools.knobs import knobs
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 
 WINDOW = 64
@@ -64,16 +62,15 @@ def test_an_epoch_has_any_number_of_steps(steps: int, world_size: int, rest: int
 @pytest.mark.parametrize("block_samples", [1, 3, 4, 5, 1024])
 def test_batches_do_not_depend_on_blocks(block_samples: int) -> None:
     samples = NumberedSamples((50, 49))
-    samples.limits = ReadingLimits(block_samples=block_samples)
     batches = Batches(samples, samples.order(3, window=16), FixedBatches(4), AsTheyAre())
     numbers, sizes = list[int](), list[int]()
-    for plan, _ in batches.plan(Position(0), Reader()):
-        sizes.append(sum(map(len, plan)))
-        numbers += np.concatenate(plan).tolist()
+    with knobs(block_samples=block_samples):
+        for plan, _ in batches.plan(Position(0), Reader()):
+            sizes.append(sum(map(len, plan)))
+            numbers += np.concatenate(plan).tolist()
     assert numbers == list(range(99))
     assert max(sizes) < block_samples + 4
-    usual = replace(batches, samples=NumberedSamples((50, 49)))
-    assert numbers == [n for plan, _ in usual.plan(Position(0)) for n in np.concatenate(plan)]
+    assert numbers == [n for plan, _ in batches.plan(Position(0)) for n in np.concatenate(plan)]
 
 
 @pytest.mark.parametrize("stages", [254, 255, 256, 257])
@@ -92,7 +89,9 @@ def test_samples_are_found_in_any_order(traced_numbers: int) -> None:
     """An order that cannot be asked is looked through, some numbers at a time."""
     order = curriculum(NumberedSamples((30,)), "length", 3, seed=1)
     batching, samples = FixedBatches(4), np.array([3, 17, 29])
-    tiny = Run(order, batching, 1, ReadingLimits(traced_numbers=traced_numbers))
-    found = list(tiny.readings(samples, range(3)))
-    assert found == list(Run(order, batching, 1).readings(samples, range(3)))
+    run = Run(order, batching, 1)
+    with knobs(traced_numbers=traced_numbers):
+        found = list(run.readings(samples, range(3)))
+    with knobs(traced_numbers=2**20):
+        assert found == list(run.readings(samples, range(3)))
     assert sorted(reading.sample for reading in found) == sorted(3 * samples.tolist())

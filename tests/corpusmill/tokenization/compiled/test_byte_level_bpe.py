@@ -21,8 +21,8 @@ from corpusmill.tokenization.compiled.byte_level_bpe import (
 )
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
-from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import (
     Recorder,
     as_spans,
@@ -238,9 +238,8 @@ def test_tokens_without_merges_are_looked_up_as_a_whole(token: str) -> None:
 
 
 def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:
-    tokenizer = SentenceTokenizer(
-        BYTE_LEVEL["GPT-2"], np.dtype(np.int32), limits=token_limits(1 << 14)
-    )
+    with knobs(small=True, memo_bytes=1 << 14):
+        tokenizer = SentenceTokenizer(BYTE_LEVEL["GPT-2"], np.dtype(np.int32))
     for first in range(0, 20_000, 2_000):
         sentences = [" ".join(f"w{number}" for number in range(first, first + 2_000))]
         assert encoded_rows(tokenizer, sentences) == plain_rows(PLAIN["GPT-2"], sentences)

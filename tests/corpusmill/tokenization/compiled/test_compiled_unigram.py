@@ -20,9 +20,9 @@ from corpusmill.tokenization.compiled.units import EncodeSpans
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS, LINED_TEXTS
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS
-from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import (
     Recorder,
     as_spans,
@@ -51,9 +51,7 @@ LOADED = Lazily(TOKENIZERS, lambda name: Tokenizer.from_str(TOKENIZERS[name]))
 # A small memo is emptied again and again.
 ENCODERS = Lazily(
     TOKENIZERS,
-    lambda name: SentenceTokenizer(
-        TOKENIZERS[name], np.dtype(np.int16), limits=token_limits(1 << 14)
-    ),
+    lambda name: knobs(small=True)(SentenceTokenizer)(TOKENIZERS[name], np.dtype(np.int16)),
 )
 GAPS = ["", " ", " ", " ", "  ", "\n", " \n", "\n\n", "\t", "\u3000", "\u200b", "\u00a0 "]
 

@@ -13,8 +13,8 @@ from corpusmill.tokenization.compiled.exactness import choose_line_rule, mark_li
 from corpusmill.tokenization.compiled.units import PADDING, mark_signs
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
-from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows
 from tests.tools.tokenizer_samples import BYTE_LEVEL, MEMOIZING, PLAIN_PATH, TEXT
 
@@ -35,7 +35,7 @@ PLAIN = Lazily(SAMPLES, lambda name: Tokenizer.from_str(SAMPLES[name]))
 # Their memo is small and kept from example to example, so that it is filled and emptied again.
 TOKENIZERS = Lazily(
     SAMPLES,
-    lambda name: SentenceTokenizer(SAMPLES[name], np.dtype(np.int16), limits=token_limits(1 << 13)),
+    lambda name: knobs(small=True)(SentenceTokenizer)(SAMPLES[name], np.dtype(np.int16)),
 )
 # SentenceTokenizer chooses no rule for the others.
 RULES = Lazily(SAMPLES, lambda name: choose_line_rule(json.loads(SAMPLES[name])))

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from corpusmill.limits import RefusalLimits
 from corpusmill.tokenization.compiled import units
 from corpusmill.tokenization.compiled.units import is_ideograph, may_extend
+from tests.tools.knobs import knobs
 from tests.tools.token_rows import as_arrays, as_spans
 
 BLANKS = "".join(one for one in map(chr, range(0x110000)) if one.isspace())
@@ -193,7 +193,7 @@ def test_words_are_joined_between_characters_that_belong_together() -> None:
     ]  # fmt: skip
 
 
-def parts_of(sentences: list[str], **limits: int) -> list[str]:
+def parts_of(sentences: list[str], **values: int) -> list[str]:
     """Encode sentences, and return the texts that a tokenizer gets."""
     seen: list[str] = []
 
@@ -202,7 +202,8 @@ def parts_of(sentences: list[str], **limits: int) -> list[str]:
         ids = np.array([ord(character) for text in texts for character in text], np.int32)
         return ids, np.cumsum([0, *map(len, texts)])
 
-    ids, ends = units.encode_spans_by(encode, RefusalLimits(**limits))(*as_spans(sentences))
+    with knobs(**values):
+        ids, ends = units.encode_spans_by(encode)(*as_spans(sentences))
     assert "".join(map(chr, ids)) == "".join(sentences)
     assert list(ends) == [0, *accumulate(map(len, sentences))]
     return seen

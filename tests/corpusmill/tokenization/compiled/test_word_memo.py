@@ -10,13 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.limits import LIMITS, TokenLimits
 from corpusmill.tokenization.compiled import word_memo
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
-from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
@@ -58,8 +57,8 @@ sentences_of_text = st.lists(
 TINY, SMALL, USUAL = 1, 1 << 13, 1 << 20
 TOKENIZERS = Lazily(
     product(MEMOIZING, (TINY, SMALL, USUAL)),
-    lambda key: SentenceTokenizer(
-        MEMOIZING[key[0]], np.dtype(np.int16), limits=token_limits(key[1])
+    lambda key: knobs(small=True, memo_bytes=key[1])(SentenceTokenizer)(
+        MEMOIZING[key[0]], np.dtype(np.int16)
     ),
 )
 PLAIN = Lazily(MEMOIZING, lambda name: Tokenizer.from_str(MEMOIZING[name]))
@@ -121,10 +120,10 @@ class CountingEncoder:
 
 
 def make_memo(
-    encode_texts: EncodeTexts, memory_bytes: int, first_bytes: int = LIMITS.tokens.first_memo_bytes
+    encode_texts: EncodeTexts, memory_bytes: int, first_bytes: int = 1 << 22
 ) -> word_memo.WordMemo:
-    limits = TokenLimits(memo_bytes=max(1, memory_bytes), first_memo_bytes=first_bytes)
-    return word_memo.WordMemo(encode_spans_by(encode_texts), limits)
+    with knobs(memo_bytes=max(1, memory_bytes), first_memo_bytes=first_bytes):
+        return word_memo.WordMemo(encode_spans_by(encode_texts))
 
 
 def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
@@ -235,9 +234,8 @@ def test_a_failing_tokenizer_leaves_no_entry_behind() -> None:
 
 
 def test_threads_may_share_a_tokenizer() -> None:
-    tokenizer = SentenceTokenizer(
-        MEMOIZING["WordPiece, cased"], np.dtype(np.int16), limits=token_limits(1)
-    )
+    with knobs(small=True, memo_bytes=1):
+        tokenizer = SentenceTokenizer(MEMOIZING["WordPiece, cased"], np.dtype(np.int16))
     plain = PLAIN["WordPiece, cased"]
     batches = [[f"{sentence} w{number}" for sentence in TEXT] for number in range(40)]
     wrong: list[int] = []

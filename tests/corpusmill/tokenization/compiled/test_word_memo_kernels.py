@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpusmill.limits import LIMITS
 from corpusmill.tokenization.compiled import word_memo as kernels
 from corpusmill.tokenization.compiled.units import NO_SINGLE, NO_TABLE, read_part
 from corpusmill.tokenization.compiled.word_memo import Found, MemoArrays, allocate_memo
@@ -169,7 +168,7 @@ def test_single_characters_of_three_bytes_are_found_in_a_table() -> None:
         rows = [[ord(character) for character in unit.replace("式", "ab")] for unit in units]
         return np.array([*chain(*rows)], np.int32), np.cumsum([0, *map(len, rows)])
 
-    memo = kernels.WordMemo(encode, LIMITS.tokens, "ideographs")
+    memo = kernels.WordMemo(encode, "ideographs")
     # fmt: off
     sentences = [
         "株東式株，東。", "，", "\u3099", "\u3099株", "é", "aéb", "東\u0301", "株東\u3099", "𠀀",
@@ -195,7 +194,7 @@ def test_ids_may_have_any_size(largest: int) -> None:
         ids = np.tile(np.arange(largest - 3, largest + 1, dtype=np.int32), len(spans))
         return ids, np.arange(0, len(ids) + 1, 4)
 
-    memo = kernels.WordMemo(encode, LIMITS.tokens)
+    memo = kernels.WordMemo(encode)
     text = np.frombuffer(b"a bb a bb", np.uint8)
     for _ in range(2):
         ids, _ = memo.encode(text, np.array([0, len(text)]), np.dtype(np.int32))

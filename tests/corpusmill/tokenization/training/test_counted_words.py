@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordLimits,
@@ -22,7 +21,7 @@ from corpusmill.tokenization.training.counted_words import (
 )
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter
 from corpusmill.tokenization.training.word_table import WordTable
-from tests.tools.small_limits import training_limits
+from tests.tools.knobs import knobs
 from tests.tools.training import count_text
 
 words_with_zeros = st.lists(
@@ -45,24 +44,23 @@ def test_words_are_sorted_by_their_bytes(words: list[bytes]) -> None:
     assert [words[place] for place in order] == sorted(words)
 
 
-@pytest.mark.parametrize("limits", [LIMITS.training, training_limits(1000)], ids=["usual", "tiny"])
-def test_a_table_grows_and_adds_up(limits: TrainingLimits) -> None:
+@pytest.mark.parametrize("is_small", [False, True])
+def test_a_table_grows_and_adds_up(is_small: bool) -> None:
     words = [f"word {number % 30_000}{'x' * (number % 23)}".encode() for number in range(70_000)]
     counts = np.arange(70_000)
     expected: dict[bytes, int] = {}
     for word, count in zip(words, counts.tolist(), strict=True):
         expected[word] = expected.get(word, 0) + count
-    table = WordTable(limits)
     text, offsets = ragged.from_arrow(pa.array(words, pa.large_binary()))
-    for _ in range(2):
-        table.add_words(text, offsets, counts)
-        numbers = table.numbers()
-        totals = dict(
-            zip(table.words(numbers).to_pylist(), table.counts(numbers).tolist(), strict=True)
-        )
-        assert totals == expected
-        assert len(table) == len(expected)
-        table.clear()
+    with knobs(is_small):
+        table = WordTable()
+        for _ in range(2):
+            table.add_words(text, offsets, counts)
+            numbers = table.numbers()
+            names, totals = table.words(numbers).to_pylist(), table.counts(numbers).tolist()
+            assert dict(zip(names, totals, strict=True)) == expected
+            assert len(table) == len(expected)
+            table.clear()
 
 
 @pytest.mark.parametrize(
@@ -71,9 +69,10 @@ def test_a_table_grows_and_adds_up(limits: TrainingLimits) -> None:
 def test_a_table_of_few_slots_grows_to_four_times_its_size_and_another_doubles(
     many_slots: int, words: int, slots: int
 ) -> None:
-    table = WordTable(TrainingLimits(first_slots=4, many_slots=many_slots))
     texts = pa.array([b"%d" % number for number in range(words)], pa.large_binary())
-    table.add_words(*ragged.from_arrow(texts), np.ones(words, np.int64))
+    with knobs(first_slots=4, many_slots=many_slots):
+        table = WordTable()
+        table.add_words(*ragged.from_arrow(texts), np.ones(words, np.int64))
     assert (len(table), len(table.arrays.slots)) == (words, slots)
 
 
@@ -106,7 +105,7 @@ def test_a_counter_is_read_as_its_words_are_chosen() -> None:
     sentences = [chr(0x4E00 + n % 30) for n in range(90)] + [chr(0x5000 + n) for n in range(400)]
     for limits in (WordLimits(1000, 10**6), WordLimits(30, 10**6), WordLimits(1000, 600)):
         batches = [sentences[first : first + 7] for first in range(0, len(sentences), 7)]
-        words = count_text(batches, ByteLevelCounter(LIMITS.training, (), False), limits)
+        words = count_text(batches, ByteLevelCounter((), False), limits)
         distinct = counted(**Counter(sentences))
         is_small = distinct.text_bytes <= limits.bytes and len(distinct.counts) <= limits.words
         chosen = distinct if is_small else keep_most_frequent(distinct, limits)

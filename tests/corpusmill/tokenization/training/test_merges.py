@@ -15,7 +15,6 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.compiled.units import allocate_table
 from corpusmill.tokenization.training import merges as training
 from corpusmill.tokenization.training.counted_words import CountedWords
@@ -28,11 +27,9 @@ from corpusmill.tokenization.training.merges import (
     train_merges,
     write_symbols,
 )
+from tests.tools.knobs import knobs
 
 Trained = tuple[list[str], list[tuple[str, str]]]
-
-
-USUAL = LIMITS.training
 
 
 def as_words(words: Mapping[str, int]) -> CountedWords:
@@ -46,11 +43,10 @@ def train(
     size: int = 200,
     frequency: int = 1,
     prefix: str = "",
-    limits: TrainingLimits = USUAL,
 ) -> Trained:
     tokens = [*special, *alphabet(words, prefix)]
     ids = character_ids(tokens, prefix)
-    return train_merges(as_words(words), ids, tokens, size, frequency, prefix, limits)
+    return train_merges(as_words(words), ids, tokens, size, frequency, prefix)
 
 
 def train_by_library(
@@ -125,8 +121,9 @@ def test_pairs_of_the_same_text_become_the_same_token(
 def test_places_of_merged_pairs_are_removed_without_effect(
     words: dict[str, int], prefix: str
 ) -> None:
-    few = TrainingLimits(few_places=1)
-    assert train(words, prefix=prefix, limits=few) == train(words, prefix=prefix)
+    expected = train(words, prefix=prefix)
+    with knobs(few_places=1):
+        assert train(words, prefix=prefix) == expected
 
 
 @given(
@@ -140,9 +137,12 @@ def test_places_of_merged_pairs_are_removed_without_effect(
 def test_rare_pairs_are_left_out_without_effect(
     words: dict[str, int], size: int, frequency: int, prefix: str
 ) -> None:
-    whole, few = TrainingLimits(listed_pairs=10**9), TrainingLimits(listed_pairs=1)
     sizes = len(alphabet(words, prefix)) + size, frequency, prefix
-    assert train(words, (), *sizes, few) == train(words, (), *sizes, whole)
+    trained = []
+    for listed_pairs in (1, 10**9):
+        with knobs(listed_pairs=listed_pairs):
+            trained.append(train(words, (), *sizes))
+    assert trained[0] == trained[1]
 
 
 @pytest.fixture
@@ -182,8 +182,9 @@ def test_pairs_are_listed_that_are_frequent_enough(
     expected: list[tuple[int, bool]],
     attempts: list[tuple[int, bool]],
 ) -> None:
-    words, limits = pairs_of_letters(50), TrainingLimits(listed_pairs=2)
-    trained = train(words, (), 51 + new, frequency, "", limits)
+    words = pairs_of_letters(50)
+    with knobs(listed_pairs=2):
+        trained = train(words, (), 51 + new, frequency)
     assert attempts == expected
     assert trained == train_by_library(words, (), 51 + new, frequency)
 
@@ -195,7 +196,8 @@ def test_symbols_that_are_made_again_too_often_list_every_pair(
     # "#a" is what "a" is after the first character of a word, and what "#" and this are joined to.
     words = {"#" + chr(0x4E00 + number): 10 + number for number in range(scans)}
     sizes = len(alphabet(words, "#")) + 20, 10, "#"
-    trained = train(words, (), *sizes, TrainingLimits(listed_pairs=1))
+    with knobs(listed_pairs=1):
+        trained = train(words, (), *sizes)
     assert [attempt[1] for attempt in attempts] == ([True] if is_done else [False, True])
     assert trained == train_by_library(words, (), *sizes)
 

@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.tokenization.training.models import MODELS, model_options
 from tests.corpusmill.tokenization.training.test_train_wordpiece import TIED
-from tests.tools.small_limits import training_limits
+from tests.tools.knobs import knobs
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import train
 
@@ -55,5 +55,6 @@ def test_every_process_gives_the_same_file(model: str, digests: list[dict[str, s
 def test_a_tokenizer_does_not_depend_on_how_much_is_done_at_a_time(model: str) -> None:
     options = model_options(model, {"vocab_size": SIZES[model]})
     expected = train([SENTENCES], options)
-    for size in (3, 30):
-        assert train([SENTENCES], options, training_limits(size)) == expected
+    for words_at_once in (3, 30):
+        with knobs(small=True, words_at_once=words_at_once):
+            assert train([SENTENCES], options) == expected

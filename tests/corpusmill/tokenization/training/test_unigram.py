@@ -11,7 +11,6 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS
 from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.unigram import (
     UnigramOptions,
@@ -40,7 +39,7 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     counts = Counter("▁" + word for line in text for word in line.split(" "))
     words = pa.array([word.encode() for word in sorted(counts)], pa.large_binary())
     counted = CountedWords(words, np.array([counts[word] for word in sorted(counts)]))
-    model = train_sentencepiece(counted, 1495, options, LIMITS.training)
+    model = train_sentencepiece(counted, 1495, options)
     processor = SentencePieceProcessor(model_proto=model)
     assert tokenizer.get_vocab_size() == 1500
     for line in text:
@@ -131,5 +130,5 @@ def test_a_share_of_the_counts_gives_nearly_as_good_a_vocabulary(sample: Path) -
 @pytest.mark.parametrize(("length", "parts"), [(999, 1), (1000, 1), (1001, 2)])
 def test_a_word_of_more_than_a_thousand_letters_is_cut(length: int, parts: int) -> None:
     words = CountedWords(pa.array([b"a" * length], pa.large_binary()), np.array([3]))
-    cut = _cut_into_parts(words, LIMITS.training)
+    cut = _cut_into_parts(words)
     assert (len(cut.words), cut.text_bytes) == (parts, length)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
-from corpusmill.limits import LIMITS, TrainingLimits
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.word_counters import (
@@ -22,8 +21,8 @@ from corpusmill.tokenization.training.word_counters import (
     read_bert_characters,
     word_cutter,
 )
+from tests.tools.knobs import knobs
 from tests.tools.plain_word_counts import count_words, split_before_words
-from tests.tools.small_limits import training_limits
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import count_text
 
@@ -51,25 +50,22 @@ def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
     )
 
 
-USUAL = LIMITS.training
-
-
-def check_byte_level(sentences: list[str], prefix: bool, limits: TrainingLimits = USUAL) -> None:
+def check_byte_level(sentences: list[str], prefix: bool) -> None:
     cut = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=prefix))
     expected = count_words([sentences], cut, ALL, split_before_words)
-    assert count(ByteLevelCounter(limits, (), prefix), sentences) == expected
+    assert count(ByteLevelCounter((), prefix), sentences) == expected
 
 
-def check_bert(sentences: list[str], lowercase: bool, limits: TrainingLimits = USUAL) -> None:
+def check_bert(sentences: list[str], lowercase: bool) -> None:
     bert = normalizers.BertNormalizer(lowercase=lowercase)
     expected = count_words([sentences], word_cutter(bert, pre_tokenizers.BertPreTokenizer()), ALL)
-    assert count(BertCounter(limits, (), lowercase), sentences) == expected
+    assert count(BertCounter((), lowercase), sentences) == expected
 
 
-def check_units(sentences: list[str], limits: TrainingLimits = USUAL) -> None:
+def check_units(sentences: list[str]) -> None:
     for pre_tokenizer in (pre_tokenizers.Metaspace(), pre_tokenizers.WhitespaceSplit()):
         expected = count_words([sentences], word_cutter(None, pre_tokenizer), ALL)
-        assert count(UnitCounter(limits, None, pre_tokenizer), sentences) == expected
+        assert count(UnitCounter(None, pre_tokenizer), sentences) == expected
 
 
 @given(texts, st.booleans())
@@ -79,8 +75,8 @@ def test_pieces_of_byte_level_bpe(sentences: list[str], prefix: bool) -> None:
 
 @given(texts, st.booleans(), st.booleans())
 def test_words_of_bert(sentences: list[str], lowercase: bool, knows_all: bool) -> None:
-    limits = TrainingLimits(unknown_bytes=1) if knows_all else USUAL
-    check_bert(["x", *sentences], lowercase, limits)
+    with knobs(unknown_bytes=1 if knows_all else 2**16):
+        check_bert(["x", *sentences], lowercase)
 
 
 # For private use; not assigned; an ideograph and a letter that the counter does not ask for; a
@@ -99,8 +95,9 @@ long_lines = st.lists(
 def test_of_a_long_line_only_the_words_around_rare_characters_go_to_the_library(
     lines: list[str], lowercase: bool
 ) -> None:
-    check_bert(["x", *lines], lowercase, TrainingLimits(unknown_bytes=1))
-    counter = BertCounter(TrainingLimits(unknown_bytes=1), (), lowercase)
+    with knobs(unknown_bytes=1):
+        check_bert(["x", *lines], lowercase)
+    counter = BertCounter((), lowercase)
     counter._know(MANY_CODES)
     cut_plainly, seen = counter._cut, list[str]()
 
@@ -122,32 +119,34 @@ def test_words_of_units(sentences: list[str]) -> None:
 
 @pytest.mark.parametrize("size", [3, 7, 2**14])
 def test_real_sentences_however_few_words_are_added_at_once(size: int) -> None:
-    limits = training_limits(size)
-    for flag in (False, True):
-        check_byte_level(SENTENCES, flag, limits)
-        check_bert(SENTENCES, flag, limits)
-    check_units(SENTENCES, limits)
+    with knobs(small=True, words_at_once=size, normalized_bytes=size, first_text_bytes=size):
+        for flag in (False, True):
+            check_byte_level(SENTENCES, flag)
+            check_bert(SENTENCES, flag)
+        check_units(SENTENCES)
 
 
 @pytest.mark.parametrize(("unknown_bytes", "codes"), [(2, MANY_CODES), (3, FEW_CODES)])
 def test_more_characters_are_compiled_after_much_text_of_others(
     unknown_bytes: int, codes: int
 ) -> None:
-    counter = BertCounter(TrainingLimits(unknown_bytes=unknown_bytes), (), lowercase=True)
-    assert count(counter, ["東"]) == {"東": 1}
+    counter = BertCounter((), lowercase=True)
+    with knobs(unknown_bytes=unknown_bytes):
+        assert count(counter, ["東"]) == {"東": 1}
     assert counter._codes == codes
 
 
 @pytest.mark.parametrize("limit", ["most_words", "most_word_bytes"])
 def test_a_counter_is_full_with_its_most_words_or_bytes(limit: str) -> None:
     for counter in (
-        ByteLevelCounter(TrainingLimits(**{limit: 3}), (), False),
-        UnitCounter(TrainingLimits(**{limit: 3}), None, pre_tokenizers.WhitespaceSplit()),
+        ByteLevelCounter((), False),
+        UnitCounter(None, pre_tokenizers.WhitespaceSplit()),
     ):
         states = []
-        for sentence in ("a", "b", "c"):
-            counter.add(pa.array([sentence], pa.large_string()))
-            states.append(counter.is_full)
+        with knobs(**{limit: 3}):
+            for sentence in ("a", "b", "c"):
+                counter.add(pa.array([sentence], pa.large_string()))
+                states.append(counter.is_full)
         assert states == [False, False, True]
 
 
@@ -171,15 +170,15 @@ def test_no_known_character_ends_more_than_one_word() -> None:
 
 def test_text_is_normalized_before_it_is_cut() -> None:
     sentences = ["ﬁne\u00b4s Éa", "ASCII Only"]
-    counted = count(ByteLevelCounter(USUAL, ("nfkc", "lowercase"), False), sentences)
+    counted = count(ByteLevelCounter(("nfkc", "lowercase"), False), sentences)
     normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     normalized = [normalizer.normalize_str(sentence) for sentence in sentences]
-    assert counted == count(ByteLevelCounter(USUAL, (), False), normalized)
+    assert counted == count(ByteLevelCounter((), False), normalized)
 
 
 @pytest.mark.parametrize("length", [63, 64, 65])
 def test_units_of_up_to_64_bytes_are_cut_once(length: int) -> None:
-    counter = UnitCounter(USUAL, None, pre_tokenizers.WhitespaceSplit())
+    counter = UnitCounter(None, pre_tokenizers.WhitespaceSplit())
     counter.add(pa.array([f"{'a' * length} b"] * 2, pa.large_string()))
     assert len(counter._units) == (2 if length <= 64 else 1)
     counter.finish()

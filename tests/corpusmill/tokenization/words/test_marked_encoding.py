@@ -15,9 +15,9 @@ from corpusmill.tokenization.words.marked_encoding import find_continued
 from corpusmill.tokenization.words.words import Spans, cut_unicode
 from tests.corpusmill.tokenization.compiled import test_word_memo
 from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS
-from tests.tools.small_limits import token_limits
 from tests.tools.token_rows import as_arrays, encoded_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
@@ -57,8 +57,8 @@ OF_EVERY_KIND += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
 LOADED = Lazily(TOKENIZERS, lambda name: Tokenizer.from_str(TOKENIZERS[name]))
 MARKING = Lazily(
     product(TOKENIZERS, (TINY, USUAL)),
-    lambda key: SentenceTokenizer(
-        TOKENIZERS[key[0]], np.dtype(np.int16), words="unicode", limits=token_limits(key[1])
+    lambda key: knobs(small=True, memo_bytes=key[1])(SentenceTokenizer)(
+        TOKENIZERS[key[0]], np.dtype(np.int16), words="unicode"
     ),
 )
 
@@ -184,8 +184,9 @@ def check_marks(name: str, sentences: list[str]) -> None:
         tokenizer = MARKING[name, size]
         assert tokenizer.memoizes == (name in MEMOIZED)
         # The memo is kept from example to example, so that it is filled and emptied again.
-        for _ in range(2):
-            assert encoded_rows(tokenizer, sentences) == expected, (name, size)
+        with knobs(texts_per_call=3):
+            for _ in range(2):
+                assert encoded_rows(tokenizer, sentences) == expected, (name, size)
 
 
 @settings(max_examples=40)

@@ -12,6 +12,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, join_marks, load_words
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
+from tests.tools.knobs import knobs
 from tests.tools.lazily import Lazily
 from tests.tools.token_rows import Recorder, as_arrays, encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING
@@ -62,10 +63,10 @@ MARKING = Lazily(
 LOADED = Lazily(NAMES, lambda name: Tokenizer.from_str(MEMOIZING[name]))
 
 
-def joined(texts: list[str], batch_bytes: int = 2**18) -> list[Spans]:
+def joined(texts: list[str]) -> list[Spans]:
     """The phrases of texts, by which words are joined."""
     assert RULE.find_joins is not None
-    joins, counts, _ = (array.tolist() for array in RULE.find_joins(*as_arrays(texts), batch_bytes))
+    joins, counts, _ = (array.tolist() for array in RULE.find_joins(*as_arrays(texts)))
     flags = iter(joins)
     rows: list[Spans] = []
     for text, count in zip(texts, counts, strict=True):
@@ -88,10 +89,11 @@ def test_the_phrases_of_many_texts_are_those_of_each(texts: list[str]) -> None:
     assert joined(texts) == [RULE.cut(text) for text in texts]
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 40])
-def test_texts_may_be_cut_in_several_batches(batch_bytes: int) -> None:
+def test_texts_may_be_cut_in_several_batches() -> None:
     texts = [*TEXTS, *CHINESE] * 2
-    assert joined(texts, batch_bytes) == [RULE.cut(text) for text in texts]
+    for joined_text_bytes in (1, 40):
+        with knobs(joined_text_bytes=joined_text_bytes):
+            assert joined(texts) == [RULE.cut(text) for text in texts]
 
 
 @settings(max_examples=40, deadline=None)

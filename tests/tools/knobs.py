@@ -1,0 +1,133 @@
+"""The thresholds of all modules: their table, and other values of them for a test.
+
+    python -m tests.tools.knobs
+
+prints the table.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from corpusmill.knobs import VARIABLE
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGES = ("corpusmill", "transforms", "pipeline")
+
+
+class Knob(NamedTuple):
+    """A threshold.
+
+    Attributes:
+        name: that of the constant, in lower case.
+        module: the module that has it.
+        usual: the usual value.
+        test: a value that a test crosses; None where results depend on it.
+        change: what changes beyond it.
+    """
+
+    name: str
+    module: str
+    usual: int
+    test: int | None
+    change: str
+
+
+@cache
+def list_knobs() -> dict[str, Knob]:
+    """Return the thresholds of all packages, by name."""
+    knobs = [
+        knob
+        for package in PACKAGES
+        for path in sorted((CHECKOUT / package).rglob("*.py"))
+        for knob in _read_knobs(path)
+    ]
+    names = [knob.name for knob in knobs]
+    assert len(set(names)) == len(names), sorted(names)
+    return {knob.name: knob for knob in knobs}
+
+
+def name_constants() -> Iterator[str]:
+    """Yield the names of all constants of modules: those of thresholds must be theirs alone."""
+    for package in PACKAGES:
+        for path in (CHECKOUT / package).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                targets = node.targets if isinstance(node, ast.Assign) else ()
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def _read_knobs(path: Path) -> Iterator[Knob]:
+    module = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for node, after in zip(body, [*body[1:], ast.Pass()], strict=True):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=constant)],
+                value=ast.Call(func=ast.Name(id="knob"), args=arguments, keywords=keywords),
+            ):
+                name, *values = (_value_of(argument) for argument in arguments)
+                values += [_value_of(keyword.value) for keyword in keywords]
+                assert name == constant.lower(), f"{module}.{constant}"
+                assert isinstance(after, ast.Expr), f"{module}.{constant} says not what it is"
+                words = " ".join(str(_value_of(after.value)).split())
+                usual, test = [*values, None][:2]
+                yield Knob(name, module, usual, test, words)
+
+
+def _value_of(node: ast.expr) -> Any:
+    return eval(compile(ast.Expression(node), "", "eval"), {})  # noqa: S307  it is our own source
+
+
+@contextmanager
+def knobs(small: bool | int = False, **values: int) -> Iterator[None]:
+    """Give thresholds other values in this process, and in those that it starts meanwhile.
+
+    Args:
+        small: whether all of them get their test values.
+        values: by name; other values of some.
+    """
+    known = list_knobs()
+    assert values.keys() <= known.keys(), values.keys() - known.keys()
+    tests = {name: knob.test for name, knob in known.items() if small and knob.test is not None}
+    changed = {**tests, **values}
+    modules = {name: import_module(known[name].module) for name in changed}
+    before = {name: getattr(module, name.upper()) for name, module in modules.items()}
+    words = [*(["test"] if small else []), *(f"{name}={value}" for name, value in values.items())]
+    outer = os.environ.get(VARIABLE, "")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv(VARIABLE, " ".join([outer, *words]).strip())
+        _set_all(changed)
+        try:
+            yield
+        finally:
+            _set_all(before)
+
+
+def _set_all(values: dict[str, int]) -> None:
+    """Set the constants of these names, also in modules that import them."""
+    # Workers are forked from a process that has read the variable.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in PACKAGES:
+            for constant in vars(module).keys() & {name.upper() for name in values}:
+                setattr(module, constant, values[constant.lower()])
+
+
+def main() -> None:
+    """Print the table of all thresholds."""
+    for knob in sorted(list_knobs().values(), key=lambda knob: (knob.module, knob.name)):
+        sys.stdout.write(f"{knob.module}.{knob.name.upper()} = {knob.usual:,} ({knob.test})\n")
+        sys.stdout.write(f"    {knob.change}\n")
+
+
+if __name__ == "__main__":
+    main()
