@@ -82,24 +82,6 @@ class StageLimits(_Group):
 
 
 @dataclass(frozen=True)
-class CorpusLimits(_Group):
-    """The thresholds of reading the corpus. No byte of a data set depends on them."""
-
-    batch_bytes: int = 2**20
-    """The text that is read at a time, and about what a batch of documents holds."""
-    batch_rows: int = 8192
-    """The records of a batch of documents, where a file holds records; more make more batches."""
-    batch_rejects: int = 2**14
-    """The rejects at which a batch ends early, as a file of nothing else would fill the memory."""
-    block_lines: int = 2**16
-    """The lines of a block of text; a block of more, which are short or blank, is divided."""
-    parsed_bytes: int = 2**18
-    """The JSON lines whose strings are made at once, while the processor's cache holds them."""
-    small_member_bytes: int = 2**20
-    """Members of archives up to this size are read at once, and larger ones line by line."""
-
-
-@dataclass(frozen=True)
 class RefusalLimits(_Group):
     """The thresholds of what is refused, and of what is kept of damaged files."""
 
@@ -169,7 +151,6 @@ class Limits:
 
     Attributes:
         stages: those of the job's stages.
-        corpus: those of reading the corpus.
         refusals: those of what is refused, and of what is kept of damaged files.
 
     Example:
@@ -177,7 +158,6 @@ class Limits:
     """
 
     stages: StageLimits = StageLimits()
-    corpus: CorpusLimits = CorpusLimits()
     refusals: RefusalLimits = RefusalLimits()
 
     def with_values(self, given: Iterable[str]) -> Self:

@@ -33,6 +33,10 @@ from corpusmill.corpus.records.record_documents import RecordCollector
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
+from corpusmill.knobs import knob
+
+SMALL_MEMBER_BYTES = knob("small_member_bytes", 2**20, test=2000)
+"""Members of archives up to this size are read at once, and larger ones line by line."""
 
 
 class SupportsRead(Protocol):
@@ -197,7 +201,7 @@ def read_archive(
     Args:
         list_members: lists the members of an archive of the format.
         stream: the archive's bytes, decompressed, read forward only.
-        part: the whole archive, with limits. Ids and rejects hold bytes of the archive.
+        part: the whole archive. Ids and rejects hold bytes of the archive.
 
     Yields:
         At least one batch. The length of a document is that of its member; one that was read line
@@ -221,7 +225,7 @@ def _read_members(
 ) -> Iterator[DocumentBatch]:
     """Read members in their order, small ones at once and others line by line."""
     collector = MemberCollector(part)
-    limit = min(part.limits.corpus.small_member_bytes, part.options.max_line_bytes)
+    limit = min(SMALL_MEMBER_BYTES, part.options.max_line_bytes)
     try:
         for member in list_members(archive, collector):
             if member:
@@ -288,7 +292,7 @@ def read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the archive's bytes, decompressed, read forward only.
-        part: the whole archive, with suffixes and limits.
+        part: the whole archive, with suffixes.
 
     Yields:
         At least one batch. Ids hold the byte of the archive at which the document starts. A member
@@ -420,7 +424,7 @@ def read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        part: the whole file, with limits.
+        part: the whole file.
 
     Yields:
         At least one batch. Ids hold the byte of the file at which the document starts. Records

@@ -16,8 +16,13 @@ import pyarrow as pa
 from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
+from corpusmill.knobs import knob
 from corpusmill.limits import LIMITS, Limits
 
+BATCH_BYTES = knob("batch_bytes", 2**20, test=2000)
+"""The text that is read at a time, and about what a batch of documents holds."""
+BATCH_REJECTS = knob("batch_rejects", 2**14, test=125)
+"""The rejects at which a batch ends early, as a file of nothing else would fill the memory."""
 # A longer detail of a reject is cut: it may quote names of any length.
 MAX_DETAIL = 1000
 
@@ -165,7 +170,7 @@ class FileRange:
         options: how the file becomes documents.
         start: first byte of the range.
         end: byte after the range; None for the end of the file.
-        limits: how much is read at a time, what a batch holds, and what is refused.
+        limits: what is refused.
         format_is_known: whether the format of the options was given by someone, or found in this
             file; it may be that of other files otherwise.
 
@@ -329,7 +334,7 @@ class Collector(ABC):
         text_bytes: text of the documents that are complete, about.
     """
 
-    # The share of `part.limits.corpus.batch_bytes` that fills a batch.
+    # The share of `BATCH_BYTES` that fills a batch.
     enough = 1.0
 
     def __init__(self, part: FileRange) -> None:
@@ -393,9 +398,8 @@ class Collector(ABC):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch."""
-        limits = self.part.limits.corpus
-        is_large = self.text_bytes >= self.enough * limits.batch_bytes
-        return is_large or self.num_rejects >= limits.batch_rejects
+        is_large = self.text_bytes >= self.enough * BATCH_BYTES
+        return is_large or self.num_rejects >= BATCH_REJECTS
 
     @abstractmethod
     def take(self) -> DocumentBatch:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts
+from corpusmill.corpus.batches import BATCH_BYTES, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.content import (
     Content,
     check_compression,
@@ -406,7 +406,7 @@ def _refuse_file(stream: BinaryIO, part: FileRange, detail: str) -> DocumentBatc
     """Count a whole file as one reject."""
     size = 0
     with suppress(DamagedStreamError):
-        while block := stream.read(part.limits.corpus.batch_bytes):
+        while block := stream.read(BATCH_BYTES):
             size += len(block)
     collector = RecordCollector(part)
     collector.refuse(0, size, "other-format", detail)

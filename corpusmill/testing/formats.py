@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -19,7 +20,6 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import Columns, resolve
 from corpusmill.layout.sorting import sort_rows
-from corpusmill.limits import CorpusLimits, Limits
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
@@ -58,8 +58,8 @@ def check_input_format(
     whole = _read_batches(content, FileRange("a", 0, rules))
     assert sum(batch.documents.num_rows for batch in whole) >= documents, "documents are missing"
     for size in (1, 100):
-        limits = Limits(corpus=CorpusLimits(batch_bytes=size))
-        again = _read_batches(content, FileRange("a", 0, rules, limits=limits))
+        with patch("corpusmill.corpus.batches.BATCH_BYTES", size):
+            again = _read_batches(content, FileRange("a", 0, rules))
         assert _rows(again) == _rows(whole), "other documents where batches are small"
     if known.in_ranges:
         middle = len(content) // 3

@@ -9,7 +9,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
 from multiprocessing import forkserver
@@ -120,6 +120,15 @@ def _set_all(values: dict[str, int]) -> None:
         if name.partition(".")[0] in PACKAGES:
             for constant in vars(module).keys() & {name.upper() for name in values}:
                 setattr(module, constant, values[constant.lower()])
+
+
+def small_batches(size: int) -> AbstractContextManager[None]:
+    """Let a few times so many bytes cross all thresholds of reading the corpus."""
+    few = max(1, size // 16)
+    return knobs(
+        batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
+        small_member_bytes=size,
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from corpusmill.limits import (
     LIMITS,
-    CorpusLimits,
     Limits,
     RefusalLimits,
     StageLimits,
@@ -25,17 +24,6 @@ def default_limits(limits: Limits) -> Iterator[None]:
 def stage_limits(**values: int) -> Limits:
     """Return the thresholds of a run, with some other values for its stages."""
     return Limits(stages=StageLimits(**values))
-
-
-def corpus_limits(size: int) -> Limits:
-    """Return thresholds of reading that are all crossed by a few times so many bytes."""
-    few = max(1, size // 16)
-    return Limits(
-        corpus=CorpusLimits(
-            batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
-            small_member_bytes=size,
-        )
-    )  # fmt: skip
 
 
 def refusal_limits(**values: int) -> Limits:
@@ -74,7 +62,6 @@ TINY = Limits(
         most_fetched_bytes=100,
         copied_bytes=100,
     ),
-    corpus=corpus_limits(2_000).corpus,
 )
 
 

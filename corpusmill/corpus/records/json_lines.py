@@ -39,7 +39,10 @@ from corpusmill.corpus.text.lines import (
     refuse_lines,
 )
 from corpusmill.errors import UserError
+from corpusmill.knobs import knob
 
+PARSED_BYTES = knob("parsed_bytes", 2**18, test=125)
+"""The JSON lines whose strings are made at once, while the processor's cache holds them."""
 # Enough for a first record; a longer one is judged by the run itself. So much of that shows whether
 # it is a table.
 PROBE_BYTES, _SHAPE_BYTES = 2**20, 2**18
@@ -157,7 +160,7 @@ def _parse_lines(
     # Made here, as imports of this module must not wait for pandas, which Arrow looks for.
     fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in part.options.keep_fields]
     refused = _Refused()
-    cuts = np.flatnonzero(np.diff(block.begins[lines] // part.limits.corpus.parsed_bytes)) + 1
+    cuts = np.flatnonzero(np.diff(block.begins[lines] // PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
         try:
             texts, kept, bad = _parse_some(block, some, part.options, checks_text=False)

@@ -14,7 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
+from corpusmill.corpus.batches import (
+    BATCH_BYTES,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    UnreadableError,
+)
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.json_lines import (
     PROBE_BYTES,
@@ -129,7 +135,7 @@ class _ValueReader:
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        part: the whole file, with limits.
+        part: the whole file.
 
     Attributes:
         position: byte of the file up to which the stream was read.
@@ -138,14 +144,13 @@ class _ValueReader:
 
     def __init__(self, stream: BinaryIO, part: FileRange) -> None:
         self._stream, self._max_bytes = stream, part.options.max_line_bytes
-        self._block_bytes = part.limits.corpus.batch_bytes
         self.position = self.end = 0
 
     def __iter__(self) -> Iterator[_Values]:
         state = np.array([0, 0, 0, 0, -1])
         rest, lost = b"", 0
         # Reading as much again as is left over keeps the work linear where records are long.
-        least = max(self._block_bytes, len(BYTE_ORDER_MARK))
+        least = max(BATCH_BYTES, len(BYTE_ORDER_MARK))
         while block := self._stream.read(max(least, len(rest))):
             data, self.position = rest + block, self.position + len(block)
             base = self.position - len(data)

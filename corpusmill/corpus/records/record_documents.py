@@ -34,6 +34,10 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
+from corpusmill.knobs import knob
+
+BATCH_ROWS = knob("batch_rows", 8192, test=125)
+"""The records of a batch of documents, where a file holds records; more make more batches."""
 
 
 def to_text(value: object) -> str | None:
@@ -148,7 +152,7 @@ class RecordCollector(Collector):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch, in text, records or rejects."""
-        return self.rows >= self.part.limits.corpus.batch_rows or super().is_full
+        return self.rows >= BATCH_ROWS or super().is_full
 
     def add(
         self,

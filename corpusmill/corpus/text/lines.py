@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.batches import Collector, DocumentBatch, FileRange, ReadCounts, Reject
+from corpusmill.corpus.batches import (
+    BATCH_BYTES,
+    Collector,
+    DocumentBatch,
+    FileRange,
+    ReadCounts,
+    Reject,
+)
 from corpusmill.corpus.decompression import DamagedStreamError, read_fully
 from corpusmill.corpus.text.line_kernels import (
     BLANK,
@@ -24,7 +31,10 @@ from corpusmill.corpus.text.line_kernels import (
     measure_breaks,
     scan_lines,
 )
+from corpusmill.knobs import knob
 
+BLOCK_LINES = knob("block_lines", 2**16, test=125)
+"""The lines of a block of text; a block of more, which are short or blank, is divided."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _Block = TypeVar("_Block")
 
@@ -118,15 +128,13 @@ class LineReader:
         self.position = 0
         self._stream, self._part = stream, part
         self._max_line_bytes = part.options.max_line_bytes
-        limits = part.limits.corpus
-        self._block_bytes, self._block_lines = limits.batch_bytes, limits.block_lines
         self._titles, self._check_utf_8 = titles, check_utf_8
         self._checked = (TITLE, SENTENCE) if check_titles else (SENTENCE,)
 
     def __iter__(self) -> Iterator[LineBlock]:
         rest = (yield from self._skip_long_line(0)) if self._seek_start() else b""
         # Reading as much again as is left over keeps the work linear where lines are long.
-        while block := self._read(size := max(self._block_bytes, len(rest))):
+        while block := self._read(size := max(BATCH_BYTES, len(rest))):
             data = rest + block
             if len(block) < size and self._part.end is not None:
                 # A plain file is at its end: its last line is no block of its own, as that takes as
@@ -134,7 +142,7 @@ class LineReader:
                 more = self._read(1)
                 data += more
                 if not more:
-                    yield from _split_block(self._scan(data, len(data)), self._block_lines)
+                    yield from _split_block(self._scan(data, len(data)))
                     return
             rest = yield from self._whole_lines(data)
             if len(rest) > self._max_line_bytes:
@@ -161,7 +169,7 @@ class LineReader:
         """Yield the complete lines of data; return the rest."""
         whole = data.rfind(b"\n") + 1
         if whole:
-            yield from _split_block(self._scan(data, whole), self._block_lines)
+            yield from _split_block(self._scan(data, whole))
         return data[whole:]
 
     def _scan(self, data: bytes, count: int) -> LineBlock:
@@ -184,7 +192,7 @@ class LineReader:
         started before the range (so that nothing of it was seen before).
         """
         start = self.position - seen
-        while block := self._read(self._block_bytes):
+        while block := self._read(BATCH_BYTES):
             end = block.find(b"\n")
             if end >= 0:
                 after = self.position - len(block) + end + 1
@@ -195,14 +203,14 @@ class LineReader:
         return b""
 
 
-def _split_block(block: LineBlock, most_lines: int) -> Iterator[LineBlock]:
+def _split_block(block: LineBlock) -> Iterator[LineBlock]:
     """Yield blocks with a bounded number of lines: each may become an object, such as a reject."""
-    if len(block.kinds) <= most_lines:
+    if len(block.kinds) <= BLOCK_LINES:
         yield block
         return
-    for first in range(0, len(block.kinds), most_lines):
-        lines = slice(first, first + most_lines)
-        offsets = block.offsets[first : first + most_lines + 1]
+    for first in range(0, len(block.kinds), BLOCK_LINES):
+        lines = slice(first, first + BLOCK_LINES)
+        offsets = block.offsets[first : first + BLOCK_LINES + 1]
         begin, end = (offsets[[0, -1]] - block.offsets[0]).tolist()
         yield LineBlock(
             block.data[begin:end], offsets, block.lengths[lines], block.begins[lines] - begin,

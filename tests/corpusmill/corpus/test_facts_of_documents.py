@@ -22,8 +22,8 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, judge_name, read_corpus, resolve_format
 from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
+from tests.tools.knobs import small_batches
 from tests.tools.read_content import Content, read_ranges
-from tests.tools.small_limits import corpus_limits
 
 JSON = DocumentOptions(input_format="json-lines", keep_fields=("url", "n"))
 DOCUMENTS = [["One .", "Two ."], ["Three ."], ["Four .", "Five .", "Six ."]]
@@ -127,7 +127,8 @@ def test_fields_of_json_lines_become_text() -> None:
     rows = [{"text": "t", "n": value} for value, _ in VALUES] + [{"text": "t"}]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     for cuts, size in (((), 2**20), ((40, 90), 2**20), (range(0, 300, 7), 1)):
-        content = read_ranges(data, JSON, list(cuts), corpus_limits(size))
+        with small_batches(size):
+            content = read_ranges(data, JSON, list(cuts))
         assert [fields["n"] for fields in content.fields] == [*(text for _, text in VALUES), None]
 
 
@@ -321,6 +322,6 @@ def test_facts_do_not_depend_on_ranges_and_batches(cuts: list[int], size: int) -
     ]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     options = replace(JSON, max_document_bytes=4)
-    assert facts_of(read_ranges(data, options, cuts, corpus_limits(size))) == facts_of(
-        read_ranges(data, options)
-    )
+    with small_batches(size):
+        content = read_ranges(data, options, cuts)
+    assert facts_of(content) == facts_of(read_ranges(data, options))

@@ -14,7 +14,8 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.limits import LIMITS, CorpusLimits, Limits, RefusalLimits
+from corpusmill.limits import LIMITS, RefusalLimits
+from tests.tools.knobs import knobs
 from tests.tools.small_limits import refusal_limits
 
 # Distances between rejects, lengths, and reasons.
@@ -143,7 +144,7 @@ def test_rejects_of_one_window_share_a_line(window: int, lines: int) -> None:
 
 @pytest.mark.parametrize(("limit", "sizes"), [(2, [2, 2, 1]), (3, [3, 2]), (5, [5, 0]), (6, [5])])
 def test_many_rejects_end_a_batch(limit: int, sizes: list[int]) -> None:
-    limits = Limits(corpus=CorpusLimits(batch_bytes=2, batch_rejects=limit))
     lines = io.BytesIO(b"\xff\n" * 5)
-    batches = read_text(lines, FileRange("f", 0, DocumentOptions(), limits=limits))
+    with knobs(batch_bytes=2, batch_rejects=limit):
+        batches = [*read_text(lines, FileRange("f", 0, DocumentOptions()))]
     assert [batch.count_rejects().total() for batch in batches] == sizes

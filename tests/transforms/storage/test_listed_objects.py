@@ -8,8 +8,8 @@ import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
+from tests.tools.knobs import small_batches
 from tests.tools.object_stores import Bucket
-from tests.tools.small_limits import corpus_limits
 from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange
 from transforms.recovery import Workplace
@@ -43,14 +43,14 @@ def test_an_object_is_read_as_it_was_listed(
     [listed] = find_files(path)
     planned = PlannedRange(path, "text.txt", 0, 0, None, listed.bytes, listed.modified)
     options = DocumentOptions(document_rule="blank-lines")
-    reader = TaskReader(options, Workplace(str(tmp_path), limits=corpus_limits(2**16)), Tally())
-    batches = reader.read([planned])
-    next(batches)
-    sleep(1.1)  # stores tell whole seconds
-    change(path)
-    if not cause:
-        assert sum(batch.num_rows for batch in batches) > 0
-        return
-    with pytest.raises(UserError, match=cause) as error:
-        list(batches)
+    batches = TaskReader(options, Workplace(str(tmp_path)), Tally()).read([planned])
+    with small_batches(2**16):
+        next(batches)
+        sleep(1.1)  # stores tell whole seconds
+        change(path)
+        if not cause:
+            assert sum(batch.num_rows for batch in batches) > 0
+            return
+        with pytest.raises(UserError, match=cause) as error:
+            list(batches)
     assert path in str(error.value)

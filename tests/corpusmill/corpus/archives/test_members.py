@@ -16,9 +16,8 @@ from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, CorpusLimits, Limits
+from tests.tools.knobs import knobs, small_batches
 from tests.tools.read_content import Content
-from tests.tools.small_limits import corpus_limits
 
 TAR = DocumentOptions(input_format="tar")
 WET = DocumentOptions(input_format="wet")
@@ -45,9 +44,9 @@ def wet_record(kind: str, content: bytes) -> bytes:
     return head.encode() + content + b"\r\n\r\n"
 
 
-def read(data: bytes, options: DocumentOptions, limits: Limits = LIMITS) -> Content:
+def read(data: bytes, options: DocumentOptions) -> Content:
     """Read an archive, and check what holds for any archive."""
-    part = FileRange("f", 0, options, limits=limits)
+    part = FileRange("f", 0, options)
     content = Content().add(read_corpus(io.BytesIO(data), part))
     counts = content.counts
     assert counts.bytes == len(data)
@@ -255,7 +254,9 @@ def test_a_forward_stream_only_goes_forward() -> None:
 def test_small_members_are_read_as_large_ones(contents: list[bytes], size: int) -> None:
     data = tar_of({str(number): text for number, text in enumerate(contents)})
     options = replace(TAR, max_document_bytes=9)
-    small, large = read(data, options), read(data, options, corpus_limits(size))
+    small = read(data, options)
+    with small_batches(size):
+        large = read(data, options)
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)
 
 
@@ -285,8 +286,8 @@ def test_a_member_that_is_no_text_is_a_reject(size: int) -> None:
     data = tar_of(
         {"a.txt": b"a", "b.png": image, "c.txt": wide, "d.txt": b"d\0d", "e": b"PAR1\x15\x04"}
     )
-    limits = replace(LIMITS, corpus=CorpusLimits(small_member_bytes=size))
-    content = read(data, TAR, limits)
+    with knobs(small_member_bytes=size):
+        content = read(data, TAR)
     assert content.texts == [["a"], ["d\0d"]]
     assert content.reasons == ["not-plain-text"] * 3
     assert "image/png" in content.rejects[0].detail

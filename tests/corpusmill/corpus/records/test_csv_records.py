@@ -15,8 +15,8 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
+from tests.tools.knobs import small_batches
 from tests.tools.read_content import Content
-from tests.tools.small_limits import corpus_limits
 
 ANY = DocumentOptions(input_format="csv")
 CSV = replace(ANY, csv_quotes="double")
@@ -26,8 +26,8 @@ Rejects = list[tuple[int, int, str]]
 
 def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Content:
     """Read a file, and check what holds for any file."""
-    part = FileRange("f", 2, options, limits=corpus_limits(size))
-    content = Content().add(read_csv(io.BytesIO(data), part))
+    with small_batches(size):
+        content = Content().add(read_csv(io.BytesIO(data), FileRange("f", 2, options)))
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.lines == counts.blank_lines

@@ -21,16 +21,16 @@ from corpusmill.corpus.input_formats import read_file
 from corpusmill.corpus.records.json_lines import check_json_field
 from corpusmill.corpus.records.json_values import check_json, find_values, read_json
 from corpusmill.errors import UserError
+from tests.tools.knobs import small_batches
 from tests.tools.read_content import Content
-from tests.tools.small_limits import corpus_limits
 
 OPTIONS = DocumentOptions(input_format="json", sentence_rule="document")
 
 
 def read(data: bytes, options: DocumentOptions = OPTIONS, size: int = 2**20) -> Content:
     """Read a file, and check what holds for any file."""
-    part = FileRange("f", 2, options, limits=corpus_limits(size))
-    content = Content().add(read_json(io.BytesIO(data), part))
+    with small_batches(size):
+        content = Content().add(read_json(io.BytesIO(data), FileRange("f", 2, options)))
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.rows == counts.records + counts.rejected_rows

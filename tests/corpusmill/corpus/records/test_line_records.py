@@ -19,9 +19,8 @@ from corpusmill.corpus.records.json_lines import (
     take_text,
 )
 from corpusmill.errors import UserError
-from corpusmill.limits import CorpusLimits, Limits
+from tests.tools.knobs import knobs, small_batches
 from tests.tools.read_content import read_ranges
-from tests.tools.small_limits import corpus_limits
 from tests.tools.table_files import cut_lines
 
 JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
@@ -90,7 +89,8 @@ def check(
     text_of: Callable[[bytes], str | None],
 ) -> None:  # fmt: skip
     documents, rejects, lines = reference(data, options, text_of)
-    whole = read_ranges(data, options, limits=corpus_limits(size))
+    with small_batches(size):
+        whole, joined = read_ranges(data, options), read_ranges(data, options, cuts)
     assert whole.documents == documents
     assert [reject.offset for reject in whole.rejects] == rejects
     counts = whole.counts
@@ -99,7 +99,7 @@ def check(
     assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
     assert counts.documents == len(documents)
     assert counts.sentences == sum(len(sentences) for _, sentences in documents)
-    assert read_ranges(data, options, cuts, corpus_limits(size)) == whole
+    assert joined == whole
 
 
 @given(files(json_lines), CUTS, SIZES)
@@ -255,15 +255,15 @@ def test_another_field_can_be_named() -> None:
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
     data = b"{\n\xff\n[1]\n" + b"x" * 70 + b"\n{}\n"
     for size in (1, 10_000):
-        content = read_ranges(data, JSON, limits=corpus_limits(size))
+        with small_batches(size):
+            content = read_ranges(data, JSON)
         assert [reject.offset for reject in content.rejects] == [0, 2, 4, 8, 79]
 
 
 def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
     lines = [b"[]" if n % 1000 == 7 else b'{"text": "%d"}' % n + b" " * 40 for n in range(20_000)]
-    content = read_ranges(
-        b"\n".join(lines), replace(JSON, max_line_bytes=100), (), corpus_limits(2**21)
-    )
+    with small_batches(2**21):
+        content = read_ranges(b"\n".join(lines), replace(JSON, max_line_bytes=100))
     assert content.texts == [[str(n)] for n in range(20_000) if n % 1000 != 7]
     assert len(content.rejects) == 20
 
@@ -285,7 +285,7 @@ def test_a_first_record_of_up_to_a_megabyte_is_judged_before_any_work(extra: int
 
 @pytest.mark.parametrize(("limit", "sizes"), [(2, [2, 2, 1]), (3, [3, 2]), (5, [5, 0]), (6, [5])])
 def test_many_records_end_a_batch(limit: int, sizes: list[int]) -> None:
-    limits = Limits(corpus=CorpusLimits(batch_rows=limit, block_lines=1))
-    part = FileRange("f", 0, DocumentOptions(input_format="lines"), limits=limits)
-    batches = read_line_records(io.BytesIO(b"a\nb\nc\nd\ne\n"), part)
+    part = FileRange("f", 0, DocumentOptions(input_format="lines"))
+    with knobs(batch_rows=limit, block_lines=1):
+        batches = [*read_line_records(io.BytesIO(b"a\nb\nc\nd\ne\n"), part)]
     assert [batch.counts.records for batch in batches] == sizes

@@ -3,6 +3,7 @@
 import gzip
 import io
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import BinaryIO, cast, get_args
 
@@ -16,9 +17,9 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError
+from tests.tools.knobs import small_batches
 from tests.tools.plain_reading import read_plainly
 from tests.tools.read_content import Content, read_ranges
-from tests.tools.small_limits import corpus_limits
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 ALL_OPTIONS = {
@@ -54,12 +55,11 @@ def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
     assume(judge_bytes(data) is None and not has_returns(data))
-    expected, limits = read_plainly(data, options), corpus_limits(batch_bytes)
-    assert read_ranges(data, options, limits=limits) == expected
-    for cut in range(len(data) + 1):
-        assert read_ranges(data, options, [cut], limits) == expected, cut
+    expected = read_plainly(data, options)
     cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
-    assert read_ranges(data, options, cuts, limits) == expected
+    with small_batches(batch_bytes):
+        for some in ([], *([cut] for cut in range(len(data) + 1)), cuts):
+            assert read_ranges(data, options, some) == expected, some
 
 
 @pytest.mark.parametrize("name", ALL_OPTIONS)
@@ -72,9 +72,8 @@ def test_every_byte_its_own_range(name: str) -> None:
     options = ALL_OPTIONS[name]
     expected = read_plainly(data, options)
     for batch_bytes in (1, 1000):
-        assert (
-            read_ranges(data, options, range(1, len(data)), corpus_limits(batch_bytes)) == expected
-        )
+        with small_batches(batch_bytes):
+            assert read_ranges(data, options, range(1, len(data))) == expected
 
 
 def test_ids_of_documents_are_their_places() -> None:
@@ -102,8 +101,8 @@ def test_an_empty_file_gives_one_empty_batch() -> None:
 
 def test_batches_have_about_the_wanted_size() -> None:
     data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
-    part = FileRange("f", 0, DocumentOptions(), limits=corpus_limits(50_000))
-    batches = list(read_text(io.BytesIO(data), part))
+    with small_batches(50_000):
+        batches = list(read_text(io.BytesIO(data), FileRange("f", 0, DocumentOptions())))
     sizes = [batch.documents.nbytes for batch in batches[:-1]]
     assert len(sizes) > 10
     assert all(25_000 < size < 150_000 for size in sizes)
@@ -155,8 +154,8 @@ def test_lines_that_were_complete_before_damage_are_kept(batch_bytes: int) -> No
     text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
     damaged = gzip.compress(text)[:-4000]
     stream = open_decompressed(io.BytesIO(damaged), "f.gz")
-    part = FileRange("f", 3, DocumentOptions(), limits=corpus_limits(batch_bytes))
-    content = Content().add(read_text(stream, part))
+    with small_batches(batch_bytes):
+        content = Content().add(read_text(stream, FileRange("f", 3, DocumentOptions())))
     (reject,) = content.rejects
     assert (reject.reason, reject.length) == ("damaged-compression", -1)
     assert 0 < reject.offset < len(text)
@@ -179,13 +178,14 @@ class Damaged(io.BytesIO):
 def test_damage_anywhere_loses_no_complete_line(name: str) -> None:
     options, text = ALL_OPTIONS[name], b"one\n\xff\n\n" + b"z" * 70 + b"\n two\n\n= t =\n\nthree\n"
     # Some of the places within the long line are enough.
-    for size in [*range(12), *range(12, 78, 11), *range(78, len(text) + 1)]:
+    sizes = [*range(12), *range(12, 78, 11), *range(78, len(text) + 1)]
+    for batch_bytes, size in product((1, 64), sizes):
         expected = read_plainly(text[: text[:size].rfind(b"\n") + 1], options)
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
         expected.counts += ReadCounts(unfinished_files=1)
-        for batch_bytes in (1, 64):
-            part = FileRange("f", 3, options, limits=corpus_limits(batch_bytes))
-            assert Content().add(read_text(Damaged(text[:size]), part)) == expected, size
+        with small_batches(batch_bytes):
+            content = Content().add(read_text(Damaged(text[:size]), FileRange("f", 3, options)))
+        assert content == expected, size
 
 
 def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
