@@ -38,10 +38,6 @@ An input format reads documents, and an output format writes and reads rows:
     CorpusFormat, FileRange, RecordCollector, DocumentBatch, ReadCounts
     ShardFormat, ShardWriter, OutputOptions, Columns, Sinks, Sources, arrow_schema, LONGEST_ROW
 
-Thresholds at which the code takes another way (`--limits`):
-
-    Limits                                  of a run; `FileRange.limits` has them
-
 Tests of all of these:
 
     check_objective, check_input_format, check_output_format, small_tokenizer
@@ -82,7 +78,6 @@ if TYPE_CHECKING:
     from corpusmill.formats.shard_formats import ShardWriter as ShardWriter
     from corpusmill.formats.shard_formats import Sinks as Sinks
     from corpusmill.formats.shard_formats import Sources as Sources
-    from corpusmill.limits import Limits as Limits
     from corpusmill.objectives.columns import SPANS as SPANS
     from corpusmill.objectives.examples.row_spans import cut_lists as cut_lists
     from corpusmill.objectives.examples.row_spans import join_lists as join_lists
@@ -131,7 +126,6 @@ else:
             "corpusmill.formats.shard_formats": (
                 "Columns DataSetContents ShardFormat ShardWriter Sinks Sources"
             ),
-            "corpusmill.limits": "Limits",
             "corpusmill.objectives.columns": "SPANS",
             "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",
             "corpusmill.objectives.examples.row_spans": (

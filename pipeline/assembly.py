@@ -24,6 +24,7 @@ from transforms.shard_files import FileNames
 from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
+from transforms.task_sizes import TaskSizes
 
 # An estimate: a token for four or five bytes of text.
 _TOKENS_PER_TEXT_BYTE = 0.25
@@ -58,7 +59,7 @@ def assemble_job(
         filters=recipe.filters,
         passages=_write_passages(recipe, folder.path),
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, plan.tasks),
+        routes=choose_routes(recipe, folder.sizes, plan.tasks),
         output_options=recipe.output,
         tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
         place=folder.place,
@@ -108,11 +109,11 @@ def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
         yield [part._replace(file_index=first + part.file_index) for part in task]
 
 
-def choose_routes(recipe: Recipe, tasks: int) -> Routes:
-    """Return how the documents of so many tasks reach their shards."""
+def choose_routes(recipe: Recipe, sizes: TaskSizes, tasks: int) -> Routes:
+    """Return how the documents of so many tasks of some sizes reach their shards."""
     tokens = recipe.text_bytes * _TOKENS_PER_TEXT_BYTE
     return plan_routes(
-        recipe.limits.stages,
+        sizes,
         recipe.layout,
         recipe.dataset.validation_share,
         recipe.objective.repeats,

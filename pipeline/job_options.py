@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
@@ -12,9 +12,9 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option, option
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
+from transforms.task_sizes import TaskSizes
 
 _DECIMAL, _BINARY = 1000, 1024
 _PREFIXES = "kMGTP"
@@ -255,7 +255,7 @@ class DatasetOptions(CorpusOptions):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how the job runs. Of these options only `limits` may change the output's bytes."""
+    """Where and how the job runs. No byte of the output depends on these options."""
 
     runner: str = "local"
     """local (processes of this machine; DirectRunner means the same), PrismRunner, FlinkRunner,
@@ -275,16 +275,7 @@ class RunOptions:
     report most faults; 0 waits for ever."""
     progress: bool = True
     """Show a progress line if the output is a terminal."""
-    limits: tuple[str, ...] = ()
-    """Other values for thresholds at which the job takes another way, each as NAME=NUMBER, such as
-    stages.fan_in=200 for a store that serves few files at once. The documents have a table of them;
-    the defaults fit all engines that were measured. Bytes depend on those of files and refusals
-    alone, which the manifest records."""
-
-    @cached_property
-    def thresholds(self) -> Limits:
-        """All thresholds of the run."""
-        return LIMITS.with_values(self.limits)
+    task_sizes: TaskSizes = field(default_factory=TaskSizes)
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -292,7 +283,6 @@ class RunOptions:
         Raises:
             UserError: a value is not valid.
         """
-        _ = self.thresholds
         check_option("workers", self.workers, self.workers >= 1, "1 or more")
         length = self.range_bytes
         check_option("range_bytes", length, length is None or length >= 1, "1 or more")

@@ -42,6 +42,9 @@ from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 
 SHARDS = "shards"
 
+RESERVED_BYTES = knob("reserved_bytes", 2**28, test=1000)
+"""The memory that a column of a shard's rows reserves before it grows by doubling."""
+
 
 @dataclass(frozen=True)
 class ShardOptions:
@@ -164,8 +167,7 @@ class ShardDoFn(beam.DoFn):
         # Objectives that combine rows combine their spans with them.
         if self._options.keep_fields is None and not self._objective.combines_rows:
             columns = tuple(column for column in columns if column.role is not Role.SPANS)
-        reserved = self._options.place.limits.stages.reserved_bytes
-        self._rows = RowBuffer(keyed_schema(columns), reserved)
+        self._rows = RowBuffer(keyed_schema(columns), RESERVED_BYTES)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -189,7 +191,7 @@ class ShardDoFn(beam.DoFn):
         with scratch_of_shard as scratch, provenance:
             examples = self._build(shard, given, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, self._options.place.limits.stages)
+                rows = RowSorter(self._rows, scratch, self._options.place.sizes.sort_bytes)
                 planned = self._count_planned(shard, given)
                 for batch in examples:
                     rows.add(batch, self._passed / planned)

@@ -58,6 +58,9 @@ from transforms.storage.checksums import StoredFile, seal, unseal
 from transforms.storage.files import create_once, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally
 
+# How much of a file is in memory while it is checked.
+_CHECKED_BYTES = 2**20
+
 
 @dataclass(frozen=True)
 class EditPlan:
@@ -204,7 +207,7 @@ class _Editor:
         self._folder, self._tally = folder, tally
         self._manifest, self._documents = loaded.manifest, loaded.documents
         self._provenance = loaded.provenance
-        self._place, self._copied_bytes = place, place.limits.stages.copied_bytes
+        self._place = place
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""
@@ -274,7 +277,7 @@ class _Editor:
         for name in names:
             digest = sha256()
             with self._folder.open(name) as stream:
-                while block := stream.read(self._copied_bytes):
+                while block := stream.read(_CHECKED_BYTES):
                     digest.update(block)
             if digest.hexdigest() != self._manifest.entries[name].sha256:
                 raise damaged_file(self._folder, name, f"its bytes do not match {MANIFEST}")

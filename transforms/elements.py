@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import CorpusReading
-from corpusmill.limits import Limits
+from corpusmill.limits import LIMITS, Limits
 
 
 class Part(NamedTuple):
@@ -206,7 +206,7 @@ class PlannedRange(NamedTuple):
     modified: float = 0.0
     format_is_known: bool = True
 
-    def read_as(self, reading: CorpusReading, limits: Limits) -> FileRange:
+    def read_as(self, reading: CorpusReading, limits: Limits = LIMITS) -> FileRange:
         """Return the range for a reader."""
         return FileRange(
             self.name,

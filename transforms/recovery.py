@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ from transforms.storage.files import (
     read_existing,
     write_file,
 )
+from transforms.task_sizes import TaskSizes
 
 # How a run has ended.
 COMMITTED, FAILED = "committed", "failed"
@@ -164,20 +165,22 @@ def current_version(output: Location) -> int:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a run works, and within which limits.
+    """Where a run works, and how much its tasks take.
 
     Attributes:
         temp_folder: folder of its temporary files; every worker must reach it.
         output: folder of its data set; empty for a run that builds none.
         version: number of the version whose folder in it is the run's.
         token: the run's token.
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
+        limits: the thresholds of what is refused.
     """
 
     temp_folder: str
     output: str = ""
     version: int = 0
     token: str = ""
+    sizes: TaskSizes = field(default_factory=TaskSizes)
     limits: Limits = LIMITS
 
     @property

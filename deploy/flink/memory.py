@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from corpusmill.limits import LIMITS
+from transforms.task_sizes import TaskSizes
 
 _MEGABYTE = 2**20
 _RANGE_BYTES = 64 * _MEGABYTE  # the input of a task on Flink
@@ -87,8 +87,8 @@ def size_worker_pool(slots: int) -> list[Part]:
     Args:
         slots: of the TaskManager; each has its own worker process.
     """
-    limits = LIMITS.stages
-    rows, documents = (size // _MEGABYTE for size in (limits.sort_bytes, limits.buffer_bytes))
+    sizes = TaskSizes()
+    rows, documents = (size // _MEGABYTE for size in (sizes.sort_bytes, sizes.buffer_bytes))
     parts = [
         Part("", slots * _PYTHON, "a Python process a slot"),
         Part(

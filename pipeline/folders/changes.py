@@ -29,7 +29,7 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         UserError: input, options or tokenizer differ.
     """
     changes = list(_compare_inputs(earlier["inputs"], now["inputs"]))
-    for part in ("header", "layout", "limits"):
+    for part in ("header", "layout", "task_sizes"):
         changes += describe_changes(earlier[part], now[part])
     known = "known_documents"
     changes += describe_changes(

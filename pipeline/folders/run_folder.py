@@ -25,7 +25,6 @@ from corpusmill.dataset.ownership import (
     write_record,
 )
 from corpusmill.errors import OutageError, UserError, count_things, option
-from corpusmill.limits import LIMITS, Limits
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.output import (
     Intent,
@@ -57,6 +56,7 @@ from transforms.recovery import (
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate, write_file
+from transforms.task_sizes import TaskSizes
 
 if TYPE_CHECKING:
     from pipeline.graph import Job
@@ -75,7 +75,7 @@ class RunFolder:
         earlier: the record of the run that this one resumes; None for a new run.
         standing: how the output folder stood when the run began.
         token: its own.
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
         has_begun: whether the run's record is written, so that there may be work to resume.
         handed_over: whether the job continues without this process, which then removes nothing.
         restart: how the run is started over if it fails.
@@ -88,7 +88,7 @@ class RunFolder:
     earlier: Mapping[str, Any] | None = None
     standing: Standing | None = None
     token: str = field(default_factory=lambda: uuid4().hex)
-    limits: Limits = LIMITS
+    sizes: TaskSizes = field(default_factory=TaskSizes)
     has_begun: bool = False
     handed_over: bool = False
     restart: str = f"with {option('replace', True)} it starts over"
@@ -97,7 +97,7 @@ class RunFolder:
     @property
     def place(self) -> Workplace:
         """Where the run works."""
-        return Workplace(self.path, self.output, self.version, self.token, self.limits)
+        return Workplace(self.path, self.output, self.version, self.token, self.sizes)
 
     @property
     def is_committed(self) -> bool:
@@ -134,7 +134,7 @@ class RunFolder:
             "header": to_json(job.header),
             "layout": asdict(job.layout),
             "range_bytes": job.range_bytes,
-            "limits": self.limits.values(),
+            "task_sizes": asdict(self.sizes),
             "inputs": {file.name: [file.bytes, file.modified] for file in files},
         }
         if appended_to is not None:
@@ -208,7 +208,7 @@ def remove_unfinished(unfinished: UnfinishedRun, written: Iterable[str] = ()) ->
 
 @contextmanager
 def run_folder(
-    standing: Standing, intent: Intent, limits: Limits, outlives: bool = False
+    standing: Standing, intent: Intent, sizes: TaskSizes, outlives: bool = False
 ) -> Iterator[RunFolder]:
     """Take the folder of a version, make the folders of the run, and remove these at the end.
 
@@ -219,7 +219,7 @@ def run_folder(
     Args:
         standing: how the output folder stands, as `check_output` has accepted and `settle` left it.
         intent: what the command does there.
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
         outlives: whether the job may continue without this process.
 
     Raises:
@@ -231,7 +231,7 @@ def run_folder(
     made = [path for place in places for path in list_missing(place)]
     with ExitStack() as held:
         folder = _take(standing, intent, outlives, made, held)
-        folder.limits = limits
+        folder.sizes = sizes
         try:
             _make_folders(folder, standing)
             yield folder

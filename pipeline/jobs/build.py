@@ -89,7 +89,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     if resume and standing.manifest and not (standing.stopped or dataset.append):
         _confirm(command, output, console, prepare)
         return True
-    with run_folder(standing, intent, command.run.thresholds, launch.outlives) as folder:
+    with run_folder(standing, intent, command.run.task_sizes, launch.outlives) as folder:
         recipe = prepare(command, folder.path, console)
         appended = Appended(output, folder) if dataset.append else None
         if appended:

@@ -110,7 +110,7 @@ def _measure(
 
             launch.engine.load(recipe.work_bytes)
 
-        own = RunFolder(temp_folder, limits=command.run.thresholds)
+        own = RunFolder(temp_folder, sizes=command.run.task_sizes)
         job = assemble_job(recipe, launch.engine, own)
         path = graph.numbers_path(job)
         launch.run(

@@ -78,7 +78,7 @@ def plan_counting(
         options,
         corpus.documents,
         place,
-        count_partitions(corpus.text_bytes, place.limits.stages),
+        count_partitions(corpus.text_bytes),
         drawn.share,
         corpus.sample.seed,
     )

@@ -144,7 +144,7 @@ def run_edit(launch: Launch, call: Call, standing: Standing, source: Source) -> 
         Whether they are removed; False if the job was only submitted or translated.
     """
     options = launch.engine.options
-    with run_folder(standing, _INTENT, options.thresholds, launch.outlives) as run:
+    with run_folder(standing, _INTENT, options.task_sizes, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
             from pipeline.editing import edit_files  # noqa: PLC0415
         run.write_record(record_of(source.value), edit_files.list_names(source.manifest))

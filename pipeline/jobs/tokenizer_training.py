@@ -142,10 +142,10 @@ def _count_by_job(
         asdict(corpus.documents),
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
-        command.run.thresholds.values(),
+        asdict(command.run.task_sizes),
     ]
     run.identify(identity, command.resume)
-    place = Workplace(run.path, limits=command.run.thresholds)
+    place = Workplace(run.path, sizes=command.run.task_sizes)
     job = plan_counting(corpus, options, launch.engine, place)
     return run_counting(job, launch)
 
@@ -178,7 +178,7 @@ def _train(
     with show_reading(corpus.read_bytes, command.run.progress) as line:
 
         def train() -> str:
-            done = counted or count_here(corpus, options, command.run.thresholds, line)
+            done = counted or count_here(corpus, options, line)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))

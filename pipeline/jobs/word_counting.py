@@ -24,7 +24,6 @@ from corpusmill.dataset.accounting import (
 )
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError, count_things, option
-from corpusmill.limits import Limits
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     draw_documents,
@@ -135,20 +134,17 @@ class Counted(NamedTuple):
     words: CountedWords
 
 
-def count_here(
-    corpus: SampledCorpus, options: TrainingOptions, limits: Limits, line: ReadingLine
-) -> Counted:
+def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLine) -> Counted:
     """Count the words of a corpus in this process.
 
     Args:
         corpus: the corpus.
         options: of the model that is trained.
-        limits: the thresholds of the run.
         line: shows the bytes that are read.
     """
     counter, counts = options.make_counter(), Counter[str]()
     # A thread counts the words of a batch while this one reads the next.
-    for _ in map_ahead(counter.add, _read_sentences(corpus, limits, line, counts), ahead=1):
+    for _ in map_ahead(counter.add, _read_sentences(corpus, line, counts), ahead=1):
         pass
     words = read_words(counter, options.word_limits)
     counts["total.distinct_words"] = len(counter.table)
@@ -156,13 +152,13 @@ def count_here(
 
 
 def _read_sentences(
-    corpus: SampledCorpus, limits: Limits, line: ReadingLine, counts: Counter[str]
+    corpus: SampledCorpus, line: ReadingLine, counts: Counter[str]
 ) -> Iterator[pa.Array]:
     """Yield the sentences of a corpus, a batch at a time, and add to the counts what is read."""
     ranges, share = corpus.draw()
-    for planned, opened in open_ranges(ranges, limits.stages.small_file_bytes):
+    for planned, opened in open_ranges(ranges):
         with as_listed(planned, opened) as raw:
-            stream, part = open_range(raw, planned.read_as(corpus.documents, limits))
+            stream, part = open_range(raw, planned.read_as(corpus.documents))
             for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents

@@ -198,7 +198,7 @@ def _bounds_of_workers(numbers: Mapping[str, Any]) -> Iterator[Bound]:
 # What lowers the largest number of a stage; for all others, the number of shards does.
 _CURES = {
     "draw pool": "Give fewer --pool-tokens",
-    "merge": "Give a smaller stages.merge_bytes (--limits)",
+    "merge": "Give a smaller --merge-bytes",
 }
 
 
@@ -283,7 +283,7 @@ def plan_build(options: PlanOptions, engine: Engine, console: Console) -> dict[s
     dataset, run = options.dataset, options.run
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         recipe = prepare(_find_sample(options, folder), folder, console)
-        job = assemble_job(recipe, engine, RunFolder(folder, limits=run.thresholds))
+        job = assemble_job(recipe, engine, RunFolder(folder, sizes=run.task_sizes))
         sample = read_sample(
             job, recipe.files, min(dataset.sample, dataset.total or dataset.sample)
         )
@@ -458,7 +458,7 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
         range_bytes=choose_range_bytes(recipe, engine),
         documents=recipe.reading,
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, counted.tasks),
+        routes=choose_routes(recipe, job.place.sizes, counted.tasks),
         commit=replace(job.commit, tasks=counted.tasks),
     )
 

@@ -176,7 +176,7 @@ def read_sample(job: Job, files: Sequence[InputFile], num_bytes: int) -> Sample:
         return Sample([])
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         # All text counts, however often its source is taken.
-        job = replace(job, sources=(), place=Workplace(folder, limits=job.place.limits))
+        job = replace(job, sources=(), place=Workplace(folder, sizes=job.place.sizes))
         choose = partial(choose_parts, files, job.documents, num_bytes, folder)
         sample = _read_parts(job, choose())
         # The parts may lie between the blocks of the files.
@@ -228,7 +228,7 @@ def _count_stored(part: SamplePart, counts: Counter[str], is_stopped: bool) -> i
 
 
 def _spill(job: Job, batches: Iterable[pa.RecordBatch]) -> None:
-    spill = Spill(job.place.temp_folder, job.place.limits.stages)
+    spill = Spill(job.place.temp_folder, job.place.sizes.buffer_bytes)
     for documents in batches:
         spill.add(documents, job.routes.buckets(documents))
     spill.write()
@@ -299,7 +299,7 @@ def _estimate_temporary_bytes(
     shuffled: int = document_bytes * _count_levels(job)
     if job.filters.drop_duplicates:
         shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * _count_levels(job)
-    return shuffled + pool_bytes + _sorted_bytes(build, workers, job.place.limits.stages.sort_bytes)
+    return shuffled + pool_bytes + _sorted_bytes(build, workers, job.place.sizes.sort_bytes)
 
 
 def _sorted_bytes(build: Mapping[str, Any], workers: int, sort_bytes: int) -> int:

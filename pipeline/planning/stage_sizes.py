@@ -19,6 +19,8 @@ from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES
 from pipeline.graph import Job, compare_documents
 from pipeline.planning.sample import share_candidates
+from transforms.corpus.duplicates import HASH_BUCKET_BYTES
+from transforms.corpus.pool import CANDIDATE_BYTES
 from transforms.elements import (
     Candidates,
     LinesFile,
@@ -28,6 +30,7 @@ from transforms.elements import (
     WrittenFile,
 )
 from transforms.shuffle.segments import Routes, count_segments
+from transforms.shuffle.spill import JOINED_BYTES, SORT_FILE_BYTES
 
 # What a worker reads from a store, or writes, in a second; and the small files that it opens.
 _BYTES_A_SECOND, _FILES_A_SECOND = 50 * 10**6, 500
@@ -136,8 +139,8 @@ def _merges_of(
     name: str, routes: Routes, job: Job, tasks: int, stored_bytes: float
 ) -> Iterator[StageSize]:
     """Yield the sizes of the merges of a shuffle, level by level."""
-    limits = job.place.limits.stages
-    segments, below = count_segments(limits, tasks, int(stored_bytes)), 1
+    sizes = job.place.sizes
+    segments, below = count_segments(sizes, tasks, int(stored_bytes)), 1
     reference = _encoded(_SEGMENT)
     for level, (merged, calls) in enumerate(
         zip(routes.merges, routes.count_merges(tasks), strict=True)
@@ -145,9 +148,9 @@ def _merges_of(
         size = stored_bytes * merged / (tasks * routes.groups)
         references = merged // below * segments
         is_last = level + 1 == len(routes.merges)
-        held = 3 * min(limits.buffer_bytes, size) if is_last else 2 * limits.joined_bytes
+        held = 3 * min(sizes.buffer_bytes, size) if is_last else 2 * JOINED_BYTES
         # Sorted files are written once and joined.
-        times, written = (4, 1 + size // limits.buffer_bytes) if is_last else (2, 1)
+        times, written = (4, 1 + size // sizes.buffer_bytes) if is_last else (2, 1)
         yield StageSize(
             f"merge {name}, level {level + 1} of {len(routes.merges)}",
             calls,
@@ -157,26 +160,26 @@ def _merges_of(
             references,
             calls * references * reference,
         )
-        below, segments = merged, 1 + int(size) // limits.joined_bytes
+        below, segments = merged, 1 + int(size) // JOINED_BYTES
 
 
 def _segments_of_a_home(routes: Routes, job: Job, tasks: int, stored_bytes: float) -> int:
     """Return how many segments the rows of a home are in when they reach what reads them."""
     if not routes.merges:
-        return tasks * count_segments(job.place.limits.stages, tasks, int(stored_bytes))
+        return tasks * count_segments(job.place.sizes, tasks, int(stored_bytes))
     merges = -(-tasks // routes.merges[-1])
     size = stored_bytes / (merges * routes.layout.shards)
-    return merges * (1 + int(size) // job.place.limits.stages.joined_bytes)
+    return merges * (1 + int(size) // JOINED_BYTES)
 
 
 def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     """Yield the sizes of the search for equal documents, of which few are repeats."""
     comparison, tasks = compare_documents(job), job.plan.tasks
-    limits, routes = comparison.limits, comparison.hash_routes
+    sizes, routes = job.place.sizes, comparison.hash_routes
     size = comparison.hash_bytes
-    spills = count_segments(limits, tasks, size)
+    spills = count_segments(sizes, tasks, size)
     files = corpus.ranges / tasks + 2 * spills
-    held = 3 * min(limits.buffer_bytes, size / tasks)
+    held = 3 * min(sizes.buffer_bytes, size / tasks)
     yield StageSize("hash documents", tasks, corpus.largest_task_bytes, held, files)
     yield from _merges_of("hashes", routes, job, tasks, size)
     buckets = routes.layout.shards
@@ -186,7 +189,7 @@ def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
         "find repeats",
         buckets,
         size / buckets,
-        4 * limits.hash_bucket_bytes,
+        4 * HASH_BUCKET_BYTES,
         references,
         references,
         carried,
@@ -194,11 +197,11 @@ def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, tasks, stored = job.place.limits.stages, job.plan.tasks, corpus.stored_bytes
-    spills = count_segments(limits, tasks, int(stored))
+    sizes, tasks, stored = job.place.sizes, job.plan.tasks, corpus.stored_bytes
+    spills = count_segments(sizes, tasks, int(stored))
     # The journal has an entry for each task.
     files = corpus.ranges / tasks + spills + 1
-    size, held = corpus.largest_task_bytes + stored / tasks, 3 * limits.buffer_bytes
+    size, held = corpus.largest_task_bytes + stored / tasks, 3 * sizes.buffer_bytes
     yield StageSize("prepare", tasks, size, held, files)
     if job.objective.pool_tokens:
         yield from _size_pool(job, corpus)
@@ -206,37 +209,37 @@ def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, share = job.place.limits.stages, share_candidates(job)
+    sizes, share = job.place.sizes, share_candidates(job)
     documents = corpus.documents * share
     size = corpus.stored_bytes * share + documents * BYTES_OF_SIZES
     reference = _encoded(Candidates("9" * 20, 10**4, _PATH, 10**9, *[2**32 - 1] * 4))
     units = job.plan.tasks
-    batches: float = -(-size // max(1, units * limits.candidate_bytes))
-    while units > limits.fan_in:
-        calls = -(-units // limits.fan_in)
-        references = limits.fan_in * batches
+    batches: float = -(-size // max(1, units * CANDIDATE_BYTES))
+    while units > sizes.fan_in:
+        calls = -(-units // sizes.fan_in)
+        references = sizes.fan_in * batches
         carried = units * batches * reference
-        one, held = 2 * size / calls, 2 * limits.joined_bytes
+        one, held = 2 * size / calls, 2 * JOINED_BYTES
         yield StageSize("join candidates", calls, one, held, references, references, carried)
-        units, batches = calls, 1 + size / calls // limits.joined_bytes
+        units, batches = calls, 1 + size / calls // JOINED_BYTES
     references = units * batches
-    carried, memory = references * reference, documents * BYTES_OF_SIZES * 2 + limits.joined_bytes
+    carried, memory = references * reference, documents * BYTES_OF_SIZES * 2 + JOINED_BYTES
     yield StageSize(
         "draw pool", 1, 2 * size + corpus.pool_bytes, memory, references, references, carried
     )
 
 
 def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, shards, repeats = job.place.limits.stages, job.layout.shards, job.objective.repeats
+    sizes, shards, repeats = job.place.sizes, job.layout.shards, job.objective.repeats
     of_home = _segments_of_a_home(job.routes, job, job.plan.tasks, corpus.stored_bytes)
     homes = min(repeats, shards)
     references = homes * of_home
     read = homes * corpus.stored_bytes / shards
     built, written = corpus.built_bytes / shards, corpus.output_bytes / shards
-    sorted_bytes = 2 * built if built > limits.sort_bytes else 0
-    held = min(limits.sort_bytes, max(built, limits.sort_file_bytes)) * 2
+    sorted_bytes = 2 * built if built > sizes.sort_bytes else 0
+    held = min(sizes.sort_bytes, max(built, SORT_FILE_BYTES)) * 2
     held += corpus.pool_bytes
-    spilled = sorted_bytes // limits.sort_file_bytes
+    spilled = sorted_bytes // SORT_FILE_BYTES
     files = references + len(job.names.parts) + spilled + 1
     carried = shards * references * _encoded(_SEGMENT)
     size = read + sorted_bytes + written
@@ -244,13 +247,13 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_commit(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    limits, tasks = job.place.limits.stages, job.plan.tasks
+    sizes, tasks = job.place.sizes, job.plan.tasks
     files = job.layout.shards * len(job.names.parts)
     line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256, 0))
     reference = _encoded(LinesFile(10**4, _PATH, 10**4, 10**6, _SHA256))
     ranges = corpus.ranges * _encoded(ReadRange(corpus.files, 10**12, 10**9, 2**32 - 1))
     manifest = measure_manifest(job, corpus.files)
-    given = ranges + files * line + tasks // limits.fan_in * reference
+    given = ranges + files * line + tasks // sizes.fan_in * reference
     # The manifest, its objects and its JSON; and the elements that are given.
     held = 12 * manifest + 6 * files * line + 8 * ranges
     size = files * line + 3 * manifest + ranges

@@ -31,7 +31,7 @@ from corpusmill.corpus.input_formats import (
     take_suffixes,
 )
 from corpusmill.errors import UserError, count_things, option
-from corpusmill.limits import LIMITS, StageLimits
+from corpusmill.knobs import knob
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
@@ -45,6 +45,12 @@ from transforms.storage.files import (
 )
 from transforms.storage.objects import is_object_path
 from transforms.storage.store import ListedFile
+
+LOOKED_AT_FILES = knob("looked_at_files", 1000, test=2)
+"""So many input files in stores are looked at before any work, and a tenth as many that bzip2 has
+compressed, which takes as long; all others where they are read."""
+LOOKED_AT_BYTES = knob("looked_at_bytes", 64 * 2**20, test=1000)
+"""Files from this size on are all looked at, as several tasks may read them."""
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
@@ -195,7 +201,6 @@ def list_inputs(
     inputs: Sequence[str],
     temp_folder: str,
     documents: DocumentOptions | None = None,
-    limits: StageLimits = LIMITS.stages,
     console: Console | None = None,
 ) -> list[InputFile]:
     """List all files of a corpus, each once, sorted by name, and look at their first bytes.
@@ -206,7 +211,6 @@ def list_inputs(
         inputs: paths, globs, folders, or names of data sets on the hub.
         temp_folder: the folder into which WikiText is written as plain text.
         documents: which files of folders are taken, and the format if one was given.
-        limits: how many files are looked at.
         console: where files that are left out, and those of the hub, are announced.
 
     Raises:
@@ -244,7 +248,7 @@ def list_inputs(
     if console:
         _print_files(files, left_out, console)
     chosen = documents.input_format
-    return look_at_files(files, limits, "" if chosen == "auto" else chosen)
+    return look_at_files(files, "" if chosen == "auto" else chosen)
 
 
 def _name_files(stored: Mapping[str, ListedFile]) -> Iterator[InputFile]:
@@ -302,9 +306,7 @@ _FETCHED_BYTES = 2**18
 _LARGE_BLOCKS = {".bz2", ".lz4"}
 
 
-def look_at_files(
-    files: Sequence[InputFile], limits: StageLimits, input_format: str = ""
-) -> list[InputFile]:
+def look_at_files(files: Sequence[InputFile], input_format: str = "") -> list[InputFile]:
     """Look at the first bytes of files, so that they are read as what they are.
 
     All files on this machine are looked at, and all large ones. Of files that take longer, in
@@ -313,16 +315,15 @@ def look_at_files(
 
     Args:
         files: the input.
-        limits: how many files that take long are looked at, and which ones are large.
         input_format: the format that someone has chosen for all of them, if there is one.
     """
     far = [file.path for file in files if scheme_of(file.path)]
     slow = [file.path for file in files if file.path.lower().endswith((".bz2", ".tbz2"))]
-    others = _skip(far, limits.looked_at_files) | _skip(slow, limits.looked_at_files // 10)
+    others = _skip(far, LOOKED_AT_FILES) | _skip(slow, LOOKED_AT_FILES // 10)
     chosen = [
         file.path
         for file in files
-        if file.bytes and (file.path not in others or file.bytes >= limits.looked_at_bytes)
+        if file.bytes and (file.path not in others or file.bytes >= LOOKED_AT_BYTES)
     ]
     planned = {file.path: file.planned for file in files}
     ranges = map(planned.__getitem__, chosen)

@@ -50,7 +50,6 @@ from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
-from corpusmill.limits import LIMITS, Limits, StageLimits
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -170,7 +169,6 @@ class Recipe:
         first_file: the number of the first file, which is above 0 where a data set is continued.
         tag: stands in the names of the shards that are added to a data set.
         document_bytes: the mean size of a document in a piece of the input; 0 if it is unknown.
-        limits: the thresholds of the run.
     """
 
     dataset: CorpusOptions
@@ -187,7 +185,6 @@ class Recipe:
     first_file: int = 0
     tag: str = ""
     document_bytes: float = 0.0
-    limits: Limits = LIMITS
 
     @cached_property
     def objective(self) -> Objective:
@@ -311,7 +308,6 @@ def prepare(
         evaluation=evaluation,
         preset=build.preset,
         sources=sources,
-        limits=build.run.thresholds,
     )
     memoize, document_bytes = _prove_tokenizer(recipe, console)
     recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
@@ -344,19 +340,17 @@ def _find_corpus(
     def choose_documents(options: DocumentOptions) -> DocumentOptions:
         return make_texts(build.objective.choose_documents(options), maker)
 
-    limits = build.run.thresholds.stages
     documents = choose_documents(build.documents)
     sources = list_sources(
         parse_sources(build.dataset.source),
         lambda options: choose_documents(replace(build.documents, **options)),
         temp_folder,
         console,
-        limits,
     )
     if sources:
         files = [file for source in sources for file in source.files]
         return sources, files, _share_options(documents, sources)
-    found = find_documents(build.dataset.input, documents, temp_folder, console, records, limits)
+    found = find_documents(build.dataset.input, documents, temp_folder, console, records)
     return (), *found
 
 
@@ -387,7 +381,6 @@ def find_documents(
     temp_folder: str,
     console: Console,
     records: Records | None = None,
-    limits: StageLimits = LIMITS.stages,
 ) -> tuple[Sequence[InputFile], DocumentOptions]:
     """List the input, and find its format.
 
@@ -397,7 +390,6 @@ def find_documents(
         temp_folder: as `prepare` has it.
         console: where the format and files of the hub are announced.
         records: what is read in place of files; None where files are named.
-        limits: how many files are looked at before they are read.
 
     Returns:
         The files, and the rules with a format.
@@ -419,7 +411,7 @@ def find_documents(
     if not inputs:
         cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
         raise UserError(option("input"), "it is missing", cure)
-    files = list_inputs(inputs, temp_folder, documents, limits, console)
+    files = list_inputs(inputs, temp_folder, documents, console)
     return files, choose_format(files, documents, console)
 
 

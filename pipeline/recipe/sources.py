@@ -18,7 +18,6 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from corpusmill.limits import LIMITS, StageLimits
 from pipeline.job_options import about_source, parse_source
 from pipeline.recipe.inputs import InputFile, choose_format, list_inputs
 
@@ -84,7 +83,6 @@ def list_sources(
     choose: Callable[[Mapping[str, Any]], DocumentOptions],
     temp_folder: str,
     console: Console,
-    limits: StageLimits = LIMITS.stages,
 ) -> list[NamedSource]:
     """List the files of sources, numbered in the order of the sources, and find their formats.
 
@@ -93,7 +91,6 @@ def list_sources(
         choose: returns how a source with some options of its own is read.
         temp_folder: as of `list_inputs`.
         console: where formats and files of the hub are announced.
-        limits: as of `list_inputs`.
 
     Raises:
         UserError: a source has no files, they cannot be read, or not in this way.
@@ -103,7 +100,7 @@ def list_sources(
         with _naming(source):
             documents = choose(source.options)
         try:
-            found = list_inputs(source.paths, temp_folder, documents, limits, console)
+            found = list_inputs(source.paths, temp_folder, documents, console)
         except UserError as error:
             raise error.renamed("input", partial(_mention_path, source.name)) from None
         files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)

@@ -32,7 +32,7 @@ NAMES = {
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
         DataSetContents DocumentBatch DocumentOptions FileRange LONGEST_ROW
-        Limits Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
+        Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
         ReadCounts RecordCollector Repeat Role Rows SPANS Samples ShardFormat
         ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts TextMaker TextMarks
         UnreadableError Vocabulary

@@ -11,8 +11,8 @@ import pytest
 
 from corpusmill.location import locate
 from tests.tools.killed_commands import COMMANDS, Command, Place
+from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.moments import ALL_MOMENTS, Moments, Tree, read_tree, write_tree
-from tests.tools.small_limits import TINY, default_limits, stage_limits
 
 
 class Folder(Place):
@@ -39,7 +39,8 @@ def test_a_command_that_is_killed_at_any_moment_ends_as_if_it_had_not_been(
     folder.mkdir()
     texts.mkdir()
     # Files are moved in groups; and in many more files and levels if all moments are taken.
-    with default_limits(TINY if ALL_MOMENTS else stage_limits(fan_in=3)):
-        place = Folder(locate(str(folder)), texts, sample, tokenizer_path)
+    sizes = SMALL_SIZES if ALL_MOMENTS else ("--fan-in", "3")
+    with knobs(small=ALL_MOMENTS):
+        place = Folder(locate(str(folder)), texts, sample, tokenizer_path, sizes)
         # Each command at other moments: most of them write as the others do.
         place.assert_survives(command, 3, shift=COMMANDS.index(command) / len(COMMANDS))

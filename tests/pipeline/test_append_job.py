@@ -19,8 +19,8 @@ from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
+from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents
-from tests.tools.small_limits import TINY, flags_of
 from tests.tools.versions import digests_by_version
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
@@ -102,15 +102,13 @@ def test_together_they_have_the_text_of_one_build(
     assert counts == {name: count for name, count in whole.manifest().counts.items() if count}
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [TWO_WORKERS, ("--range-bytes", "3000", *flags_of(TINY))],
-    ids=["workers", "thresholds"],
-)
+@pytest.mark.parametrize("small", [False, True], ids=["workers", "thresholds"])
 def test_neither_workers_nor_thresholds_change_a_byte(
-    flags: tuple[str, ...], growing: Growing, appended: Growing, halves: tuple[Path, Path]
+    small: bool, growing: Growing, appended: Growing, halves: tuple[Path, Path]
 ) -> None:
-    growing.append(halves[1], flags=flags)
+    with knobs(small):
+        flags = ("--range-bytes", "3000", *SMALL_SIZES) if small else TWO_WORKERS
+        growing.append(halves[1], flags=flags)
     assert growing.files() == appended.files()
 
 

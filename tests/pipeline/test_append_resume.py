@@ -109,6 +109,8 @@ def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
     allow = ("--resume", "--existing", "allow")
     growing.append(halves[1], flags=allow, refused=(*begun, "left out and is added"))
     growing.append(halves[0], flags=("--resume",), refused=(*begun, "the input text"))
+    other = ("--resume", "--fan-in", "999")
+    growing.append(halves[1], flags=other, refused=(*begun, "fan_in was 1000 and is 999"))
     growing.build(halves[1], flags=("--resume",), refused=("adds to the data set", "Add --append"))
     assert_as_before(growing, first)
     growing.append(halves[1])

@@ -15,7 +15,6 @@ from tests.tools import jobs
 from tests.tools.data_files import find_files
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
 from tests.tools.lazily import LazyModule
-from tests.tools.small_limits import limit_flags
 
 datasets = LazyModule("datasets")
 
@@ -79,7 +78,7 @@ def test_the_rows_are_those_of_mixed_lengths_in_their_order(
 def test_the_same_bytes(
     way: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path
 ) -> None:
-    way = (*way, *limit_flags(sort_bytes=20_000))
+    way = (*way, "--sort-bytes", "20000")
     jobs.assert_same_bytes(binned, [sample], tokenizer_path, *FLAGS, *way)
 
 

@@ -13,7 +13,7 @@ from corpusmill.dataset.manifest_json import seal
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from tests.tools.jobs import build, build_again, digests, list_text_objectives, run_any
-from tests.tools.small_limits import TINY, flags_of
+from tests.tools.knobs import SMALL_SIZES, knobs
 
 FLAGS = ("--validation-share", "0.2")
 _PACKED = ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")
@@ -49,9 +49,10 @@ def test_every_objective_gives_the_same_bytes_again(
     build([corpus], wordpiece, first, *FLAGS, *flags, objective=objective)
     moved = shutil.copytree(corpus, tmp_path / "moved")
     # Through all levels of files, on which no byte depends.
-    small = ("--range-bytes", "9999", *flags_of(TINY))
+    small = ("--range-bytes", "9999", *SMALL_SIZES)
     arguments = (first / "dataset.json", wordpiece, again, "--input", moved)
-    build_again(*arguments, *small, objective=objective)
+    with knobs(small=True):
+        build_again(*arguments, *small, objective=objective)
     assert digests(again) == digests(first)
 
 

@@ -14,7 +14,6 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import Bucket
 from tests.tools.origins import list_documents
-from tests.tools.small_limits import limit_flags
 from transforms.storage.files import list_folder, open_file, write_file
 
 # What the manifest and the files that follow from it hold besides, the tokenizer's path.
@@ -101,7 +100,7 @@ def test_the_same_comes_of_it_as_on_a_disk(
     # A job of many tasks would send a thousand requests to remove its temporary files.
     monkeypatch.setattr(transforms.commit.temporary_files, "list_prefixes", lambda _: iter(()))
     files = [f"{bucket.url}/{name}" for name in names]
-    change(bucket.url, files, documents, limit_flags(fan_in=2), bucket.beam_arguments)
+    change(bucket.url, files, documents, ["--fan-in", "2"], bucket.beam_arguments)
     described = describe(bucket.url)
     assert [described.pop(name) for name in names]
     assert described == expected

@@ -24,7 +24,7 @@ from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM
 from tests.tools.data_files import find_file, find_files
-from tests.tools.small_limits import TINY, flags_of
+from tests.tools.knobs import SMALL_SIZES, knobs
 
 CHATML = FAMILIES["chatml"]
 LENGTH = 256
@@ -95,8 +95,9 @@ def test_the_rows_are_those_of_the_reference(built: Path, pieces: list[Piece]) -
 def test_any_engine_gives_the_same_bytes(
     built: Path, lines: Path, tokenizer: Path, tmp_path: Path
 ) -> None:
-    small = (*jobs.TWO_WORKERS, *flags_of(TINY))
-    build(lines, tokenizer, tmp_path / "out", "--provenance", *small)
+    small = (*jobs.TWO_WORKERS, *SMALL_SIZES)
+    with knobs(small=True):
+        build(lines, tokenizer, tmp_path / "out", "--provenance", *small)
     assert jobs.digests(tmp_path / "out") == jobs.digests(built)
 
 

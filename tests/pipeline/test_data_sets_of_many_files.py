@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.limits import LIMITS
 from pipeline.runners.prism import find_program
 from tests.tools.jobs import build, digests
+from transforms.task_sizes import TaskSizes
 
 SHARDS = ("--num-shards", "400")
 LOOPBACK = "--environment_type=LOOPBACK"
@@ -36,6 +36,6 @@ def here(
 def test_many_shards_are_those_of_the_local_runner(
     engine: tuple[str, ...], here: dict[str, str], sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    assert len(here) > LIMITS.stages.fan_in
+    assert len(here) > TaskSizes().fan_in
     build([sample], tokenizer_path, output, *SHARDS, "--runner", *engine)
     assert digests(output) == here

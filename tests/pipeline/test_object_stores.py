@@ -23,8 +23,8 @@ import transforms.shuffle.trees
 from pipeline.folders.output import UnfinishedRun
 from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
+from tests.tools.knobs import knobs
 from tests.tools.object_stores import Bucket, Request
-from tests.tools.small_limits import limit_flags
 from transforms.storage.files import StoredUrl, list_folder, locate, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
@@ -83,8 +83,8 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     filled: Bucket, reference: dict[str, object]
 ) -> None:
     # So that larger files are read in parts.
-    small = limit_flags(small_file_bytes=100, most_fetched_bytes=100)
-    build(filled, "--temp-location", f"{filled.url}/temp", *small)
+    with knobs(small_file_bytes=100, most_fetched_bytes=100):
+        build(filled, "--temp-location", f"{filled.url}/temp")
     assert describe_folder(f"{filled.url}/out") == reference
     assert len(list_folder(filled.url)) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
@@ -127,7 +127,7 @@ def test_many_tasks_remove_what_one_task_would(
     remove = StoredUrl.remove
     # The command removes what the tasks have left.
     monkeypatch.setattr(StoredUrl, "remove", watch)
-    few_files = (*limit_flags(fan_in=2), "--range-bytes", "20000")
+    few_files = ("--fan-in", "2", "--range-bytes", "20000")
     build(filled, "--seed", "2", *few_files)
     build(filled, "--replace", *few_files)
     assert describe_folder(f"{filled.url}/out") == reference

@@ -142,7 +142,6 @@ SMALL = {
     "joined_pieces": 3, "shuffled_tokens": 200, "packed_tokens": 128, "most_packed_tokens": 128,
     "most_stocked_tokens": 128,
 }  # fmt: skip
-OTHERS = ("--limits", "stages.copied_bytes=100")
 
 
 @knobs(small=True, **SMALL)
@@ -153,7 +152,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     objective, flags = WAYS[way]
     tokenizer = ("--tokenizer", tokenizers[objective])
     given: Sequence[str | Path]
-    given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags, *OTHERS)
+    given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags)
     for size in ("1000", "100000"):
         spread = ("--num-shards", "1", "--range-bytes", size)
         jobs.run_here(objective, "--output", tmp_path / size, *given, *spread)
@@ -162,7 +161,7 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     assert jobs.digests(tmp_path / "1000") == jobs.digests(tmp_path / "100000")
     spans = find_file(tmp_path / "1000", "provenance/spans-train-00000-of-00001.parquet")
     assert pq.ParquetFile(spans).metadata.num_row_groups > 2
-    jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0", *OTHERS)
+    jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0")
     check_provenance(tmp_path / "1000", corpora["text"])
     assert verify(tmp_path / "1000") == []
 

@@ -13,8 +13,8 @@ from corpusmill.verification.check_data_set import verify
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
+from tests.tools.knobs import knobs
 from tests.tools.retrying_runner import ENGINES, run_on
-from tests.tools.small_limits import limit_flags
 from tests.tools.versions import digests_by_version
 from transforms.build import ShardDoFn
 
@@ -62,10 +62,12 @@ def build(corpus: Path, gpt_tokenizer: Path) -> Build:
 
     def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
         case = KINDS[kind]
-        if case.two_levels:
-            flags += (*limit_flags(smallest_segment_bytes=16 * 2**20, sort_bytes=20_000),)
+        # Segments thought to be tiny make several levels of files.
+        small = {"smallest_segment_bytes": 16 * 2**20} if case.two_levels else {}
+        flags += ("--sort-bytes", "20000") if case.two_levels else ()
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
-        run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
+        with knobs(**small):
+            run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
         return digests(output)
 
     return run

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +17,7 @@ import transforms.shuffle.segments
 import transforms.shuffle.trees
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
-from tests.tools.knobs import knobs
-from tests.tools.small_limits import (
-    SMALL_STEPS,
-    TINY,
-    corpus_limits,
-    flags_of,
-    limit_flags,
-)
+from tests.tools.knobs import SMALL_SIZES, knobs, small_batches
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -111,7 +103,8 @@ def test_ranges_in_this_process(build_again: Build, reference: Digests) -> None:
 
 def test_all_thresholds_of_the_stages(build_again: Build, reference: Digests) -> None:
     """`test_simulated_runs` draws them, and `test_built_again` crosses them with each objective."""
-    assert build_again(*flags_of(TINY)) == reference
+    with knobs(small=True):
+        assert build_again(*SMALL_SIZES) == reference
 
 
 def test_trees_of_several_levels_and_little_memory(
@@ -119,9 +112,7 @@ def test_trees_of_several_levels_and_little_memory(
 ) -> None:
     # Segments thought to be tiny make several levels of files, if a merge has few of them. No task
     # takes the candidates or the rejects of more than two others.
-    limits = limit_flags(
-        smallest_segment_bytes=16 * 2**20, most_references=2, fan_in=2, sort_bytes=20_000
-    )
+    sizes = ("--most-references", "2", "--fan-in", "2", "--sort-bytes", "20000")
     levels = Counter[str]()
     expand = transforms.shuffle.trees.JoinInTree.expand
 
@@ -130,16 +121,16 @@ def test_trees_of_several_levels_and_little_memory(
         return expand(tree, elements)
 
     monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
-    assert build_again("--range-bytes", "4444", *limits) == reference
+    with knobs(smallest_segment_bytes=16 * 2**20):
+        assert build_again("--range-bytes", "4444", *sizes) == reference
     assert levels == {"Candidates": 3, "LinesFile": 3}
 
 
 def test_however_little_is_read_and_tokenized_at_a_time(
     build_again: Build, reference: Digests
 ) -> None:
-    limits = replace(SMALL_STEPS, corpus=corpus_limits(100).corpus)
-    with knobs(small=True, memo_bytes=2**10):
-        assert build_again(*flags_of(limits)) == reference
+    with knobs(small=True, memo_bytes=2**10), small_batches(100):
+        assert build_again() == reference
 
 
 def test_the_way_in_which_files_are_named(

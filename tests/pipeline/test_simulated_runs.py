@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 from corpusmill import DataSet, make_batches
 from corpusmill.arrays.columns import tokens_of
 from corpusmill.dataset.shards import read_manifest
-from corpusmill.limits import Limits
 from corpusmill.location import locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.verification.check_data_set import verify
@@ -52,11 +51,10 @@ def test_a_run_of_any_shape_keeps_all_promises(
     (tmp_path / "corpus").mkdir()
     run = draw_run(seed, tmp_path / "corpus")
     plain, drawn = tmp_path / "plain", tmp_path / "drawn"
-    usual = Limits(refusals=run.limits.refusals)
     with knobs(**run.of_files):
-        expected = run_all(run.commands(any_tokenizer, plain, usual, "--workers", "1"))
+        expected = run_all(run.commands(any_tokenizer, plain, "--workers", "1"))
     with knobs(**run.of_files, **run.others):
-        outcome = run_all(run.commands(any_tokenizer, drawn, run.limits, *run.way))
+        outcome = run_all(run.commands(any_tokenizer, drawn, *run.way))
     assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
     if outcome.status:
         assert outcome.errors.replace(str(drawn), str(plain)) == expected.errors

@@ -19,6 +19,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from corpusmill.knobs import VARIABLE
+from transforms.task_sizes import TaskSizes
+
+# The sizes of tasks that are options of a run, as flags: a few kilobytes cross all of them.
+SMALL_SIZES = (
+    "--fan-in", "3", "--buffer-bytes", "5000", "--merge-bytes", "20000", "--most-references", "4",
+    "--sort-bytes", "20000",
+)  # fmt: skip
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("corpusmill", "transforms", "pipeline")
@@ -54,15 +61,6 @@ def list_knobs() -> dict[str, Knob]:
     names = [knob.name for knob in knobs]
     assert len(set(names)) == len(names), sorted(names)
     return {knob.name: knob for knob in knobs}
-
-
-def name_constants() -> Iterator[str]:
-    """Yield the names of all constants of modules: those of thresholds must be theirs alone."""
-    for package in PACKAGES:
-        for path in (CHECKOUT / package).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                targets = node.targets if isinstance(node, ast.Assign) else ()
-                yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def _read_knobs(path: Path) -> Iterator[Knob]:
@@ -107,19 +105,39 @@ def knobs(small: bool | int = False, **values: int) -> Iterator[None]:
         monkeypatch.setenv(VARIABLE, " ".join([outer, *words]).strip())
         _set_all(changed)
         try:
-            yield
+            with _fresh_processes(monkeypatch):
+                yield
         finally:
             _set_all(before)
 
 
 def _set_all(values: dict[str, int]) -> None:
     """Set the constants of these names, also in modules that import them."""
-    # Workers are forked from a process that has read the variable.
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in PACKAGES:
             for constant in vars(module).keys() & {name.upper() for name in values}:
                 setattr(module, constant, values[constant.lower()])
+
+
+@contextmanager
+def _fresh_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let processes come from a server that has imported all modules in this block, if any do."""
+    server: Any = forkserver._forkserver
+    ensure_running, is_fresh = server.ensure_running, False
+
+    def ensure_fresh() -> None:
+        nonlocal is_fresh
+        if not is_fresh:
+            server._stop()
+        is_fresh = True
+        ensure_running()
+
+    monkeypatch.setattr(server, "ensure_running", ensure_fresh)
+    try:
+        yield
+    finally:
+        if is_fresh:
+            server._stop()
 
 
 def small_batches(size: int) -> AbstractContextManager[None]:
@@ -129,6 +147,18 @@ def small_batches(size: int) -> AbstractContextManager[None]:
         batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
         small_member_bytes=size,
     )  # fmt: skip
+
+
+@contextmanager
+def in_buckets(bucket_bytes: int, merge_bytes: int) -> Iterator[TaskSizes]:
+    """Let few documents be compared in many buckets, and in levels if less is merged at a time."""
+    values = {"hash_bucket_bytes": bucket_bytes, "filter_bits": 1024}
+    if merge_bytes >= bucket_bytes:
+        with knobs(**values):
+            yield TaskSizes(merge_bytes=merge_bytes)
+        return
+    with knobs(**values, smallest_segment_bytes=16 * 2**20):
+        yield TaskSizes(merge_bytes=merge_bytes, most_references=2)
 
 
 def main() -> None:

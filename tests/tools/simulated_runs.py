@@ -7,13 +7,13 @@ before a user crosses it once; here the corpus, the options of a build and all t
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from corpusmill.limits import LIMITS, Limits
+from corpusmill.commands.build_command import list_flags
 from tests.tools.knobs import list_knobs
+from transforms.task_sizes import TaskSizes
 
 # The objectives, with options under which they build examples in different ways.
 _WAYS: dict[str, Sequence[Sequence[str]]] = {
@@ -37,7 +37,7 @@ _WAYS: dict[str, Sequence[Sequence[str]]] = {
 _REPEATED = ("bert", "ernie", "electra")
 _LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 # Thresholds of which only some values have a meaning.
-_POWERS_OF_TWO = ("stages.filter_bits", "first_slots")
+_POWERS_OF_TWO = ("filter_bits", "first_slots")
 _LEAST = {"packed_tokens": 2, "words_at_once": 3}
 # Those below which a text has other tokens than those of the tokenizers library.
 _OF_TOKENS = ("most_characters", "sought_characters")
@@ -52,7 +52,7 @@ class SimulatedRun:
         inputs: the flags that name the corpus.
         added: a file that is added as a generation of its own; None for none.
         flags: the options of the data set.
-        limits: thresholds that are flags; those of `refusals` are also those of the plain build.
+        sizes: how much a task takes, as flags.
         of_files: thresholds on which files depend, which the plain build has, too.
         others: all other thresholds.
         range_bytes: the longest range.
@@ -63,20 +63,15 @@ class SimulatedRun:
     inputs: Sequence[str]
     added: Path | None
     flags: Sequence[str]
-    limits: Limits
+    sizes: Sequence[str]
     of_files: Mapping[str, int]
     others: Mapping[str, int]
     range_bytes: int
     workers: int
 
-    def commands(
-        self, tokenizer: Path, output: Path, limits: Limits, *flags: str
-    ) -> list[list[str]]:
-        """Return the commands that build the data set with some thresholds."""
-        usual, values = LIMITS.values(), limits.values()
-        changed = [f"{name}={value}" for name, value in values.items() if value != usual[name]]
-        own = ("--tokenizer", str(tokenizer), "--output", str(output), *self.flags, *flags)
-        given = (*own, *(("--limits", *changed) if changed else ()))
+    def commands(self, tokenizer: Path, output: Path, *flags: str) -> list[list[str]]:
+        """Return the commands that build the data set, with some further flags."""
+        given = ("--tokenizer", str(tokenizer), "--output", str(output), *self.flags, *flags)
         commands = [[self.objective, *self.inputs, *given]]
         if self.added:
             append = ("--append", "--existing", "allow")
@@ -85,8 +80,8 @@ class SimulatedRun:
 
     @property
     def way(self) -> list[str]:
-        """The flags that say in which ranges and processes it is built."""
-        flags = ["--range-bytes", str(self.range_bytes)]
+        """The flags that say in which ranges, sizes and processes it is built."""
+        flags = ["--range-bytes", str(self.range_bytes), *self.sizes]
         if self.workers:
             flags += ["--workers", str(self.workers), "--min-bytes-per-worker", "0"]
         return flags
@@ -113,7 +108,7 @@ def draw_run(seed: int, folder: Path) -> SimulatedRun:
     flags += _draw_flags(random, objective, flags, keeps_order)
     workers = 3 if random.random() < 0.2 else 0
     # Fewer tasks than workers are refused.
-    thresholds = (_draw_limits(random), *_draw_knobs(random))
+    thresholds = (_draw_sizes(random), *_draw_knobs(random))
     range_bytes = 50 if workers else round(2 ** random.uniform(7, 14))
     return SimulatedRun(objective, inputs, added, flags, *thresholds, range_bytes, workers)
 
@@ -180,24 +175,11 @@ def _draw_flags(random: Random, objective: str, way: Sequence[str], keeps_order:
     return flags
 
 
-def _draw_limits(random: Random) -> Limits:
-    """Draw each threshold anywhere between its least value and one that few bytes cross."""
-    limits = LIMITS
-    for group in fields(Limits):
-        part: Any = getattr(limits, group.name)
-        drawn: dict[str, int] = {}
-        for threshold in fields(part):
-            name = f"{group.name}.{threshold.name}"
-            if random.random() < 0.2:
-                continue
-            value = round(2 ** random.uniform(0, 14))
-            if name in _POWERS_OF_TWO:
-                value = 2 ** random.randint(3, 12)
-            least = part.least.get(threshold.name, 1)
-            usual: int = getattr(part, threshold.name)
-            drawn[threshold.name] = max(least, min(value, usual))
-        limits = replace(limits, **{group.name: replace(part, **drawn)})
-    return limits
+def _draw_sizes(random: Random) -> list[str]:
+    """Draw each size of tasks anywhere between its least value and one that few bytes cross."""
+    names = [name for name in asdict(TaskSizes()) if random.random() >= 0.2]
+    sizes = {name: max(2, round(2 ** random.uniform(0, 14))) for name in names}
+    return [*list_flags(TaskSizes, sizes)]
 
 
 def _draw_knobs(random: Random) -> tuple[dict[str, int], dict[str, int]]:
@@ -221,7 +203,6 @@ def describe(run: SimulatedRun) -> str:
             *run.inputs,
             *run.flags,
             *run.way,
-            run.limits.values(),
             run.of_files,
             run.others,
         ],

@@ -16,7 +16,6 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
-from corpusmill.limits import StageLimits
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
@@ -64,7 +63,7 @@ def segments_of(shard: int, pieces: int, temp: Path) -> list[Segment]:
     """Return the segments of a shard, with the documents of each home in several pieces."""
     whole = batch_of(CORPUS)
     homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole))
-    spill = Spill(str(temp), StageLimits(buffer_bytes=1))
+    spill = Spill(str(temp), buffer_bytes=1)
     for home in range(LAYOUT.shards):
         if LAYOUT.split_of(home) == LAYOUT.split_of(shard):
             of_home = np.flatnonzero(homes == home)

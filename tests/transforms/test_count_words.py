@@ -6,7 +6,6 @@ import pytest
 
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.limits import LIMITS, Limits, StageLimits
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.merges import (
     ByteLevelBpeOptions,
@@ -33,17 +32,14 @@ LINES = [
 ]
 
 
-def count(
-    folder: Path, range_bytes: int, partitions: int, limits: Limits = LIMITS
-) -> tuple[str, int]:
+def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
     text = folder / "text"
     text.write_text("\n".join(LINES), "utf-8")
     size = text.stat().st_size
     ranges = cut_ranges([PlannedRange(str(text), text.name, 0, 0, size)], range_bytes)
     plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
     documents = DocumentOptions(input_format="lines")
-    place = Workplace(str(folder), limits=limits)
-    counting = Counting(ByteLevelBpeOptions(), documents, place, partitions)
+    counting = Counting(ByteLevelBpeOptions(), documents, Workplace(str(folder)), partitions)
     result = str(folder / "words.json")
     with local_pipeline() as pipeline:
         counted = pipeline | PlanTasks(plan, Workplace("")) | CountWords(counting)
@@ -72,9 +68,8 @@ def test_words_are_those_of_one_counter(
             WordLimits(60, 100),
         )
     }
-    run_limits = Limits(StageLimits(added_bytes=added_bytes))
-    with knobs(most_words=most_words):
-        result, tasks = count(tmp_path, range_bytes, partitions, run_limits)
+    with knobs(added_bytes=added_bytes, most_words=most_words):
+        result, tasks = count(tmp_path, range_bytes, partitions)
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
         assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.corpus.document_options import DocumentOptions
-from tests.tools.small_limits import comparison_limits
+from tests.tools.knobs import in_buckets
 from transforms.corpus.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
@@ -25,7 +25,6 @@ FILES, LINES = 3, 60
 def test_each_task_drops_what_an_earlier_one_has(
     text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
 ) -> None:
-    limits = comparison_limits(bucket_bytes, merge_bytes)
     texts = [[f"text {i * i % (17 + file)}" for i in range(LINES)] for file in range(FILES)]
     paths = [tmp_path / f"{file}" for file in range(FILES)]
     for path, lines in zip(paths, texts, strict=True):
@@ -34,10 +33,9 @@ def test_each_task_drops_what_an_earlier_one_has(
     named = [PlannedRange(str(path), path.name, 0, 0, path.stat().st_size) for path in paths]
     plan = write_plan(str(tmp_path / "plan"), group_ranges(cut_ranges(named, 200), sizes, 66_000))
     options = DocumentOptions(input_format="lines")
-    comparison = Comparison(
-        options, (), plan.tasks, text_bytes, Workplace(str(tmp_path), limits=limits)
-    )
-    with local_pipeline() as pipeline:
+    with in_buckets(bucket_bytes, merge_bytes) as task_sizes, local_pipeline() as pipeline:
+        place = Workplace(str(tmp_path), sizes=task_sizes)
+        comparison = Comparison(options, (), plan.tasks, text_bytes, place)
         found = pipeline | PlanTasks(plan, Workplace("")) | FindDuplicates(comparison)
         tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
     assert [task.number for task in sorted(tasks)] == list(range(plan.tasks))

@@ -10,11 +10,10 @@ from corpusmill.arrays.text_hashes import digests_of
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.location import locate
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
 from tests.corpusmill.corpus.filters.test_known_texts import batch_of
-from tests.tools.small_limits import comparison_limits
+from tests.tools.knobs import in_buckets
 from transforms.corpus.duplicates import Comparison, FindDuplicates, Screening
 from transforms.corpus.known_texts import TASKS, FindKnown, Held, Search, load_known
 from transforms.corpus.plan import Plan, PlanTasks, read_task, write_plan
@@ -22,6 +21,7 @@ from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange, Task, cut_ranges, group_ranges
 from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
+from transforms.task_sizes import TaskSizes
 from transforms.testing import collect, local_pipeline, sums
 
 FILES, LINES = 3, 60
@@ -56,12 +56,12 @@ def search_of(
     tables: list[list[str]],
     text_bytes: int,
     refused: bool = False,
-    limits: Limits = LIMITS,
+    sizes: TaskSizes | None = None,
 ) -> Search:
     for number, texts in enumerate(tables):
         write_table(folder / f"table-{number}", texts)
     held = write_plan(str(folder / "held"), [[(f"table-{n}",)] for n in range(len(tables))])
-    place = Workplace(str(folder), limits=limits)
+    place = Workplace(str(folder), sizes=sizes or TaskSizes())
     comparison = Comparison(
         OPTIONS, (), plan.tasks, text_bytes, place, "digest", "known-", held.tasks
     )
@@ -92,15 +92,15 @@ def read_kept(tasks: list[Task], screening: Screening, folder: Path) -> tuple[li
 def test_each_task_drops_what_the_data_set_holds(
     text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
 ) -> None:
-    limits = comparison_limits(bucket_bytes, merge_bytes)
     plan = plan_corpus(tmp_path)
     others = [f"other {number}" for number in range(50)]
     held = [["text 1", "text 4"], [], ["text 9", "text 1", *others]]
-    search = search_of(tmp_path, plan, held, text_bytes, limits=limits)
-    assert search.is_filtered == (text_bytes < 10**6)
-    with local_pipeline() as pipeline:
-        found = pipeline | PlanTasks(plan, Workplace("")) | FindKnown(search)
-        tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
+    with in_buckets(bucket_bytes, merge_bytes) as sizes:
+        search = search_of(tmp_path, plan, held, text_bytes, sizes=sizes)
+        assert search.is_filtered == (text_bytes < 10**6)
+        with local_pipeline() as pipeline:
+            found = pipeline | PlanTasks(plan, Workplace("")) | FindKnown(search)
+            tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
     assert [task.number for task in sorted(tasks)] == list(range(plan.tasks))
     kept, tally = read_kept(tasks, Screening(), tmp_path)
     known = {"text 1", "text 4", "text 9"}

@@ -15,7 +15,6 @@ from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
-from tests.tools.small_limits import stage_limits
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES, load_candidates
 from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing
@@ -25,6 +24,7 @@ from transforms.recovery import Workplace
 from transforms.shuffle.segments import Routes
 from transforms.shuffle.spill import load_segment
 from transforms.tally import COUNTS
+from transforms.task_sizes import TaskSizes
 from transforms.testing import collect, local_pipeline, sums
 
 LAYOUT = Layout(3, 4, 1)
@@ -59,7 +59,7 @@ def prepare(
         ),
         Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
         limit,
-        Workplace(str(temp), limits=stage_limits(buffer_bytes=20_000)),
+        Workplace(str(temp), sizes=TaskSizes(buffer_bytes=20_000)),
     )
     with local_pipeline() as pipeline:
         prepared = pipeline | PlanTasks(plan, Workplace("")) | PrepareDocuments(preparation)

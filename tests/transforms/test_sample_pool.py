@@ -12,11 +12,12 @@ from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
-from tests.tools.small_limits import stage_limits
+from tests.tools.knobs import knobs
 from transforms.corpus.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
 from transforms.elements import Candidates
 from transforms.recovery import Workplace
 from transforms.tally import COUNTS, Tally
+from transforms.task_sizes import TaskSizes
 from transforms.testing import collect, local_pipeline, sums
 
 SEED = 7
@@ -42,12 +43,12 @@ def draw(
 ) -> tuple[Pool, dict[str, int]]:
     """Draw the pool from batches, each in a file of candidates of a task, in reverse order."""
     tally, references, tasks = Tally(), [], len(documents)
-    place = Workplace(str(temp), limits=stage_limits(fan_in=fan_in, joined_bytes=joined_bytes))
+    place = Workplace(str(temp), sizes=TaskSizes(fan_in))
     for number, batch in reversed([*enumerate(documents)]):
         file = CandidateFile(SEED, limit, place, tally)
         file.add(batch)
         references += file.close(number)
-    with local_pipeline() as pipeline:
+    with knobs(joined_bytes=joined_bytes), local_pipeline() as pipeline:
         candidates = pipeline | beam.Create(references).with_output_types(Candidates)
         drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", place, tasks))
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.layout.placement import Layout, assign_splits
-from corpusmill.limits import StageLimits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from transforms.elements import Segment
@@ -25,6 +24,7 @@ from transforms.shuffle.segments import (
     plan_routes,
 )
 from transforms.shuffle.spill import Spill, load_segment
+from transforms.task_sizes import TaskSizes
 from transforms.testing import collect, local_pipeline
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
@@ -86,7 +86,7 @@ def send(
     """Return the routed segments of tasks with one batch each."""
     keyed: list[KeyedSegment] = []
     for task, batch in enumerate(batches):
-        spill = Spill(str(temp), StageLimits(buffer_bytes=10**9 if name == "files" else 100))
+        spill = Spill(str(temp), 10**9 if name == "files" else 100)
         for row in range(batch.num_rows):
             one = batch.slice(row, 1)
             spill.add(one, routes.buckets(one))
@@ -174,7 +174,7 @@ def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> N
 def test_a_merge_stays_of_a_size_that_one_call_can_do(
     tasks: int, stored_bytes: int, merges: tuple[int, ...]
 ) -> None:
-    routes = plan_routes(StageLimits(), Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
+    routes = plan_routes(TaskSizes(), Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
     assert (routes.groups, routes.merges) == (128, merges)
 
 
@@ -191,18 +191,18 @@ def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
 
 
 def test_a_buffer_has_as_many_groups_as_keep_segments_worth_reading() -> None:
-    limits = StageLimits(buffer_bytes=64 * 2**20)
-    assert count_groups(Layout(0, 8, 0), limits) == 8
-    assert count_groups(Layout(0, 1000, 0), limits) == 256
-    assert count_groups(Layout(0, 8, 0), StageLimits(buffer_bytes=1)) == 1
+    sizes = TaskSizes(buffer_bytes=64 * 2**20)
+    assert count_groups(Layout(0, 8, 0), sizes) == 8
+    assert count_groups(Layout(0, 1000, 0), sizes) == 256
+    assert count_groups(Layout(0, 8, 0), TaskSizes(buffer_bytes=1)) == 1
 
 
 def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_references() -> None:
     # Of 5 TB, 100 shards would get 1.5 million references each, in records of 120 MB.
-    limits = StageLimits()
-    routes = plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
+    usual = TaskSizes()
+    routes = plan_routes(usual, Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
     assert routes.groups == 100
     assert routes.count_merges(75_000) == [2400]
-    assert not plan_routes(limits, Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
-    few = StageLimits(most_references=2)
+    assert not plan_routes(usual, Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
+    few = TaskSizes(most_references=2)
     assert plan_routes(few, Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)

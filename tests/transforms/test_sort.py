@@ -1,5 +1,6 @@
 """Sorting in bounded memory, compared with sorting all rows at once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,8 +9,8 @@ import pytest
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.layout.sorting import KEY
-from corpusmill.limits import StageLimits
 from tests.tools.builders import from_rows
+from tests.tools.knobs import knobs
 from transforms.shuffle.spill import RowSorter
 
 SCHEMA = pa.schema([KEY, *IDENTITY_SCHEMA, pa.field("input_ids", pa.list_(pa.int16()))])
@@ -18,8 +19,10 @@ KEYS = [(place * 7919 % 250 * 2**56 + place % 3) % 2**64 for place in range(3000
 ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)]
 
 
-def limit(memory_bytes: int) -> StageLimits:
-    return StageLimits(sort_bytes=memory_bytes, sort_file_bytes=10_000)
+@pytest.fixture(autouse=True)
+def _small_files() -> Iterator[None]:
+    with knobs(sort_file_bytes=10_000):
+        yield
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
@@ -27,7 +30,7 @@ def limit(memory_bytes: int) -> StageLimits:
 def test_rows_come_back_in_order_however_little_memory_there_is(
     memory_bytes: int, size: int, tmp_path: Path
 ) -> None:
-    sorter = RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), limit(memory_bytes))
+    sorter = RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), memory_bytes)
     for start in range(0, len(ROWS), size):
         sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
@@ -39,7 +42,7 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
-    assert list(RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), limit(100)).drain(64)) == []
+    assert list(RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), 100).drain(64)) == []
 
 
 @pytest.mark.parametrize(("memory_bytes", "most"), [(2**30, 2**30), (60_000, 15_000)])
@@ -47,7 +50,7 @@ def test_rows_that_will_not_fit_are_not_kept_until_memory_is_full(
     memory_bytes: int, most: int, tmp_path: Path
 ) -> None:
     buffer = RowBuffer(SCHEMA, 2**28)
-    sorter = RowSorter(buffer, str(tmp_path), limit(memory_bytes))
+    sorter = RowSorter(buffer, str(tmp_path), memory_bytes)
     largest = 0
     for start in range(0, len(ROWS), 100):
         sorter.add(from_rows(ROWS[start : start + 100], SCHEMA), (start + 100) / len(ROWS))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.layout.sorting import join_small
-from corpusmill.limits import StageLimits
+from tests.tools.knobs import knobs
 from transforms.shuffle.spill import Spill, load_segment
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
@@ -22,12 +22,12 @@ def test_batches_are_joined_until_they_are_large(rows: int, sizes: list[int]) ->
 
 def test_rows_of_one_bucket_are_written_in_pieces(tmp_path: Path) -> None:
     joined_bytes = 2**20
-    limits = StageLimits(buffer_bytes=4 * joined_bytes, joined_bytes=joined_bytes)
-    spill = Spill(str(tmp_path), limits)
+    spill = Spill(str(tmp_path), 4 * joined_bytes)
     batches = [pa.record_batch({"row": np.arange(n, n + 2**14)}) for n in range(0, 2**19, 2**14)]
-    for batch in batches:
-        spill.add(batch, np.full(batch.num_rows, 7, np.uint32))
-    spill.write()
+    with knobs(joined_bytes=joined_bytes):
+        for batch in batches:
+            spill.add(batch, np.full(batch.num_rows, 7, np.uint32))
+        spill.write()
     assert len({segment.path for segment in spill.segments}) == 1
     assert {segment.bucket for segment in spill.segments} == {7}
     assert max(segment.length for segment in spill.segments) < 2 * joined_bytes

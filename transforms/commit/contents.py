@@ -229,7 +229,7 @@ class Decision:
         """Join temporary files to a file of the data set; return its size and its SHA-256."""
         place = self._options.place
         with create_once(place.final_path(name), place.scratch) as stream:
-            return concatenate(files, stream, place.limits.stages.small_file_bytes)
+            return concatenate(files, stream)
 
     def _check_counts(
         self,

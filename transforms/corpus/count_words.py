@@ -23,7 +23,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.document_options import CorpusReading
-from corpusmill.limits import StageLimits
+from corpusmill.knobs import knob
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordChoice,
@@ -48,6 +48,13 @@ from transforms.storage.files import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 SCHEMA = pa.schema([("word", pa.large_binary()), ("count", pa.int64())])
+
+PARTITION_BYTES = knob("partition_bytes", 16 * 2**20, test=3000)
+"""The text whose words make a partition when words are counted."""
+MOST_PARTITIONS = knob("most_partitions", 1024, test=5)
+"""The most partitions of words."""
+ADDED_BYTES = knob("added_bytes", 96 * 2**20, test=2000)
+"""The words of a partition that are added up at once; more are added up in parts."""
 
 
 def classify_counts(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -165,9 +172,9 @@ class Counting:
     seed: int = 0
 
 
-def count_partitions(text_bytes: int, limits: StageLimits) -> int:
+def count_partitions(text_bytes: int) -> int:
     """Return the number of partitions for a corpus of a size."""
-    return min(limits.most_partitions, 1 + text_bytes // limits.partition_bytes)
+    return min(MOST_PARTITIONS, 1 + text_bytes // PARTITION_BYTES)
 
 
 def count_task(counting: Counting, task: Task) -> Iterator[Output]:
@@ -234,8 +241,7 @@ def add_partition(counting: Counting, segments: Sequence[Segment]) -> Iterator[O
     """
     tally, ordered = Tally(), sorted(segments)
     stored_bytes = sum(segment.length for segment in ordered)
-    limits = counting.place.limits
-    parts = 1 + stored_bytes // limits.stages.added_bytes
+    parts = 1 + stored_bytes // ADDED_BYTES
     for part in range(parts):
         table = WordTable()
         load = partial(_load_part, part=part, parts=parts)

@@ -34,8 +34,8 @@ from corpusmill.corpus.filters.duplicates import (
 )
 from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filters
 from corpusmill.corpus.filters.overlaps import load_overlaps
+from corpusmill.knobs import knob
 from corpusmill.layout.placement import Layout
-from corpusmill.limits import StageLimits
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
@@ -43,6 +43,7 @@ from transforms.elements import Segment, Task
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.segments import (
+    SMALLEST_SEGMENT_BYTES,
     GatherShards,
     KeyedSegment,
     Routes,
@@ -70,6 +71,9 @@ class StoredPassages(StoredFile):
 
 TASKS = "tasks"
 HASHES, REPEATS = "hashes", "repeats"
+
+HASH_BUCKET_BYTES = knob("hash_bucket_bytes", 32 * 2**20, test=300)
+"""The hashes that are compared at once; more make more buckets, or parts of a bucket."""
 
 # An estimate from below of the bytes of a document. Many documents are shorter, but not most text.
 DOCUMENT_BYTES = 256
@@ -133,14 +137,9 @@ class Comparison:
     others: int = 0
 
     @property
-    def limits(self) -> StageLimits:
-        """The thresholds of the run."""
-        return self.place.limits.stages
-
-    @property
     def rows_at_once(self) -> int:
         """The hashes that are compared at once, which takes about three times as much memory."""
-        return max(1, self.limits.hash_bucket_bytes // ROW_BYTES)
+        return max(1, HASH_BUCKET_BYTES // ROW_BYTES)
 
     @property
     def hash_bytes(self) -> int:
@@ -150,19 +149,19 @@ class Comparison:
     @property
     def hash_routes(self) -> HashRoutes:
         """How hashes are gathered, in buckets that can be sorted in memory."""
-        limits, size = self.limits, self.hash_bytes
-        buckets = 1 + size // limits.hash_bucket_bytes
-        groups = min(buckets, 1 + size // self.tasks // limits.smallest_segment_bytes)
-        merges = plan_merges(limits, groups, buckets, self.tasks + self.others, size)
+        size = self.hash_bytes
+        buckets = 1 + size // HASH_BUCKET_BYTES
+        groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
+        merges = plan_merges(self.place.sizes, groups, buckets, self.tasks + self.others, size)
         kind = f"{self.kind}{HASHES}-"
         return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges, kind, self.column)
 
     @property
     def task_routes(self) -> TaskRoutes:
         """How the ids of repeats are gathered, by the task that reads them."""
-        layout, size = Layout(0, self.tasks, 0), self.hash_bytes
-        groups = count_groups(layout, self.limits)
-        merges = plan_merges(self.limits, groups, self.tasks, self.hash_routes.layout.shards, size)
+        layout, size, sizes = Layout(0, self.tasks, 0), self.hash_bytes, self.place.sizes
+        groups = count_groups(layout, sizes)
+        merges = plan_merges(sizes, groups, self.tasks, self.hash_routes.layout.shards, size)
         return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")
 
 
@@ -185,8 +184,9 @@ class _HashTask(beam.DoFn):
 
     def _hash(self, task: Task) -> Iterator[Output]:
         options, tally = self._options, Tally()
-        folder, routes = options.place.temp_folder, options.hash_routes
-        spills = {tag: Spill(folder, options.limits) for tag in (HASHES, REPEATS)}
+        routes, buffer_bytes = options.hash_routes, options.place.sizes.buffer_bytes
+        folder = options.place.temp_folder
+        spills = {tag: Spill(folder, buffer_bytes) for tag in (HASHES, REPEATS)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
         documents = options.documents.without_fields()
@@ -237,7 +237,7 @@ class _FindRepeats(beam.DoFn):
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         options, tally = self._options, Tally()
-        spill = Spill(options.place.temp_folder, options.limits)
+        spill = Spill(options.place.temp_folder, options.place.sizes.buffer_bytes)
         full = sorted(segment for segment in segments if segment.path)
         parts = count_parts(full, options.rows_at_once)
         for part in range(parts):

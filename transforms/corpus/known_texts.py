@@ -35,6 +35,7 @@ from corpusmill.corpus.filters.duplicates import (
     split_held,
 )
 from corpusmill.corpus.filters.functions import Step
+from corpusmill.knobs import knob
 from corpusmill.location import Location
 from corpusmill.provenance.digests import read_digests
 from transforms.coders import NamedOutputs
@@ -66,6 +67,10 @@ from transforms.tally import COUNTS, Count, Tally, add_up
 TASKS = "tasks"
 _FILTERED = "filtered"
 _READ = "known.read"
+
+FILTER_BITS = knob("filter_bits", 2**26, test=1024)
+"""The bits of the filter of new digests, a power of two; without it where half of them would be
+set."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +105,7 @@ class Search:
     @property
     def is_filtered(self) -> bool:
         """Whether there is a filter: not where more than half of all digests would pass it."""
-        bits = self.comparison.limits.filter_bits
-        return self.comparison.text_bytes // DOCUMENT_BYTES <= bits // 2
+        return self.comparison.text_bytes // DOCUMENT_BYTES <= FILTER_BITS // 2
 
     def write(self, rows: Iterable[tuple[pa.RecordBatch, str]]) -> Iterator[Output]:
         """Write rows of DIGEST_SCHEMA to files by their buckets, or by the tasks that get them.
@@ -111,7 +115,8 @@ class Search:
         """
         comparison = self.comparison
         routes = {HASHES: comparison.hash_routes, REPEATS: comparison.task_routes}
-        spills = {tag: Spill(comparison.place.temp_folder, comparison.limits) for tag in routes}
+        place = comparison.place
+        spills = {tag: Spill(place.temp_folder, place.sizes.buffer_bytes) for tag in routes}
         for batch, tag in rows:
             if batch.num_rows:
                 spills[tag].add(batch, routes[tag].buckets(batch))
@@ -166,7 +171,7 @@ class _MakeFilter(beam.DoFn):
             yield file.path
 
     def _make(self, segments: Sequence[Segment]) -> Iterator[Output]:
-        bits = DigestFilter(self._search.comparison.limits.filter_bits)
+        bits = DigestFilter(FILTER_BITS)
         full = sorted(segment for segment in segments if segment.path)
         for rows in map_ahead(partial(load_segment, schema=DIGEST_SCHEMA), full):
             bits.add(rows.column("digest").to_numpy())

@@ -4,16 +4,14 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, option
-from corpusmill.limits import LIMITS
 from corpusmill.location import scheme_of
 from transforms.elements import PlannedRange
-from transforms.storage.files import CALLS_AT_ONCE, map_ahead, open_file
+from transforms.storage.files import CALLS_AT_ONCE, SMALL_FILE_BYTES, map_ahead, open_file
 from transforms.storage.objects import find_object, is_object_path
 
 _GONE, _SHORTER = "it is not there any more; it had", "it ends before"
@@ -61,15 +59,10 @@ class _ListedReader(io.RawIOBase):
         return self._position
 
 
-def open_ranges(
-    ranges: Iterable[PlannedRange], small_bytes: int
-) -> Iterator[tuple[PlannedRange, BinaryIO]]:
+def open_ranges(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, BinaryIO]]:
     """Open the files of ranges, in their order; whoever takes a file reads it by `as_listed`.
 
-    Args:
-        ranges: the ranges.
-        small_bytes: of objects in a store below this size several are fetched ahead, each whole,
-            with one request.
+    Of small objects in a store several are fetched ahead, each whole, with one request.
 
     Raises:
         OSError: a file cannot be read.
@@ -77,12 +70,12 @@ def open_ranges(
     """
     ranges = list(ranges)
     ahead = CALLS_AT_ONCE if any(is_object_path(planned.file) for planned in ranges) else 0
-    opening = partial(_open, small_bytes=small_bytes)
-    opened = map_ahead(opening, ranges, ahead) if ahead else map(opening, ranges)
+    opened = map_ahead(_open, ranges, ahead) if ahead else map(_open, ranges)
     yield from zip(ranges, opened, strict=True)
 
 
-def _open(planned: PlannedRange, small_bytes: int = 0) -> BinaryIO:
+def _open(planned: PlannedRange, fetched_bytes: int = 0) -> BinaryIO:
+    small_bytes = fetched_bytes or SMALL_FILE_BYTES
     try:
         stream = open_file(planned.file, planned.bytes)
     except FileNotFoundError as error:
@@ -121,19 +114,18 @@ def as_listed(planned: PlannedRange, raw: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_listed(
-    planned: PlannedRange, small_bytes: int = LIMITS.stages.small_file_bytes
-) -> Iterator[BinaryIO]:
+def open_listed(planned: PlannedRange, fetched_bytes: int = 0) -> Iterator[BinaryIO]:
     """Open the file of a range as it was when it was listed.
 
     Args:
         planned: the range.
-        small_bytes: an object in a store below this size is fetched whole, with one request.
+        fetched_bytes: an object in a store below this size is fetched whole, with one request; 0
+            for that of small files.
 
     Raises:
         UserError: it is gone, or has been cut or written anew since.
     """
-    with as_listed(planned, _open(planned, small_bytes)) as stream:
+    with as_listed(planned, _open(planned, fetched_bytes)) as stream:
         yield stream
 
 

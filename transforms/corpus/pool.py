@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from corpusmill.knobs import knob
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.layout.sorting import join_small
 from corpusmill.objectives import random_documents as pools
@@ -26,6 +27,7 @@ from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.coders import NamedOutputs
 from transforms.elements import Candidates, Part
 from transforms.recovery import Journal, Output, Workplace
+from transforms.shuffle.spill import JOINED_BYTES
 from transforms.shuffle.trees import JoinInTree, Tree
 from transforms.storage.checksums import (
     ChecksumWriter,
@@ -49,6 +51,9 @@ from transforms.storage.files import (
 from transforms.tally import COUNTS, Count, Tally
 
 CANDIDATES = "candidates"
+
+CANDIDATE_BYTES = knob("candidate_bytes", 2**20, test=500)
+"""The candidates for the pool that a task writes at once."""
 
 
 class _CandidateWriter:
@@ -102,14 +107,13 @@ class CandidateFile:
         seed: seed of the data set.
         limit: largest priority of a candidate
             (`corpusmill.objectives.random_documents.candidate_limit`).
-        place: where the run works. Candidates are written once they have its `candidate_bytes`: in
-            a large corpus a task has few, which make one reference together.
+        place: where the run works. Candidates are written once they have `CANDIDATE_BYTES`: in a
+            large corpus a task has few, which make one reference together.
         tally: counts of the task.
     """
 
     def __init__(self, seed: int, limit: int, place: Workplace, tally: Tally) -> None:
         self._seed, self._limit, self._tally = seed, limit, tally
-        self._enough_bytes = place.limits.stages.candidate_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._writer = _CandidateWriter(place.temp_folder)
         self._written: list[Candidates] = []
@@ -122,7 +126,7 @@ class CandidateFile:
             return
         self._tally.add("candidates.documents", candidates.num_rows)
         self._waiting.append(candidates)
-        if sum(batch.nbytes for batch in self._waiting) >= self._enough_bytes:
+        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
             self._write()
 
     def _write(self) -> None:
@@ -159,9 +163,8 @@ def join_candidates(
         candidates: references to them.
         place: where the run works.
     """
-    writer, joined_bytes = _CandidateWriter(place.temp_folder), place.limits.stages.joined_bytes
-    ordered = order_candidates(candidates)
-    for documents in join_small(map_ahead(load_candidates, ordered), joined_bytes):
+    writer, ordered = _CandidateWriter(place.temp_folder), order_candidates(candidates)
+    for documents in join_small(map_ahead(load_candidates, ordered), JOINED_BYTES):
         yield writer.write(documents, number)
     writer.close()
 

@@ -238,7 +238,7 @@ class _PrepareTask(TaskDoFn):
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)
         workplace = self._preparation.place
-        spill = Spill(workplace.temp_folder, workplace.limits.stages)
+        spill = Spill(workplace.temp_folder, workplace.sizes.buffer_bytes)
         for _, documents in self.prepare(task, ranges):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))

@@ -15,6 +15,7 @@ from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpu
 from corpusmill.corpus.reject_lines import RejectWriter
 from corpusmill.dataset.accounting import TEXT_DOCUMENTS, count_lost, count_unread
 from corpusmill.dataset.file_checks import HashingWriter
+from corpusmill.knobs import knob
 from corpusmill.layout.sorting import join_small
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import as_listed, open_ranges
@@ -25,6 +26,11 @@ from transforms.storage.files import create_file, new_path
 from transforms.tally import SourceTally, Tally
 
 REJECTS, READ_RANGES = "rejects", "read_ranges"
+
+SMALL_BATCH_BYTES = knob("small_batch_bytes", 2**19, test=1)
+"""Batches of text below this size are joined before they are tokenized."""
+MOST_FETCHED_BYTES = knob("most_fetched_bytes", 2**20, test=100)
+"""What is fetched from elsewhere of what a table's reader left out, for its checksum alone."""
 
 
 class TaskReader:
@@ -67,11 +73,11 @@ class TaskReader:
     def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         """Return the task's documents in batches, none of them empty; small files share one."""
         # Each batch costs every following step as much time as about 100 kB of text.
-        return join_small(self._read_all(ranges), self._limits.stages.small_batch_bytes)
+        return join_small(self._read_all(ranges), SMALL_BATCH_BYTES)
 
     def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         with ExitStack() as files:
-            for planned, raw in open_ranges(ranges, self._limits.stages.small_file_bytes):
+            for planned, raw in open_ranges(ranges):
                 self._tally.add("read.ranges", 1)
                 for batch in self._read_range(planned, raw):
                     for count, number in vars(batch.counts).items():
@@ -109,7 +115,7 @@ class TaskReader:
             yield from self._read_stream(cast(BinaryIO, stream), planned, file_range)
             # A reader of tables leaves out columns. On this machine they are read all the same.
             is_here = scheme_of(path) is None
-            most_bytes = None if is_here else self._limits.stages.most_fetched_bytes
+            most_bytes = None if is_here else MOST_FETCHED_BYTES
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(planned.file_index, start, *checked))
 

@@ -20,23 +20,27 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import transforms.coders  # noqa: F401  registers those of the elements
+from corpusmill.knobs import knob
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import join_small
-from corpusmill.limits import StageLimits
 from transforms.elements import Segment
 from transforms.recovery import Journal, Output, Workplace
-from transforms.shuffle.spill import Spill, join_files, load_segment, write_segments
+from transforms.shuffle.spill import JOINED_BYTES, Spill, join_files, load_segment, write_segments
 from transforms.storage.files import map_ahead, scratch_folder
+from transforms.task_sizes import TaskSizes
 
 KeyedSegment = tuple[int, Segment]
 
+SMALLEST_SEGMENT_BYTES = knob("smallest_segment_bytes", 256 * 2**10, test=2000)
+"""Buckets of a full buffer that would be smaller are joined, and merged files divide them."""
 
-def count_groups(layout: Layout, limits: StageLimits) -> int:
+
+def count_groups(layout: Layout, sizes: TaskSizes) -> int:
     """Return the number of groups of homes on the first level of files.
 
     It is the number of shards where one level is enough.
     """
-    return min(layout.shards, max(1, limits.buffer_bytes // limits.smallest_segment_bytes))
+    return min(layout.shards, max(1, sizes.buffer_bytes // SMALLEST_SEGMENT_BYTES))
 
 
 def assign_groups(
@@ -117,7 +121,7 @@ class Routes:
 
 
 def plan_routes(
-    limits: StageLimits,
+    sizes: TaskSizes,
     layout: Layout,
     validation_share: float,
     repeats: int,
@@ -127,7 +131,7 @@ def plan_routes(
     """Plan the routes of a data set.
 
     Args:
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
         layout: how it is spread over shards.
         validation_share: expected share of documents in the validation split.
         repeats: how many times each document is built.
@@ -138,44 +142,44 @@ def plan_routes(
         # In the order of the corpus a task has documents of few homes, so that segments are neither
         # small nor many.
         return Routes(layout, validation_share, repeats, layout.shards)
-    groups = count_groups(layout, limits)
-    merges = plan_merges(limits, groups, layout.shards, tasks, stored_bytes, repeats)
+    groups = count_groups(layout, sizes)
+    merges = plan_merges(sizes, groups, layout.shards, tasks, stored_bytes, repeats)
     return Routes(layout, validation_share, repeats, groups, merges)
 
 
-def count_segments(limits: StageLimits, tasks: int, stored_bytes: int) -> int:
+def count_segments(sizes: TaskSizes, tasks: int, stored_bytes: int) -> int:
     """Return how many segments of a bucket each of some tasks writes, about.
 
     Args:
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
         tasks: number of tasks.
         stored_bytes: an estimate of the size of all rows.
     """
-    return 1 + stored_bytes // (tasks * limits.buffer_bytes)
+    return 1 + stored_bytes // (tasks * sizes.buffer_bytes)
 
 
 def plan_merges(
-    limits: StageLimits, groups: int, shards: int, tasks: int, stored_bytes: int, repeats: int = 1
+    sizes: TaskSizes, groups: int, shards: int, tasks: int, stored_bytes: int, repeats: int = 1
 ) -> tuple[int, ...]:
     """Return `Routes.merges`.
 
     Args:
-        limits: the thresholds of the run.
+        sizes: how much a task takes.
         groups: number of groups of homes.
         shards: number of homes.
         tasks: number of tasks.
         stored_bytes: an estimate of the size of all rows.
         repeats: how many shards get the rows of a home.
     """
-    references = limits.most_references
-    segments = count_segments(limits, tasks, stored_bytes)
+    references = sizes.most_references
+    segments = count_segments(sizes, tasks, stored_bytes)
     if groups == shards and tasks * segments * repeats <= references:
         return ()
-    most = max(1, -(-tasks // max(1, -(-stored_bytes // (groups * limits.merge_bytes)))))
+    most = max(1, -(-tasks // max(1, -(-stored_bytes // (groups * sizes.merge_bytes)))))
     merges = [min(most, max(1, references // segments))]
     while most >= 2 * merges[-1]:
         joined = merges[-1] * stored_bytes // (tasks * groups)
-        fan_in = max(2, references // (1 + joined // limits.joined_bytes))
+        fan_in = max(2, references // (1 + joined // JOINED_BYTES))
         merges.append(merges[-1] * min(fan_in, most // merges[-1]))
     return tuple(merges)
 
@@ -188,7 +192,6 @@ class MergeDoFn(beam.DoFn):
     ) -> None:
         self._routes, self._place, self._schema = routes, place, schema
         self._level = len(routes.merges) - 1 if level is None else level
-        self._limits = place.limits.stages
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
         """Merge (merge, segments), unless the journal says that it is finished."""
@@ -205,18 +208,17 @@ class MergeDoFn(beam.DoFn):
         """Write a file ordered by home."""
         ordered = sorted(segments, key=attrgetter("place"))
         with scratch_folder(self._place.temp_folder) as scratch:
-            spill = Spill(scratch, self._limits)
+            spill = Spill(scratch, self._place.sizes.buffer_bytes)
             for documents in self._load(ordered):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
-            folder = self._place.temp_folder
-            merged = join_files(spill.segments, folder, self._schema, self._limits.joined_bytes)
+            merged = join_files(spill.segments, self._place.temp_folder, self._schema)
         yield from _number(merged, ordered[0].place)
 
     def _join(self, segments: Iterable[Segment]) -> Iterator[Output]:
         """Write a file with fewer segments of the same bucket."""
         ordered = sorted(segments, key=attrgetter("place"))
-        joined = join_small(self._load(ordered), self._limits.joined_bytes)
+        joined = join_small(self._load(ordered), JOINED_BYTES)
         bucket = ordered[0].bucket
         written = write_segments(((bucket, rows) for rows in joined), self._place.temp_folder)
         yield from _number(written, ordered[0].place)

@@ -10,12 +10,17 @@ import pyarrow as pa
 
 from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.dataset.ownership import delete_temporary
+from corpusmill.knobs import knob
 from corpusmill.layout.sorting import join_small, order_by_bucket, sort_rows
-from corpusmill.limits import StageLimits
 from transforms.elements import Segment
 from transforms.storage.checksums import compute_checksum, read_intact
 from transforms.storage.file_systems import split_path
 from transforms.storage.files import create_file, locate, new_path
+
+JOINED_BYTES = knob("joined_bytes", 8 * 2**20, test=1000)
+"""The rows of one bucket that become one segment."""
+SORT_FILE_BYTES = knob("sort_file_bytes", 96 * 2**20, test=5000)
+"""The rows of a file of a shard, where it is foreseen that the shard does not fit into memory."""
 
 
 class Spill:
@@ -23,15 +28,15 @@ class Spill:
 
     Args:
         temp_folder: folder of the files.
-        limits: thresholds of the run; to order a full buffer takes twice its size.
+        buffer_bytes: the rows that are held; to order a full buffer takes twice its size.
 
     Attributes:
         batches: the rows that have not been written.
         segments: the rows that have been written.
     """
 
-    def __init__(self, temp_folder: str, limits: StageLimits) -> None:
-        self._temp_folder, self._limits = temp_folder, limits
+    def __init__(self, temp_folder: str, buffer_bytes: int) -> None:
+        self._temp_folder, self._buffer_bytes = temp_folder, buffer_bytes
         self.batches: list[pa.RecordBatch] = []
         self.segments: list[Segment] = []
         self._buckets: list[npt.NDArray[np.uint32]] = []
@@ -47,7 +52,7 @@ class Spill:
         self.batches.append(batch)
         self._buckets.append(buckets)
         self._bytes += batch.nbytes
-        if self._bytes >= self._limits.buffer_bytes:
+        if self._bytes >= self._buffer_bytes:
             self.write()
 
     def write(self) -> None:
@@ -55,17 +60,17 @@ class Spill:
         batches, buckets = self.batches, self._buckets
         self.batches, self._buckets, self._bytes = [], [], 0
         if batches:
-            ordered = _order_rows(batches, buckets, self._limits.joined_bytes)
+            ordered = _order_rows(batches, buckets)
             self.segments += write_segments(ordered, self._temp_folder)
 
 
 def _order_rows(
-    batches: list[pa.RecordBatch], buckets: list[npt.NDArray[np.uint32]], joined_bytes: int
+    batches: list[pa.RecordBatch], buckets: list[npt.NDArray[np.uint32]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (bucket, its rows) as `order_by_bucket`.
 
     The rows of an only bucket, as of one shard or in the order of the corpus, come in pieces of
-    about `joined_bytes`: to join them all takes as much memory again.
+    about `JOINED_BYTES`: to join them all takes as much memory again.
     """
     first = int(buckets[0][0]) if len(buckets[0]) else 0
     if not all((part == first).all() for part in buckets):
@@ -73,7 +78,7 @@ def _order_rows(
         return
     batches.reverse()
     drained = (batches.pop() for _ in range(len(batches)))
-    yield from ((first, rows) for rows in join_small(drained, joined_bytes))
+    yield from ((first, rows) for rows in join_small(drained, JOINED_BYTES))
 
 
 def write_segments(
@@ -98,9 +103,7 @@ def write_segments(
     return segments
 
 
-def join_files(
-    segments: list[Segment], temp_folder: str, schema: pa.Schema, joined_bytes: int
-) -> list[Segment]:
+def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> list[Segment]:
     """Join files ordered by bucket into one such file, and remove them.
 
     Many buckets cut a buffer into pieces too small to be read from an object store.
@@ -109,7 +112,6 @@ def join_files(
         segments: the segments of the files.
         temp_folder: folder of the joined file.
         schema: schema of the rows.
-        joined_bytes: the size of rows of one bucket that become one segment.
 
     Returns:
         The segments of the joined file.
@@ -119,7 +121,7 @@ def join_files(
         (
             (bucket, rows)
             for bucket, parts in groupby(ordered, key=attrgetter("bucket"))
-            for rows in join_small((load_segment(part, schema) for part in parts), joined_bytes)
+            for rows in join_small((load_segment(part, schema) for part in parts), JOINED_BYTES)
         ),
         temp_folder,
     )
@@ -161,11 +163,11 @@ class RowSorter:
         rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
             removed.
         temp_folder: folder of the files.
-        limits: thresholds of the run.
+        sort_bytes: the rows that are sorted in memory.
     """
 
-    def __init__(self, rows: RowBuffer, temp_folder: str, limits: StageLimits) -> None:
-        self._rows, self._temp_folder, self._limits = rows, temp_folder, limits
+    def __init__(self, rows: RowBuffer, temp_folder: str, sort_bytes: int) -> None:
+        self._rows, self._temp_folder, self._sort_bytes = rows, temp_folder, sort_bytes
         self._segments: list[Segment] = []
         rows.clear()
 
@@ -178,9 +180,8 @@ class RowSorter:
         """
         self._rows.add(rows)
         size = self._rows.nbytes
-        memory_bytes, file_bytes = self._limits.sort_bytes, self._limits.sort_file_bytes
-        is_large = bool(self._segments) or size > share * memory_bytes
-        if size >= memory_bytes or (is_large and size >= file_bytes):
+        is_large = bool(self._segments) or size > share * self._sort_bytes
+        if size >= self._sort_bytes or (is_large and size >= SORT_FILE_BYTES):
             self._write()
 
     def drain(self, rows: int) -> Iterator[pa.RecordBatch]:
@@ -196,8 +197,7 @@ class RowSorter:
         if buffered.num_rows:
             keys = buffered.column("key").to_numpy() >> np.uint64(_KEY_BITS_OF_A_SLICE)
             buckets = [keys.astype(np.uint32)]
-            ordered = _order_rows([buffered], buckets, self._limits.joined_bytes)
-            self._segments += write_segments(ordered, self._temp_folder)
+            self._segments += write_segments(_order_rows([buffered], buckets), self._temp_folder)
         self._rows.clear()
 
     def _merge(self, rows: int) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,6 @@ job has no stage for it.
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -21,6 +20,7 @@ from transforms.elements import LinesFile, WrittenFile
 from transforms.recovery import Workplace
 from transforms.storage.checksums import is_sealed, read_blocks, seal, unseal
 from transforms.storage.files import (
+    SMALL_FILE_BYTES,
     create_file,
     file_exists,
     map_ahead,
@@ -90,8 +90,8 @@ class Tree:
         units: the number of units of work; the `number` of each element is below it.
         join: joins the elements of a block.
         element: type of the elements.
-        place: where the run works. Its `fan_in` is the most units of a block: a task opens a small
-            file for each, of which an object store serves 500 a second to one worker.
+        place: where the run works. Its `sizes.fan_in` is the most units of a block: a task opens a
+            small file for each, of which an object store serves 500 a second to one worker.
     """
 
     units: int
@@ -102,7 +102,7 @@ class Tree:
     @property
     def fan_in(self) -> int:
         """The most units of a block."""
-        return self.place.limits.stages.fan_in
+        return self.place.sizes.fan_in
 
     @property
     def has_levels(self) -> bool:
@@ -169,8 +169,7 @@ def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> I
     with create_file(path) as stream:
         sink = HashingWriter(stream)
         writer = RejectWriter(sink, place.limits.refusals)
-        open_blocks = partial(_open_blocks, small_bytes=place.limits.stages.small_file_bytes)
-        for blocks in map_ahead(open_blocks, sorted(files)):
+        for blocks in map_ahead(_open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):
                 if isinstance(reject, Reject):
                     writer.add([reject])
@@ -189,26 +188,24 @@ def _split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def concatenate(
-    files: Iterable[WrittenFile | LinesFile], stream: BinaryIO, small_bytes: int
-) -> tuple[int, str]:
+def concatenate(files: Iterable[WrittenFile | LinesFile], stream: BinaryIO) -> tuple[int, str]:
     """Write several files into a new one; return its size in bytes and its SHA-256.
 
     Args:
         files: the files.
         stream: of the new file.
-        small_bytes: files up to this size are read ahead as a whole.
 
     Raises:
         DamagedFileError: a file does not hold what was written.
     """
     target = HashingWriter(stream)
-    for blocks in map_ahead(partial(_open_blocks, small_bytes=small_bytes), files):
+    for blocks in map_ahead(_open_blocks, files):
         for block in blocks:
             target.write(block)
     return target.bytes, target.sha256
 
 
-def _open_blocks(file: WrittenFile | LinesFile, small_bytes: int) -> Iterable[bytes]:
+def _open_blocks(file: WrittenFile | LinesFile) -> Iterable[bytes]:
+    """Return the blocks of a file, those of a small one at once."""
     blocks = read_blocks(file.path, file.sha256)
-    return list(blocks) if file.bytes <= small_bytes else blocks
+    return list(blocks) if file.bytes <= SMALL_FILE_BYTES else blocks

@@ -24,6 +24,7 @@ from uuid import uuid4
 from corpusmill import location
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, first_line
+from corpusmill.knobs import knob
 from corpusmill.location import Location, drop_last_slash, scheme_of
 from corpusmill.synced_files import create_named, sync
 from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path, split_path
@@ -40,6 +41,8 @@ from transforms.storage.store import ListedFile, Store
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+SMALL_FILE_BYTES = knob("small_file_bytes", 2**20, test=100)
+"""A file up to this size is read ahead as a whole, from a store with one request."""
 CALLS_AT_ONCE = 16
 
 

@@ -160,8 +160,8 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"tokenizer": object()}, "the value is not a text"),
         ({"output": None}, "output=None: the value is not a text"),
         ({"output": b"out"}, "output=b'out': the value is not a text"),
-        ({"limits": ["stages.fan_in=1"]}, "an integer of 2 to 4611686018427387904"),
-        ({"limits": [f"stages.fan_in={2**62 + 1}"]}, "an integer of 2 to 4611686018427387904"),
+        ({"fan_in": 1}, "fan_in=1: the value is out of range. Give 2 or more"),
+        ({"sort_bytes": 0}, "sort_bytes=0: the value is out of range. Give 1 or more"),
     ],
 )  # fmt: skip
 def test_mistakes_are_raised_in_the_words_of_python(

@@ -34,7 +34,6 @@ from tests.tools.jobs import (
     read_manifest_json,
     run_here,
 )
-from tests.tools.small_limits import limit_flags
 
 Inspect = Callable[..., Outcome]
 Numbers = Callable[..., dict[str, Any]]
@@ -160,7 +159,7 @@ def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
     # The numbers are those of workers, and this process counts them.
     monkeypatch.setattr("pipeline.runners.local.engine.start_workers", lambda _: [])
-    little = ("--min-bytes-per-worker", "0", *limit_flags(sort_bytes=1000))
+    little = ("--min-bytes-per-worker", "0", "--sort-bytes", "1000")
     wanted = [numbers_of("--workers", number, *little)["build"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]
     assert wanted[0]["temporary_bytes"] > wanted[2]["temporary_bytes"]

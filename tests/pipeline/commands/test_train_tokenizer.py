@@ -18,8 +18,8 @@ from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
 from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
+from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.lazily import LazyModule
-from tests.tools.small_limits import TINY, flags_of
 from tests.tools.terminal import show_on_terminal
 
 transformers = LazyModule("transformers")
@@ -38,7 +38,8 @@ def trained(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     for model, size in SIZES.items():
         files[model] = folder / model / "tokenizer.json"
         flags = ("--model", model, "--vocab-size", size, "--save-model", folder / model / "model")
-        outcome = train(sample, files[model], *flags, *flags_of(TINY))
+        with knobs(small=True):
+            outcome = train(sample, files[model], *flags, *SMALL_SIZES)
         assert f"{model} tokenizer with {size} tokens" in outcome.output
         for name in MODELS[model].files:
             assert name in outcome.output

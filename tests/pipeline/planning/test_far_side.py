@@ -55,12 +55,12 @@ def test_each_number_grows_with_what_it_stands_for(large_tokenizer: Path) -> Non
         return {stage["name"].partition(",")[0]: stage for stage in numbers["stages"]}
 
     usual = stages_of()
-    merged = stages_of("--limits", "stages.merge_bytes=10000000000")
+    merged = stages_of("--merge-bytes", "10000000000")
     name = "merge documents"
     assert merged[name]["bytes"] > 5 * usual[name]["bytes"]
     assert merged[name]["calls"] < usual[name]["calls"]
     assert merged["build shards"]["references"] < usual["build shards"]["references"]
-    few = stages_of("--limits", "stages.fan_in=100", "stages.buffer_bytes=1000000")
+    few = stages_of("--fan-in", "100", "--buffer-bytes", "1000000")
     assert few["join candidates"]["references"] == 100
     assert few["prepare"]["files"] > usual["prepare"]["files"]
     assert few["prepare"]["memory_bytes"] < usual["prepare"]["memory_bytes"]

@@ -16,7 +16,7 @@ import pytest
 from corpusmill.formats.shard_formats import FORMATS
 from tests.pipeline.planning.plans import plan
 from tests.tools.jobs import build, list_text_objectives, read_manifest_json, run_here
-from tests.tools.small_limits import limit_flags
+from tests.tools.knobs import knobs
 from transforms.build import ShardDoFn
 from transforms.recovery import Journal
 from transforms.shuffle.segments import MergeDoFn
@@ -73,9 +73,9 @@ def test_the_work_is_that_of_the_job(
     shards: int, sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 24 shards then need two levels of files, and 3 do not.
-    limits = limit_flags(smallest_segment_bytes=4 * 2**20)
-    flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4", *limits)
-    planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
+    flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4")
+    with knobs(smallest_segment_bytes=4 * 2**20):
+        planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
     units, once = Counter[str](), Journal.once
     references = Counter[str]()
     process: dict[Any, Any] = {MergeDoFn: MergeDoFn.process, ShardDoFn: ShardDoFn.process}
@@ -93,7 +93,8 @@ def test_the_work_is_that_of_the_job(
     monkeypatch.setattr(Journal, "once", count_once)
     for kind in process:
         monkeypatch.setattr(kind, "process", count_references)
-    build([sample], tokenizer_path, tmp_path / "out", *flags)
+    with knobs(smallest_segment_bytes=4 * 2**20):
+        build([sample], tokenizer_path, tmp_path / "out", *flags)
     stages = {stage["name"].partition(",")[0]: stage for stage in planned["stages"]}
     for name, unit in {"prepare": "task", "draw pool": "pool", "build shards": "shard"}.items():
         assert stages[name]["calls"] == units[unit]

@@ -18,9 +18,9 @@ from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits, StageLimits
 from pipeline.recipe.inputs import cut_files
 from pipeline.recipe.recipe import find_documents
+from tests.tools.knobs import knobs
 
 TEXTS = [f'Boat {n}, the "Ida", came\nup the river; it rained.\n\tA line.' for n in range(40)]
 RECORDS = [{"id": n, "text": text, "score": float("nan")} for n, text in enumerate(TEXTS)]
@@ -30,15 +30,15 @@ Write = Callable[[Path], object]
 
 
 def read_in_ranges(
-    folder: Path, options: DocumentOptions, range_bytes: int = 10**9, limits: Limits = LIMITS
+    folder: Path, options: DocumentOptions, range_bytes: int = 10**9
 ) -> tuple[list[str], list[Reject]]:
     """Return the texts and rejects of a folder's files, read in ranges as a build reads them."""
     console, temp = Console(record=True), str(folder.parent / "t")
-    files, options = find_documents([str(folder)], options, temp, console, limits=limits.stages)
+    files, options = find_documents([str(folder)], options, temp, console)
     texts, rejects = list[str](), list[Reject]()
     for planned in cut_files(files, options, range_bytes):
         with open(planned.file, "rb") as raw:  # noqa: PTH123  the path is text
-            for batch in read_file(raw, planned.read_as(options, limits)):
+            for batch in read_file(raw, planned.read_as(options)):
                 rejects += batch.rejects
                 texts += batch.documents.column("sentences").flatten().to_pylist()
     return texts, rejects
@@ -177,13 +177,13 @@ def test_no_file_is_read_as_what_others_are_unless_someone_says_so(
         content = OTHERS[kind] if number == 9 else b"Some text .\n"
         (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(content))
     options = DocumentOptions("text" if chosen else "auto", sentence_rule="document")
-    limits = Limits(stages=StageLimits(looked_at_files=10 * looked_at))
     is_readable = chosen and kind != "UTF-16LE"
-    if looked_at == 10 and not is_readable:
-        with pytest.raises(UserError, match=rf"{kind}"):
-            read_in_ranges(tmp_path, options, limits=limits)
-        return
-    texts, rejects = read_in_ranges(tmp_path, options, limits=limits)
+    with knobs(looked_at_files=10 * looked_at):
+        if looked_at == 10 and not is_readable:
+            with pytest.raises(UserError, match=rf"{kind}"):
+                read_in_ranges(tmp_path, options)
+            return
+        texts, rejects = read_in_ranges(tmp_path, options)
     assert len([text for text in texts if text == "Some text ."]) == 9
     if is_readable:
         assert not rejects

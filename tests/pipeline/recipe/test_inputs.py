@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from corpusmill.errors import UserError
-from corpusmill.limits import StageLimits
 from corpusmill.tokenization.sources.read import read_tokenizer
 from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
 from tests.tools.jobs import run_here
+from tests.tools.knobs import knobs
 from transforms.storage.files import create_file, locate, open_file
 
 
@@ -234,8 +234,8 @@ def test_of_files_that_take_long_to_look_at_some_are_looked_at(tmp_path: Path) -
     for number in range(9):
         (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(b"text" * (1 + 999 * (number == 8))))
     (tmp_path / "a.txt").write_bytes(gzip.compress(b"text"))
-    limits = StageLimits(looked_at_files=30, looked_at_bytes=(tmp_path / "8.bz2").stat().st_size)
-    files = {file.name: file for file in list_inputs([str(tmp_path)], "/nowhere", limits=limits)}
+    with knobs(looked_at_files=30, looked_at_bytes=(tmp_path / "8.bz2").stat().st_size):
+        files = {file.name: file for file in list_inputs([str(tmp_path)], "/nowhere")}
     known = [name for name, file in files.items() if file.content.is_known]
     assert known == ["0.bz2", "3.bz2", "6.bz2", "8.bz2", "a.txt"]
     assert {file.content.compression for file in files.values()} == {".bz2", ".gz"}
