@@ -50,7 +50,7 @@ class Command:
         choices: the values of options whose types do not list them.
         variants: the dataclasses of its options by the word that chooses them, such as the name of
             an objective; empty for a command without such a word.
-        variant: the word by default; empty if it must be given.
+        variant: the word by default; empty for a command without such a word.
     """
 
     options: type[Any]

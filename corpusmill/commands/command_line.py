@@ -1,6 +1,5 @@
 """The command line: from arguments to an exit status."""
 
-import inspect
 import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -97,9 +96,8 @@ def parse(
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words, beam = list(arguments[:end]), tuple(arguments[end + 1 :])
     if not words or words[0].startswith("-"):
-        entries = list_commands() if job else mark_missing(list_commands())
-        summaries = {entry.name: entry.summary for entry in entries}
-        raise _list_words(PROGRAM, DESCRIPTION, summaries, words)
+        _print_commands(words, job)
+        raise SystemExit
     name, *words = words
     command = _load_command(job, importing, name)
     path = _take_file(words)
@@ -158,27 +156,20 @@ def _choose_variant(
     place = find_word(words, command.variants, command.list_options())
     listed = str(content.pop("objective", ""))
     variant = words.pop(place) if place >= 0 else listed or command.variant
-    if variant in command.variants:
-        chosen = command.choose(variant)
-        # The page of a command with a word by default is that of the command.
-        is_page = place < 0 and command.variant and _HELP & {*words}
-        return (command, name) if is_page else (chosen, f"{name} {variant}")
-    if variant or (words and not words[0].startswith("-")):
-        raise refuse_command(variant or words[0], list(command.variants))
-    summaries = {word: kind.__doc__ or "" for word, kind in command.variants.items()}
-    summary = inspect.getdoc(command.options) or ""
-    raise _list_words(f"{PROGRAM} {name}", summary, summaries, words)
+    if variant not in command.variants:
+        raise refuse_command(variant, list(command.variants))
+    # Without the word, the page is that of the command.
+    is_page = place < 0 and _HELP & {*words}
+    return (command, name) if is_page else (command.choose(variant), f"{name} {variant}")
 
 
-def _list_words(
-    prog: str, summary: str, entries: dict[str, str], words: Sequence[str]
-) -> BaseException:
-    """Print the words that may follow, or refuse an option; return what ends the command."""
+def _print_commands(words: Sequence[str], job: Job | None) -> None:
+    """Print the commands, or refuse an option that comes before them."""
     if words and not _HELP & {*words}:
-        cure = f"{prog} --help lists the commands"
-        return UserError(words[0], "the command comes before its options", cure)
-    print_list(prog, summary, entries)
-    return SystemExit()
+        cure = f"{PROGRAM} --help lists the commands"
+        raise UserError(words[0], "the command comes before its options", cure)
+    entries = list_commands() if job else mark_missing(list_commands())
+    print_list(PROGRAM, DESCRIPTION, {entry.name: entry.summary for entry in entries})
 
 
 def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:

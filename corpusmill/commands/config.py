@@ -18,7 +18,6 @@ from corpusmill.commands.command import Call, Command
 from corpusmill.commands.table import list_commands, load_command
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError
 from corpusmill.settings.files import BEAM
 from corpusmill.settings.options import Option, Positional
 
@@ -52,10 +51,6 @@ def print_configuration(config: Config, call: Call) -> int:
         _, manifest = open_data_set(call.locate(folder_of(name)))
         name = manifest.objective.name
     command = load_command(name, call.job)
-    if command.variants and not command.variant:
-        cause = "its options are those of the command whose name follows"
-        cure = f"Give one of {', '.join(command.variants)}, and use its file for both"
-        raise UserError(f"config {name}", cause, cure)
     values = _list_values(manifest) if manifest else {}
     text = render(name, list_all(command), values, config.format)
     call.console.print(*text.splitlines(), sep="\n")

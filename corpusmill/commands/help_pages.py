@@ -39,7 +39,7 @@ def print_help(name: str, command: Command) -> None:
     """Print the help page of a command, wrapped to the terminal's width.
 
     Args:
-        name: of the command, with the word that has chosen its options ("plan bert").
+        name: of the command, with the word that has chosen its options ("inspect-corpus bert").
         command: the command.
     """
     parser = _make_parser(name, command)

@@ -90,7 +90,6 @@ _COMMANDS = (
     Entry("train-tokenizer", "Train a tokenizer on a corpus of any size.", is_of_job=True),
     Entry("inspect-corpus", "Measure a corpus, and estimate what a build of it would give.", True),
     Entry("drop", "Remove documents from a data set, and every row that holds their text.", True),
-    Entry("plan", "Plan a build of any size: bytes, tasks, hours, and what would break.", True),
     Entry("inspect", "Show decoded examples and the distributions of a data set."),
     Entry("verify", "Check every byte, row and count of a data set against its manifest."),
     Entry("trace", "Trace rows to their documents and text, and documents to their rows."),

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import count_things, printable
-from corpusmill.inspection.corpus_numbers import report_build, report_sections
+from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
     Piece,
@@ -208,16 +208,17 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
     print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
     print_line(console, f"rules     {_list_options(report.rules)}")
     print_line(console, f"objective {report.objective}, {_list_options(report.options)}")
-    for section in report_sections(numbers):
+    *sections, build, work = report_sections(numbers)
+    build = Section(build.name, (*build.figures, *report.figures))
+    splits = (
+        Section(f"examples of {split.name}", split.figures)
+        for split in report.splits
+        if split.distributions
+    )
+    for section in (*sections, build, *splits, work):
         console.print()
         print_line(console, Text(section.name, style="bold"))
         print_figures(console, section.figures)
-    print_figures(console, report.figures)
-    for split in report.splits:
-        if split.distributions:
-            console.print()
-            print_line(console, Text(f"examples of {split.name}", style="bold"))
-            print_figures(console, split.figures)
 
 
 def _has_colours(console: Console) -> bool:

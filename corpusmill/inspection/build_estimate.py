@@ -6,9 +6,6 @@ examples per token depends on the length of the document, and the tokens of each
 for the whole corpus (the separate ratio estimator; Cochran, Sampling Techniques, 1977, section
 6.10). The error is that of the delete-a-group jackknife (Kott, 2001). A sample that is the whole
 corpus is scaled by 1 and has no error.
-
-`inspect-corpus` counts the tokens of the whole corpus; `plan` takes them to be those of its sample,
-in proportion to the bytes of the files. All else is the same for both.
 """
 
 import time
@@ -295,9 +292,7 @@ def estimate_build(
             for name, number in zip(SPLIT_NAMES, shards, strict=True)
             if number
         },
-        "processor_seconds": {
-            "build": seconds * float(scale.corpus_tokens.sum()) / max(1, sampled)
-        },
+        "processor_seconds": seconds * float(scale.corpus_tokens.sum()) / max(1, sampled),
     }
 
 
@@ -357,18 +352,6 @@ def compare(pool: Pool, seed: int, corpus: Histogram) -> Scale:
     sums = np.array([part.sum for part in corpus.bins], np.float64)
     corpus_tokens = np.bincount(strata_of_bins, sums).astype(np.float64)
     return Scale(tokens, strata, groups, corpus_tokens)
-
-
-def enlarge(pool: Pool, factor: float) -> Scale:
-    """Scale a sample up to a larger corpus whose documents have the same lengths.
-
-    Args:
-        pool: the sample.
-        factor: tokens of the corpus for each token of the sample.
-    """
-    tokens = np.diff(pool.sentence_offsets[pool.document_offsets])
-    groups = np.arange(len(tokens)) % _GROUPS
-    return Scale(tokens, np.zeros_like(tokens), groups, np.array([tokens.sum() * factor]))
 
 
 def stratify(documents: Int64s) -> Int64s:

@@ -19,9 +19,9 @@
                                     "rows": {"value": 90, "low": 90, "high": 90},
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
                                     "counts": {"trimmed_tokens": 5, ...},
-                                    "distributions": {"length": [0, 0, 5, ...], ...}}},
-               "temporary_bytes": 5000,
-               "processor_seconds": {"prepare": 0.1, "build": 0.2}},
+                                    "distributions": {"length": [0, 0, 5, ...], ...}}}},
+     "work": {"corpus_bytes": 9, "tasks": 1, "shards": 1, "bytes": 2500, "temporary_bytes": 5000,
+              "processor_seconds": {"prepare": 0.1, "build": 0.2}, "workers": 1, "seconds": 0.3},
      "findings": [{"name": "padding", "what": ..., "value": 0.8, "usual": ..., "cause": ...,
                    "cure": ...}]}
 
@@ -29,8 +29,9 @@ The first part is that of a data set's manifest (`corpusmill.dataset.manifest`),
 stages that a build has, too, have the same names. A number that cannot be computed is null: the
 95 % confidence interval of an estimate (`low` and `high`) from very few documents, or a share of
 nothing. The distributions of a split are those of the sample's examples, not scaled, as are its
-counts. The processor time to prepare (to read, tokenize and shuffle) and to build (also to sort and
-write) was measured on a sample, and differs from run to run.
+counts. "work" is what a build takes, of the corpus or of one of the size that --scale-to names.
+Its processor time to prepare (to read, tokenize and shuffle) and to build (also to sort and write)
+was measured on a sample, and differs from run to run; "seconds" is that of all workers together.
 """
 
 from collections import Counter
@@ -159,6 +160,7 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
         Section("lengths", tuple(map(_length_figure, numbers["distributions"].items()))),
         Section("rejects", tuple(_reject_figures(numbers))),
         Section("a build", tuple(_build_figures(numbers["build"]))),
+        Section("what a build takes", tuple(_work_figures(numbers["work"]))),
     )
 
 
@@ -314,14 +316,28 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
         for key, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
             yield _estimate_figure(f"{name} {shown}", split[key], build["exact"])
         yield _number(f"{name} shards", split["shards"], "files")
-    temporary = build["temporary_bytes"]
-    yield _number(
-        "temporary bytes", temporary, "of files during the build, in addition to the shards"
-    )
-    seconds = build["processor_seconds"]
-    total, prepare = sum(seconds.values()), seconds["prepare"]
-    meaning = f"about; {prepare:,.1f} s to read, tokenize and shuffle, the rest to build and write"
-    yield Figure("processor time", total, f"{total:,.1f} s", meaning)
+
+
+def _work_figures(work: Mapping[str, Any]) -> Iterator[Figure]:
+    for name, meaning in (
+        ("corpus_bytes", "in the files of the corpus"),
+        ("tasks", "of parts of the corpus, each the work of one worker"),
+        ("shards", "of examples, likewise"),
+        ("bytes", "of all shards, about"),
+        ("temporary_bytes", "of files during the build, in addition to the shards"),
+    ):
+        yield _number(name.replace("_", " "), work[name], meaning)
+    seconds = work["processor_seconds"]
+    prepare = _show_time(seconds["prepare"])
+    meaning = f"about; {prepare} to read, tokenize and shuffle, the rest to build and write"
+    total = sum(seconds.values())
+    yield Figure("processor time", total, _show_time(total), meaning)
+    meaning = f"about, with {count_things(work['workers'], 'worker')} as fast as this machine's"
+    yield Figure("duration", work["seconds"], _show_time(work["seconds"]), meaning)
+
+
+def _show_time(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
 
 
 def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from corpusmill.commands.command import Command
 from corpusmill.errors import UserError, check_option, option
 from pipeline.commands.builds import FORMAT_NAMES, make_commands
+from pipeline.job_options import parse_size
 from pipeline.recipe.build_options import BuildOptions
 
 _MOST_SAMPLE_TOKENS = 10**9
+# A corpus has fewer than 2**24 files, of 1 GB each where only its size is known.
+_LARGEST = 16 * 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,10 @@ class InspectCorpus(BuildOptions):
     sample_tokens: int = 4_000_000
     """Size of the sample, in tokens, that is built to estimate what a build would give. For a
     corpus with fewer tokens the numbers are exact."""
+    scale_to: int | str | None = None
+    """Say what a build takes for a corpus of this size, such as 50TB, of which the input is a part:
+    files of 1 GB like the input's, and the --workers that it asks for. By default, for the
+    input."""
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
@@ -31,7 +38,8 @@ class InspectCorpus(BuildOptions):
         """Check each value.
 
         Raises:
-            UserError: the sample is empty, or too large to be built in memory.
+            UserError: the sample is empty, or too large to be built in memory; the size that is
+                named is none, or larger than a corpus can be.
         """
         if self.dataset.source:
             cause = "a corpus is measured as a whole"
@@ -40,6 +48,13 @@ class InspectCorpus(BuildOptions):
             )
         is_valid = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
         check_option("sample_tokens", self.sample_tokens, is_valid, f"1 to {_MOST_SAMPLE_TOKENS}")
+        is_valid = (self.named_size or 0) <= _LARGEST
+        check_option("scale_to", self.scale_to, is_valid, "up to 16PB, the most that is read")
+
+    @property
+    def named_size(self) -> int | None:
+        """Bytes of the corpus whose build is described; None for those of the input."""
+        return None if self.scale_to is None else parse_size("scale_to", self.scale_to)
 
 
 _VARIANTS = make_commands(InspectCorpus)

@@ -101,11 +101,7 @@ def _measure(
             from corpusmill.dataset.editing import add_unread  # noqa: PLC0415
             from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
-            from pipeline.planning.sample import (  # noqa: PLC0415
-                TIMED_BYTES,
-                add_work,
-                read_sample,
-            )
+            from pipeline.jobs import build_work  # noqa: PLC0415
             from transforms.shuffle.trees import has_collected  # noqa: PLC0415
 
             launch.engine.load(recipe.work_bytes)
@@ -123,12 +119,13 @@ def _measure(
             partial(has_collected, path),
         )
         content = unseal(read_file(path), path)
-        sample = read_sample(job, recipe.files, TIMED_BYTES)
+        timing = build_work.time_preparation(job, recipe)
     collected = json.loads(content)
     collected["counts"], unread, _ = split_files(collected["counts"])
     numbers = {**_describe_header(header := add_unread(job.header, unread)), **collected}
-    sizes = sum(file.bytes for file in recipe.files), launch.engine.count_busy(job.corpus_bytes)
-    add_work(numbers["build"], numbers["counts"], job, sample, *sizes)
+    numbers["work"] = build_work.describe_work(
+        numbers, job, recipe, launch.engine, timing, command.named_size
+    )
     numbers["findings"] = [asdict(one) for one in find_before_build(header, numbers)]
     return numbers
 

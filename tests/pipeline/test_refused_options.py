@@ -200,7 +200,7 @@ def test_every_choice_that_is_misspelt_gets_the_one_that_was_meant(
 @pytest.mark.parametrize(
     ("command", "meant"),
     [
-        (["brt"], "bert"), (["plan", "brt"], "bert"), (["config", "inspekt"], "inspect"),
+        (["brt"], "bert"), (["config", "inspekt"], "inspect"),
         (["train-tokenizer", "--for", "gtp"], "gpt"),
         (["train-tokenizer", "--model", "wordpeice"], "wordpiece"),
         (["train-tokenizer", "--normalizers", "lowercas"], "lowercase"),

@@ -1,14 +1,8 @@
-"""Sizes as people write them, and quantities as reports write them."""
+"""Sizes as people write them."""
 
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.console.plan_report import (
-    format_duration,
-    format_hours,
-    format_number,
-    format_size,
-)
 from pipeline.job_options import parse_size
 
 
@@ -20,7 +14,7 @@ from pipeline.job_options import parse_size
     ],
 )  # fmt: skip
 def test_sizes_are_parsed(text: str, size: int) -> None:
-    assert parse_size("--corpus-bytes", text) == size
+    assert parse_size("--scale-to", text) == size
 
 
 @pytest.mark.parametrize(
@@ -32,20 +26,5 @@ def test_sizes_are_parsed(text: str, size: int) -> None:
 )  # fmt: skip
 def test_what_is_no_size_is_refused(text: str, cause: str) -> None:
     with pytest.raises(UserError, match=cause) as refused:
-        parse_size("--corpus-bytes", text)
+        parse_size("--scale-to", text)
     assert "5TB" in refused.value.cure
-
-
-def test_quantities_are_written_with_three_digits() -> None:
-    assert [format_size(size) for size in (0, 999, 1000, 999_600, 5e12, 7e18)] == [
-        "0 B", "999 B", "1.00 kB", "1.00 MB", "5.00 TB", "7,000 PB",
-    ]  # fmt: skip
-    assert [format_duration(seconds) for seconds in (0.04, 99, 100, 3600, 1e6)] == [
-        "0.0 s", "99 s", "2 min", "1 h 0 min", "11 d 14 h",
-    ]  # fmt: skip
-    assert [format_number(number) for number in (12_345, 999_600, 1.24e12)] == [
-        "12,345", "1.00 million", "1.24 trillion",
-    ]  # fmt: skip
-    assert [format_hours(hours) for hours in (1e-5, 0.00412, 4.123, 1234.5)] == [
-        "< 0.001", "0.00412", "4.12", "1,234",
-    ]  # fmt: skip

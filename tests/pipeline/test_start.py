@@ -43,7 +43,7 @@ def run_all(command_lines: list[list[str]]) -> list[tuple[int, list[str]]]:
 
 def test_the_help_of_each_command_is_there_without_beam_and_numba() -> None:
     lines = [[entry.name, "--help"] for entry in list_commands()]
-    lines += [["plan", "bert", "--help"], ["bert", "--nonsense"], ["nonsense"], ["config", "bert"]]
+    lines += [["bert", "--nonsense"], ["nonsense"], ["config", "bert"]]
     statuses = [0] * (len(lines) - 3) + [USER_ERROR, USER_ERROR, 0]
     assert run_all(lines) == [(status, []) for status in statuses]
 
@@ -80,7 +80,6 @@ def test_mistakes_are_found_before_beam_is_imported(
         ["inspect-corpus", "--input", str(tmp_path / "no"), *tokenizer],
         ["train-tokenizer", "--input", str(tmp_path / "no"), "--output", str(tmp_path / "t.json")],
         ["train-tokenizer", *text, "--output", str(sample)],
-        ["plan", "bert", *tokenizer],
         ["verify", str(tmp_path / "no")],
         ["inspect", str(tmp_path / "used")],
     ]

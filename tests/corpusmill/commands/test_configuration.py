@@ -18,7 +18,6 @@ from pipeline.command_line import JOB
 
 load = partial(load_command, job=JOB)
 COMMANDS = {entry.name: load(entry.name) for entry in list_commands()}
-NAMES = [name for name, one in COMMANDS.items() if one.variant or not one.variants]
 
 
 def write(folder: Path, content: str, suffix: str = ".yaml") -> list[str]:
@@ -41,7 +40,7 @@ def give_required(options: Sequence[Option]) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "toml"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_printed_file_of_every_command_has_its_defaults(
     name: str, form: Form, tmp_path: Path
 ) -> None:

@@ -12,7 +12,6 @@ from corpusmill.inspection.build_estimate import (
     Estimate,
     build_sample,
     compare,
-    enlarge,
     estimate_build,
     spread_sample,
     stratify,
@@ -148,16 +147,4 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     assert train["shards"] == 7
     assert train["rows"]["value"] == 2 * built["train"].rows.sum()
     assert train["bytes"]["low"] < train["bytes"]["value"] < train["bytes"]["high"]
-    assert estimate["processor_seconds"]["build"] > 0
-
-
-def test_a_sample_stands_for_a_larger_corpus_of_like_documents() -> None:
-    lengths = np.array([5, 6, 7, 8, 100] * 4)
-    pool = pool_of_lengths(np.arange(20), lengths)
-    rows = lengths // 4
-    assert enlarge(pool, 1.0).estimate(rows) == compare(pool, SEED, lengths_of(lengths)).estimate(
-        rows
-    )
-    assert enlarge(pool, 1000.0).estimate(rows).value == 1000 * rows.sum()
-    assert enlarge(pool, 0.5).estimate(rows).value == rows.sum() / 2
-    assert not enlarge(pool, 0.5).is_whole
+    assert estimate["processor_seconds"] > 0

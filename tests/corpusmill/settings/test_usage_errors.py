@@ -26,7 +26,6 @@ NEEDED = "--input a --tokenizer t --output o"
         (f"bert {NEEDED} b", ("b: it is neither an option nor the value of one",)),
         ("inspect-corpus --input a --tokenizer t roberta",
          ("roberta: it is neither an option nor the value of one",)),
-        ("plan roberta", ("roberta: there is no such command", "bert, chat, electra, ernie, gpt")),
         ("inspect-corpus --input a --tokenizer t bert --max-seq-len 4", ("--max-seq-length?",)),
         (f"bert {NEEDED} --replace=yes", ("--replace=yes: the option takes no value",)),
         (f"bert {NEEDED} --seed= ", ("--seed: its value is empty",)),

@@ -21,8 +21,7 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 def help_of(command: str) -> list[str]:
-    words = (command, "bert") if command == "plan" else (command,)
-    return run_here(*words, "--help").output.splitlines()
+    return run_here(command, "--help").output.splitlines()
 
 
 @pytest.mark.parametrize("command", _COMMANDS)

@@ -144,7 +144,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     # So much text that the headers of messages do not count; kept, so that it can be measured.
     large = tmp_path / "large.txt"
     large.write_text(sample.read_text() * 20)
-    estimate = numbers_of(inputs=large)["build"]["temporary_bytes"]
+    estimate = numbers_of(inputs=large)["work"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
     monkeypatch.setattr("corpusmill.location.LocalPath.remove", lambda *_: None)
@@ -160,7 +160,7 @@ def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     # The numbers are those of workers, and this process counts them.
     monkeypatch.setattr("pipeline.runners.local.engine.start_workers", lambda _: [])
     little = ("--min-bytes-per-worker", "0", "--sort-bytes", "1000")
-    wanted = [numbers_of("--workers", number, *little)["build"] for number in ("2", "1000", "1")]
+    wanted = [numbers_of("--workers", number, *little)["work"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]
     assert wanted[0]["temporary_bytes"] > wanted[2]["temporary_bytes"]
 
@@ -218,10 +218,11 @@ def test_the_numbers_are_the_same_however_the_job_is_run(
 ) -> None:
     of_sample = ("--sample-tokens", sample_tokens)
     both = [numbers_of(*of_sample, *flags), numbers_of(*of_sample)]
-    # The time alone differs.
-    assert [numbers["build"].pop("processor_seconds").keys() for numbers in both] == [
-        {"prepare", "build"}
-    ] * 2
+    # The work alone differs, by tasks, workers and time.
+    assert [numbers.pop("work").pop("bytes") for numbers in both] == [
+        sum(split["bytes"]["value"] for split in numbers["build"]["splits"].values())
+        for numbers in both
+    ]
     assert both[0] == both[1]
 
 
@@ -229,7 +230,8 @@ def test_a_sample_comes_near(numbers_of: Numbers) -> None:
     exact, near = numbers_of(), numbers_of("--sample-tokens", "9000")
     assert not near["build"]["exact"]
     assert 0.4 < near["build"]["sample"]["share"] < 0.6
-    assert {**near, "build": 0, "findings": 0} == {**exact, "build": 0, "findings": 0}
+    differing = dict.fromkeys(("build", "work", "findings"))
+    assert {**near, **differing} == {**exact, **differing}
     names = [[finding["name"] for finding in entry["findings"]] for entry in (exact, near)]
     assert names[0] == names[1]
     truth, estimate = (entry["build"]["splits"]["train"] for entry in (exact, near))
@@ -253,7 +255,7 @@ def test_the_report_and_the_page_hold_the_numbers(inspect: Inspect, tmp_path: Pa
         build_of["rows"]["value"], build_of["bytes"]["value"], numbers["text"]["words"],
         numbers["tokens"]["tokens"], numbers["counts"]["read.documents"],
         numbers["distributions"]["tokens_per_document"]["max"],
-        numbers["build"]["temporary_bytes"], numbers["rejects"]["examples"][0]["offset"],
+        numbers["work"]["temporary_bytes"], numbers["rejects"]["examples"][0]["offset"],
     ]  # fmt: skip
     for number in shown:
         assert f"{number:,}" in html
@@ -279,6 +281,8 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
     [
         (("--sample-tokens", "0"), ("--sample-tokens 0", "1 to 1000000000")),
         (("--sample-tokens", "1000000001"), ("--sample-tokens 1000000001", "1 to 1000000000")),
+        (("--scale-to", "5 XB"), ("--scale-to 5 XB", "not one of the units", "5TB")),
+        (("--scale-to", "17PB"), ("--scale-to 17PB", "up to 16PB")),
         (("--validation-share", "1"), ("--validation-share 1",)),
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),

@@ -19,8 +19,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.planning.sample import SamplePart, choose_parts
-from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
+from pipeline.recipe.inputs import list_inputs, read_bytes
 from pipeline.recipe.probe import prove_tokenizer, read_probe
 from pipeline.recipe.recipe import _read_passages
 from tests.tools.tokenizer_samples import byte_level, encode_with
@@ -61,7 +60,6 @@ def test_a_file_that_changes_is_read_as_it_was_listed_or_named(tmp_path: Path) -
     files = list_inputs([str(corpus)], str(tmp_path))
     reads: list[Callable[[], list[str]]] = [
         lambda: read_probe(files, TEXT).texts,
-        lambda: [Path(part.range.file).read_text() for part in _copy_parts(files, tmp_path)],
         lambda: list(_read_passages(files[0], "text")),
     ]
     listed = [read() for read in reads]
@@ -72,10 +70,6 @@ def test_a_file_that_changes_is_read_as_it_was_listed_or_named(tmp_path: Path) -
     for read in reads:
         with pytest.raises(UserError, match="it ends before 23 bytes"):
             read()
-
-
-def _copy_parts(files: list[InputFile], folder: Path) -> list[SamplePart]:
-    return choose_parts(files, TEXT, 1000, str(folder), in_ranges=False)
 
 
 def test_the_size_of_documents_is_that_in_the_input(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES
 from pipeline.graph import Job, compare_documents
-from pipeline.planning.sample import share_candidates
 from transforms.corpus.duplicates import HASH_BUCKET_BYTES
 from transforms.corpus.pool import CANDIDATE_BYTES
 from transforms.elements import (
@@ -72,18 +71,9 @@ class StageSize:
         """About how long the largest call reads and writes."""
         return self.bytes / _BYTES_A_SECOND + self.files / _FILES_A_SECOND
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers as a plan lists them."""
-        derived = {"requests": round(self.requests), "seconds": self.seconds}
-        numbers = {
-            name: value if isinstance(value, str) else round(value)
-            for name, value in vars(self).items()
-        }
-        return numbers | derived
-
 
 class Corpus(NamedTuple):
-    """The sizes of a corpus, as a plan estimates them.
+    """The sizes of a corpus, as they are estimated.
 
     Attributes:
         files: number of input files.
@@ -91,6 +81,7 @@ class Corpus(NamedTuple):
         largest_task_bytes: size of the largest task.
         documents: number of documents.
         stored_bytes: size of all documents as token ids.
+        share_of_candidates: share of the documents that may enter the pool; 0 without one.
         pool_bytes: size of the pool, which each worker maps that builds shards; 0 without one.
         output_bytes: size of all shards.
         built_bytes: size of all rows while they are sorted.
@@ -101,6 +92,7 @@ class Corpus(NamedTuple):
     largest_task_bytes: float
     documents: float
     stored_bytes: float
+    share_of_candidates: float
     pool_bytes: float
     output_bytes: float
     built_bytes: float
@@ -209,7 +201,7 @@ def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 
 def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    sizes, share = job.place.sizes, share_candidates(job)
+    sizes, share = job.place.sizes, corpus.share_of_candidates
     documents = corpus.documents * share
     size = corpus.stored_bytes * share + documents * BYTES_OF_SIZES
     reference = _encoded(Candidates("9" * 20, 10**4, _PATH, 10**9, *[2**32 - 1] * 4))

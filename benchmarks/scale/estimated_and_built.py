@@ -1,8 +1,8 @@
-"""What `plan` predicts, beside what a real build has, writes and takes.
+"""What `inspect-corpus` predicts, beside what a real build has, writes and takes.
 
-    python -m benchmarks.scale.planned_and_built --input wiki.train.tokens --times 10
+    python -m benchmarks.scale.estimated_and_built --input wiki.train.tokens --times 10
 
-The input is repeated to a corpus of a few hundred megabytes, which is planned and then built. The
+The input is repeated to a corpus of a few hundred megabytes, which is measured and then built. The
 two take turns, because the speed of a shared machine changes. The bytes of temporary files are the
 most that the folder for them held, without shards.
 """
@@ -58,11 +58,12 @@ def _size(path: Path) -> int:
         return 0
 
 
-def plan(objective: str, corpus: Path, tokenizer: Path, *flags: object) -> dict[str, Any]:
-    """Return the numbers of a plan."""
-    files = ("--input", corpus, "--tokenizer", tokenizer)
-    output = measure("pipeline", "plan", objective, *files, *flags, "--json", watch=False).output
-    numbers: dict[str, Any] = json.loads(output[output.index("{\n") :])
+def estimate(objective: str, corpus: Path, tokenizer: Path, folder: Path) -> dict[str, Any]:
+    """Return the numbers of a corpus."""
+    path = folder / "numbers.json"
+    flags = ("--input", corpus, "--tokenizer", tokenizer, "--json", path)
+    measure("pipeline", "inspect-corpus", *flags, objective, watch=False)
+    numbers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return numbers
 
 
@@ -71,34 +72,31 @@ def compare(
 ) -> dict[str, tuple[float, float]]:
     """Return (predicted, actual) by quantity."""
     output, temporary = folder / "output", folder / "temporary"
-    predicted, actual, seconds = {}, 0.0, list[tuple[float, float]]()
+    seconds = list[tuple[float, float]]()
     for _ in range(rounds):
-        numbers = plan(objective, corpus, tokenizer)
+        predicted = estimate(objective, corpus, tokenizer, folder)
         temporary.mkdir(parents=True, exist_ok=True)
         with watch_folder(temporary) as most:
             flags = ("--temp-location", temporary)
             built = build(("pipeline", objective), corpus, tokenizer, output, *flags)
-        predicted = numbers
-        seconds.append((sum(numbers["processor_seconds"].values()), built.processor_seconds))
+        spent = predicted["work"]["processor_seconds"].values()
+        seconds.append((sum(spent), built.processor_seconds))
     manifest = read_manifest(output)
-    counts, split = manifest["counts"], manifest["splits"]["train"]
-    actual = sum(shard["bytes"] for shard in split["shards"])
-    planned = predicted["counts"]
+    split, work = manifest["splits"]["train"], predicted["work"]
+    rows = predicted["build"]["splits"]["train"]
     return {
-        "shards": (planned["shards"], len(split["shards"])),
-        "documents": (planned["documents"], counts["tokenize.documents"]),
-        "tokens": (planned["tokens"], counts["tokenize.tokens"]),
-        "rows": (planned["rows"], counts["write.rows"]),
-        "tokens in rows": (planned["row_tokens"], split["tokens"]),
-        "final bytes": (predicted["bytes"]["output"], actual),
-        "temporary bytes": (predicted["bytes"]["temporary"], most["bytes"]),
+        "shards": (work["shards"], len(split["shards"])),
+        "rows": (rows["rows"]["value"], split["rows"]),
+        "tokens in rows": (rows["tokens"]["value"], split["tokens"]),
+        "final bytes": (work["bytes"], sum(shard["bytes"] for shard in split["shards"])),
+        "temporary bytes": (work["temporary_bytes"], most["bytes"]),
         "processor seconds": (median(a for a, _ in seconds), median(b for _, b in seconds)),
     }
 
 
 def main() -> None:
-    """Plan and build, and print the table."""
-    parser = make_parser(__doc__, folder=FOLDER / "planned", times=10, rounds=3)
+    """Estimate and build, and print the table."""
+    parser = make_parser(__doc__, folder=FOLDER / "estimated", times=10, rounds=3)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--objective", choices=OBJECTIVES.names, nargs="+", default=["bert", "gpt"])
     options = parser.parse_args()
@@ -113,7 +111,7 @@ def main() -> None:
             ratio = f"{predicted / actual:.3f}" if actual else "-"
             rows.append((f"{objective}, {name}", f"{predicted:,.0f}", f"{actual:,.0f}", ratio))
         rows.append((f"{objective}, seconds of this", "", f"{seconds:.0f}", ""))
-    print_table(("", "planned", "built", "ratio"), rows)
+    print_table(("", "estimated", "built", "ratio"), rows)
 
 
 if __name__ == "__main__":
