@@ -22,7 +22,6 @@ What a trainer needs, and what `build` returns:
     StreamingDataset    likewise, as a stream; stream_state carries its place to other workers
     mix                 several data sets by proportion, or the sources of one
     Stage               proportions that hold for a part of the training
-    curriculum          an order that reads a data set in stages, such as the shortest first
     collator_for        a model's arguments from rows
     MaskedDiffusion     how rows of `gpt` are masked for a model of masked diffusion
     Batches             batches of any order and size: of samples, an order, and
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
     from corpusmill.reading.load.batches import Batches as Batches
     from corpusmill.reading.load.loader import Loader as Loader
     from corpusmill.reading.load.loader import make_batches as make_batches
-    from corpusmill.reading.order.curriculum import curriculum as curriculum
     from corpusmill.reading.order.length_batches import LengthBatches as LengthBatches
     from corpusmill.reading.order.length_batches import PaddingShare as PaddingShare
     from corpusmill.reading.order.length_batches import padding_share as padding_share
@@ -105,7 +103,6 @@ else:
             "corpusmill.reading.data_set": "DataSet Dataset",
             "corpusmill.reading.load.batches": "Batches",
             "corpusmill.reading.load.loader": "Loader make_batches",
-            "corpusmill.reading.order.curriculum": "curriculum",
             "corpusmill.reading.order.length_batches": "LengthBatches PaddingShare padding_share",
             "corpusmill.reading.order.mixture": "mix",
             "corpusmill.reading.order.schedule": "FixedBatches",

@@ -31,7 +31,6 @@ from corpusmill import (
     Stage,
     TokenPacks,
     TokenWindows,
-    curriculum,
     make_batches,
     mix,
 )
@@ -213,7 +212,6 @@ def _use(folder: Path) -> None:
         {"batch_size": 4, "padding": "max_length"},
         {"max_tokens": 4 * max(_LONGER)},
         {"batch_size": 4, "by_length": True},
-        {"batch_size": 4, "order": curriculum(samples)},
         {"batch_size": 4, "predicted": "targets"},
         {"batch_size": 4, "mask": False},
         {"batch_size": 4, "diffusion": MaskedDiffusion(cut_rate=0.5)},

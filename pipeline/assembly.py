@@ -87,7 +87,6 @@ def name_files(recipe: Recipe, version: int, header: Manifest) -> FileNames:
         version,
         recipe.layout,
         shard_format.suffixes(recipe.output),
-        recipe.bins,
         shard_format.joined,
         recipe.output.shard_name,
         tuple(source.name for source in recipe.sources),

@@ -74,7 +74,7 @@ class ShardOptions:
 
 
 class ShardProvenance:
-    """The provenance of a shard: the spans of its rows, a file for each bin, and its documents.
+    """The provenance of a shard: the spans of its rows, and its documents.
 
     Args:
         options: how the shard is built; nothing is written without fields to keep.
@@ -83,7 +83,7 @@ class ShardProvenance:
 
     def __init__(self, options: ShardOptions, shard: int) -> None:
         self._options, self._shard = options, shard
-        self._files, self._sinks = ExitStack(), list[tuple[int, int, str, HashingWriter]]()
+        self._files, self._sinks = ExitStack(), list[tuple[int, str, HashingWriter]]()
         self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
 
     def __enter__(self) -> Self:
@@ -96,17 +96,15 @@ class ShardProvenance:
         return self
 
     def _open_all(self, keep_fields: Sequence[str]) -> None:
-        for number in range(max(1, len(self._options.names.bins))):
-            sink = self._open(SPANS, number)
-            self._spans.append(SpansWriter(sink))
-        sink = self._open(DOCUMENTS, 0)
+        self._spans.append(SpansWriter(self._open(SPANS)))
+        sink = self._open(DOCUMENTS)
         self._documents.append(DocumentsWriter(sink, keep_fields))
 
-    def _open(self, part: int, number: int) -> HashingWriter:
+    def _open(self, part: int) -> HashingWriter:
         place = self._options.place
-        path = place.final_path(self._options.names.name(self._shard, part, number))
+        path = place.final_path(self._options.names.name(self._shard, part))
         sink = HashingWriter(self._files.enter_context(create_once(path, place.scratch)))
-        self._sinks.append((part, number, path, sink))
+        self._sinks.append((part, path, sink))
         return sink
 
     def add_documents(self, documents: pa.RecordBatch) -> None:
@@ -114,10 +112,10 @@ class ShardProvenance:
         for writer in self._documents:
             writer.add(documents)
 
-    def add_rows(self, number: int, rows: pa.RecordBatch) -> None:
-        """Add the next rows of a bin, with their identity and spans."""
-        if self._spans:
-            self._spans[number].add(rows)
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Add the next rows, with their identity and spans."""
+        for writer in self._spans:
+            writer.add(rows)
 
     def __exit__(
         self,
@@ -135,16 +133,8 @@ class ShardProvenance:
 
     def written(self) -> Iterator[WrittenFile]:
         """Yield the files, once they are closed."""
-        for part, number, path, sink in self._sinks:
-            yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256, number)
-
-
-@dataclass
-class _BinCounts:
-    """How much has been written of a shard and bin."""
-
-    rows: int = 0
-    tokens: int = 0
+        for part, path, sink in self._sinks:
+            yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256)
 
 
 BUILT_DOCUMENTS = knob("built_documents", 2**14)
@@ -257,28 +247,24 @@ class ShardDoFn(beam.DoFn):
         self, shard: int, examples: Iterator[pa.RecordBatch], provenance: ShardProvenance
     ) -> Iterator[WrittenFile]:
         output = self._options.output
-        counted = [_BinCounts() for _ in self._options.names.bins or (0,)]
-        distributions = dict[str, Counts]()
+        written_rows, written_tokens, distributions = 0, 0, dict[str, Counts]()
         with ExitStack() as files:
-            opened = [self._open_parts(shard, number, files) for number in range(len(counted))]
-            sinks = [[sink for _, sink in parts] for parts in opened]
+            opened = self._open_parts(shard, files)
+            sinks = [sink for _, sink in opened]
             for group in write_shard(self._objective, output, sinks, examples):
-                provenance.add_rows(group.bin, group.rows)
+                provenance.add_rows(group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
-                counted[group.bin].rows += group.rows.num_rows
-                counted[group.bin].tokens += weigh(group.distributions["length"])
+                written_rows += group.rows.num_rows
+                written_tokens += weigh(group.distributions["length"])
                 add_all(distributions, group.distributions)
         self._count(shard, distributions)
-        for number, parts in enumerate(opened):
-            for part, (path, sink) in enumerate(parts):
-                content = (0, 0) if part else (counted[number].rows, counted[number].tokens)
-                yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
+        for part, (path, sink) in enumerate(opened):
+            content = (0, 0) if part else (written_rows, written_tokens)
+            yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256)
 
-    def _open_parts(
-        self, shard: int, length_bin: int, files: ExitStack
-    ) -> list[tuple[str, HashingWriter]]:
-        """Create the files of a shard and bin; return their paths and sinks.
+    def _open_parts(self, shard: int, files: ExitStack) -> list[tuple[str, HashingWriter]]:
+        """Create the files of a shard; return their paths and sinks.
 
         What is joined with the files of other shards is temporary, and all else has its name.
         """
@@ -288,7 +274,7 @@ class ShardDoFn(beam.DoFn):
                 path = new_path(place.temp_folder, f"shard-{shard}", suffix)
                 file = files.enter_context(create_file(path))
             else:
-                path = place.final_path(names.name(shard, part, length_bin))
+                path = place.final_path(names.name(shard, part))
                 file = files.enter_context(create_once(path, place.scratch))
             opened.append((path, HashingWriter(file)))
         return opened

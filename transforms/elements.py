@@ -127,7 +127,6 @@ class WrittenFile(NamedTuple):
         tokens: sum of the examples' lengths; 0 for a companion.
         bytes: size of the file.
         sha256: hexadecimal digest of the file.
-        bin: number of the length bin; 0 where lengths are mixed.
     """
 
     shard: int
@@ -137,7 +136,6 @@ class WrittenFile(NamedTuple):
     tokens: int
     bytes: int
     sha256: str
-    bin: int = 0
 
 
 class Candidates(NamedTuple):

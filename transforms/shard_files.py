@@ -1,7 +1,7 @@
 """The names of a data set's files, which are known before the first is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.editing import rejects_name
@@ -15,7 +15,6 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.dataset.manifest_entries import Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
-from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.elements import DOCUMENTS, SPANS, WrittenFile
 
@@ -28,7 +27,6 @@ class FileNames:
         version: number of the version in whose folder they are.
         layout: how the examples are spread over shards.
         suffixes: suffixes of the files of a shard.
-        bins: the length bins into which each shard is divided; empty where lengths are mixed.
         joined: {split: name without suffix} if all shards of a split become one file.
         pattern: pattern of the shards' names; None for the default.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
@@ -38,7 +36,6 @@ class FileNames:
     version: int
     layout: Layout
     suffixes: tuple[str, ...]
-    bins: tuple[LengthBin, ...]
     joined: Mapping[str, str]
     pattern: str | None
     sources: tuple[str, ...]
@@ -63,53 +60,45 @@ class FileNames:
         number = self.layout.source_of(shard)
         return None if number is None else self.sources[number]
 
-    def name(self, shard: int, part: int, length_bin: int = 0) -> str:
+    def name(self, shard: int, part: int) -> str:
         """Return the name of a file of a shard.
 
         Args:
             shard: number of the shard.
             part: number of the file's suffix, or SPANS or DOCUMENTS.
-            length_bin: number of its length bin.
         """
         split, source = self.split_of(shard), self.source_of(shard)
         tag = self.generation.tag if self.generation else ""
         group = "-".join(filter(None, (split, source, tag)))
         first, total = self.layout.range_around(shard)
-        number, begin = shard - first, group
-        if self.bins:
-            begin = manifests.bin_name(group, length_bin, len(self.bins))
+        number = shard - first
         if part == DOCUMENTS:
             return self.folder + provenance_name("documents", group, number, total)
         if part == SPANS:
-            return self.folder + provenance_name("spans", begin, number, total)
+            return self.folder + provenance_name("spans", group, number, total)
         if self.joined:
             name = self.joined[split] + (f"-{source}" if source else "") + self.suffixes[0]
         else:
-            name = manifests.shard_name(begin, number, total, self.suffixes[0], self.pattern)
+            name = manifests.shard_name(group, number, total, self.suffixes[0], self.pattern)
         return self.folder + part_names(name, self.suffixes)[part]
 
-    def position(self, file: WrittenFile) -> tuple[int, int, int, int, int]:
-        """Return the key of the manifest's order, which keeps the shards of a bin together."""
+    def position(self, file: WrittenFile) -> tuple[int, int, int, int]:
+        """Return the key of the manifest's order."""
         source = self.layout.source_of(file.shard) or 0
-        return (self.layout.split_of(file.shard), source, file.bin, file.shard, file.part)
+        return (self.layout.split_of(file.shard), source, file.shard, file.part)
 
     def entry(self, file: WrittenFile) -> FileEntry:
         """Return the entry of a file in the manifest, a `Shard` if it holds a shard's rows."""
-        written = (self.name(file.shard, file.part, file.bin), file.bytes, file.sha256)
+        written = (self.name(file.shard, file.part), file.bytes, file.sha256)
         if file.part:
             return FileEntry(*written)
-        length_bin = asdict(self.bins[file.bin]) if self.bins else {}
-        content = (file.rows, file.tokens)
-        return Shard(*written, *content, **length_bin, source=self.source_of(file.shard))
+        return Shard(*written, file.rows, file.tokens, source=self.source_of(file.shard))
 
     @property
-    def parts(self) -> Sequence[tuple[int, int]]:
-        """The length bin and the part of each file of a shard."""
-        bins = range(max(1, len(self.bins)))
-        parts = [(number, part) for number in bins for part in range(len(self.suffixes))]
-        if self.generation:
-            parts += [*((number, SPANS) for number in bins), (0, DOCUMENTS)]
-        return parts
+    def parts(self) -> Sequence[int]:
+        """The part of each file of a shard."""
+        provenance = (SPANS, DOCUMENTS) if self.generation else ()
+        return (*range(len(self.suffixes)), *provenance)
 
     def list_all(self, output_format: str) -> Iterator[str]:
         """Yield the names of all files that a run may write, without the version's folder.
@@ -118,9 +107,7 @@ class FileNames:
             output_format: name of the format.
         """
         names = {
-            self.name(shard, part, number)
-            for shard in range(self.layout.shards)
-            for number, part in self.parts
+            self.name(shard, part) for shard in range(self.layout.shards) for part in self.parts
         }
         yield from (name.removeprefix(self.folder) for name in (*names, self.rejects))
         yield from list_small(output_format)

@@ -101,7 +101,7 @@ EXTREMES = (
         lambda path, text, _: shutil.copy(text, path),
         flags=("--num-shards", "5000"),
     ),
-    Extreme("documents of one length, in bins", _one_length, flags=("--bin-size", "64")),
+    Extreme("documents of one length", _one_length),
     Extreme("documents of one length, packed", _one_length, _GPT, _LINES),
     Extreme("2,000,000 documents of a line", _lines(2_000_000, 50), flags=_LINES),
     Extreme("a document of 1 GB", _endless(b"\n")),

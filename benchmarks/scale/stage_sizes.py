@@ -241,7 +241,7 @@ def _size_build(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 def _size_commit(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     sizes, tasks = job.place.sizes, job.plan.tasks
     files = job.layout.shards * len(job.names.parts)
-    line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256, 0))
+    line = _encoded(WrittenFile(10**4, 2, _PATH, 10**6, 10**9, 10**9, _SHA256))
     reference = _encoded(LinesFile(10**4, _PATH, 10**4, 10**6, _SHA256))
     ranges = corpus.ranges * _encoded(ReadRange(corpus.files, 10**12, 10**9, 2**32 - 1))
     manifest = measure_manifest(job, corpus.files)
@@ -278,8 +278,8 @@ def _encode_manifest(job: Job, shards: int, files: int) -> int:
     others: list[FileEntry] = []
     # The last shards have the longest numbers.
     for shard in range(max(0, job.layout.shards - shards), job.layout.shards):
-        for number, part in names.parts:
-            file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256, number)
+        for part in names.parts:
+            file = WrittenFile(shard, part, "", 10**6, 10**9, 10**9, _SHA256)
             entry = names.entry(file)
             if isinstance(entry, Shard):
                 entries.setdefault(names.split_of(file.shard), []).append(entry)

@@ -82,32 +82,9 @@ def _front_matter(manifest: Manifest) -> Iterable[str]:
     yield from ("---", "configs:", "- config_name: default", "  data_files:")
     for name, split in manifest.splits.items():
         yield from _list_paths(name, [shard.file for shard in split.shards])
-    yield from _bin_configs(manifest)
     yield from _source_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest.objective.name}", "---", "")
-
-
-def _bins(manifest: Manifest) -> list[tuple[int, list[tuple[str, list[Shard]]]]]:
-    """The bins that are not empty, each with its shards by split."""
-    bins: dict[int, dict[str, list[Shard]]] = {}
-    for name, split in manifest.splits.items():
-        for shard in split.shards:
-            if shard.bin is not None:
-                bins.setdefault(shard.bin, {}).setdefault(name, []).append(shard)
-    filled = {
-        number: [(name, shards) for name, shards in splits.items() if any(s.rows for s in shards)]
-        for number, splits in sorted(bins.items())
-    }
-    return [(number, splits) for number, splits in filled.items() if splits]
-
-
-def _bin_configs(manifest: Manifest) -> Iterable[str]:
-    """A configuration for each bin, so that a trainer can read a single one."""
-    for number, splits in _bins(manifest):
-        yield from (f"- config_name: bin-{number:02d}", "  data_files:")
-        for name, shards in splits:
-            yield from _list_paths(name, [shard.file for shard in shards])
 
 
 def _source_configs(manifest: Manifest) -> Iterable[str]:
@@ -151,21 +128,6 @@ def _splits(manifest: Manifest) -> Iterable[str]:
         for name, split in manifest.splits.items()
     ]
     yield from _table(("split", "examples", "tokens", "files", "bytes"), rows)
-    bins = [
-        (
-            _code(f"bin-{number:02d}"),
-            f"{shards[0].min_length} to {shards[0].max_length}",
-            _code(name),
-            sum(shard.rows for shard in shards),
-            sum(shard.tokens for shard in shards),
-        )
-        for number, splits in _bins(manifest)
-        for name, shards in splits
-    ]
-    if bins:
-        what = "Examples are grouped by length. Each bin that is not empty is a configuration:"
-        yield from (what, "")
-        yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
 def _columns(manifest: Manifest) -> Iterable[str]:

@@ -211,9 +211,3 @@ def _compare(shard: Shard, rows: int, lengths: Counts) -> Iterator[Problem]:
     if tokens != shard.tokens:
         held = count_things(tokens, "token")
         yield Problem(shard.file, f"holds {held}, the manifest says {shard.tokens:,}")
-    if shard.min_length is not None and shard.max_length is not None:
-        outside = rows - int(lengths[shard.min_length : shard.max_length + 1].sum())
-        if outside:
-            bounds = f"{shard.min_length} to {shard.max_length}"
-            cause = f"holds {count_things(outside, 'row')} whose length is not of its bin, {bounds}"
-            yield Problem(shard.file, cause)

@@ -85,18 +85,12 @@ class Shard(FileEntry, frozen=True, forbid_unknown_fields=True):
     Attributes:
         rows: number of examples.
         tokens: sum of their lengths.
-        bin: number of its length bin; this and the next two are None without bins.
-        min_length: tokens of the shortest example that the bin may hold.
-        max_length: tokens of the longest one.
         source: name of the source of all its rows; None where no source has a name.
     """
 
     file: Annotated[str, Meta(pattern=rf"\A({VERSION_FOLDER}/)?{_NAME}\Z")]
     rows: Number
     tokens: Number
-    bin: Number | None = None
-    min_length: Number | None = None
-    max_length: Number | None = None
     source: SourceName | None = None
 
 
@@ -427,11 +421,8 @@ def name_spans(manifest: Manifest, split: str) -> Iterator[ProvenanceFile]:
         manifest: of a data set with provenance.
         split: "train" or "validation".
     """
-    bins = {shard.bin for shard in manifest.splits[split].shards if shard.bin is not None}
-    count = max(bins, default=-1) + 1
     for generation, group, shards in _list_groups(manifest, split):
-        for part in (bin_name(group, each, count) for each in range(count)) if bins else (group,):
-            yield from _name_files(manifest, "spans", generation, part, shards)
+        yield from _name_files(manifest, "spans", generation, group, shards)
 
 
 def name_documents(manifest: Manifest, split: str) -> Iterator[ProvenanceFile]:
@@ -461,8 +452,3 @@ def _name_files(
         shard_file = shard_names.fill(pattern, group, number, len(shards))
         paths = manifest.path_of(name), manifest.path_of(shard_file)
         yield ProvenanceFile(*paths, generation, shard)
-
-
-def bin_name(split: str, length_bin: int, total: int) -> str:
-    """What takes the split's place in the names of a bin's shards: train-bin-02-of-08."""
-    return f"{split}-bin-{length_bin:02d}-of-{total:02d}"

@@ -405,7 +405,7 @@ VERSION = 1
 Kind = Literal["spans", "documents"]
 Ids = npt.NDArray[np.uint64]
 _SUFFIX = ".parquet"
-_TAG = re.compile(rf"-({ADDED_TAG})(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}\.parquet\Z")
+_TAG = re.compile(rf"-({ADDED_TAG})-\d{{5}}-of-\d{{5}}\.parquet\Z")
 
 
 @dataclass(frozen=True)

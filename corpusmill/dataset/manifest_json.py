@@ -221,8 +221,6 @@ def _check_split(name: str, split: Split) -> None:
     lengths = split.distributions.get("length", {})
     if sum(length * number for length, number in lengths.items()) != split.tokens:
         raise ValueError(f"the lengths of {name}, which add up to other tokens")
-    for shard in split.shards:
-        _check_bin(shard)
 
 
 def _check_sources(manifest: Manifest) -> None:
@@ -295,14 +293,6 @@ def _check_generation(manifest: Manifest, number: int, generation: Generation) -
     for what, is_right in checks.items():
         if not is_right:
             raise ValueError(f"the {what} of part {number} of the data set")
-
-
-def _check_bin(shard: Shard) -> None:
-    number, smallest, largest = shard.bin, shard.min_length, shard.max_length
-    if number is smallest is largest is None:
-        return
-    if number is None or smallest is None or largest is None or smallest > largest:
-        raise ValueError(f"the length bin of {shard.file}")
 
 
 def _check_files(manifest: Manifest) -> None:

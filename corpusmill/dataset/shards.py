@@ -20,7 +20,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, GROUP_TOKENS, Group, Sinks
 from corpusmill.knobs import knob
-from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.location import Location
 from corpusmill.objectives.objective import Objective
 
@@ -212,13 +212,11 @@ class WrittenGroup(NamedTuple):
     """Rows that were written together.
 
     Attributes:
-        bin: their length bin; 0 where lengths are mixed.
         rows: the rows with their identity, as `Objective.pack` gives them.
         hashes: those of the rows' tokens.
         distributions: what `Objective.measure` counts of them.
     """
 
-    bin: int
     rows: pa.RecordBatch
     hashes: Hashes
     distributions: dict[str, Counts]
@@ -231,15 +229,15 @@ THREADED_ROWS = knob("threaded_rows", 1024, test=3)
 def write_shard(
     objective: Objective,
     options: OutputOptions,
-    sinks: Sequence[Sinks],
+    sinks: Sinks,
     examples: Iterator[pa.RecordBatch],
 ) -> Iterator[WrittenGroup]:
-    """Write the examples of a shard, those of each length bin to sinks of their own.
+    """Write the examples of a shard.
 
     Args:
         objective: what the examples are for.
         options: as `resolve` returns them.
-        sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
+        sinks: one per suffix of the format.
         examples: sorted, with the objective's `built_columns`.
 
     Yields:
@@ -248,26 +246,24 @@ def write_shard(
     columns = objective.columns
     shard_format = FORMATS[options.output_format]
     size = (shard_format.group_rows, GROUP_TOKENS)
-    bins = cut_lengths(columns, options.bin_size)
-    writers = [shard_format.open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
+    writer = shard_format.open_writer(sinks, columns, options)
     tokens, packed = tokens_of(columns).name, objective.pack(examples)
     # Rows are encoded and compressed without Python's global lock, so that the next ones are sorted
     # meanwhile.
     with ThreadPoolExecutor(1) as ahead:
         writing: Future[None] | None = None
-        for number, group in split_into_bins(packed, tokens, bins, *size):
+        for group in cut_into_groups(packed, tokens, *size):
             rows = objective.finish(group, options.is_padded)
             if writing is not None:
                 writing.result()
             writing = None
             # To start a thread takes longer than to write few rows.
             if rows.num_rows < THREADED_ROWS:
-                writers[number].write(rows)
+                writer.write(rows)
             else:
-                writing = ahead.submit(writers[number].write, rows)
+                writing = ahead.submit(writer.write, rows)
             hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
-            yield WrittenGroup(number, group, hashes, objective.measure(group))
+            yield WrittenGroup(group, hashes, objective.measure(group))
         if writing is not None:
             writing.result()
-    for writer in writers:
-        writer.close()
+    writer.close()

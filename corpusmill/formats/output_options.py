@@ -27,10 +27,6 @@ class OutputOptions:
     compression_level: int | None = None
     """Level of the codec: 1 to 22 for zstd (default 1; levels above 3 gain little on token ids), 1
     to 9 for gzip and deflate (default 6; 4 for ernie-text)."""
-    bin_size: int | None = None
-    """Write the examples of each range of this many lengths into shards of their own, so that
-    batches from one bin need little padding: 64 separates examples of 1 to 64 tokens from those of
-    65 to 128, and so on. By default lengths are mixed."""
     shard_name: str | None = None
     """Pattern of the shards' names, with {shard}, {shards} and {split}; {shard:05d} has five
     digits. The default is "{split}-{shard:05d}-of-{shards:05d}" and the format's suffix; Google's
@@ -45,11 +41,10 @@ class OutputOptions:
         """Check each value.
 
         Raises:
-            UserError: no codec has the level, a bin is empty, or the pattern does not name shards.
+            UserError: no codec has the level, or the pattern does not name shards.
         """
         if self.shard_name is not None:
             check_pattern(self.shard_name)
-        level, size = self.compression_level, self.bin_size
+        level = self.compression_level
         levels = "1 to 22 for zstd, 1 to 9 for gzip and deflate"
         check_option("compression_level", level, level is None or 1 <= level <= 22, levels)
-        check_option("bin_size", size, size is None or size >= 1, "1 or more")

@@ -281,7 +281,7 @@ class ShardFormat(ABC):
         return level
 
     def _check_names(self, options: OutputOptions) -> None:
-        """Refuse a pattern that the format's readers do not accept, or that bins would share."""
+        """Refuse a pattern that the format's readers do not accept."""
         pattern, suffix = options.shard_name, self.suffixes(options)[0]
         if pattern is None:
             return
@@ -294,12 +294,6 @@ class ShardFormat(ABC):
         if not self.free_names and not pattern.endswith(suffix):
             cause = f"readers of {self.name} expect names that end with {suffix}"
             raise UserError(option("shard_name", pattern), cause, f"Append {suffix}")
-        if options.bin_size and "{split" not in pattern:
-            raise UserError(
-                option("shard_name", pattern),
-                "the shards of all length bins would have the same names",
-                f"Add {{split}}, which names the bin, too, or leave {option('bin_size')} out",
-            )
 
 
 def _check_padding(columns: Columns) -> None:

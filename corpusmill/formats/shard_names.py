@@ -16,9 +16,9 @@ _FLAG = option("shard_name")
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
 _NUMBER = re.compile("(0[1-9])?d?")
 # Regular expressions of the name of a source or an added part in names, and of what takes the
-# split's place: these names follow it, and that of a length bin.
+# split's place: these names follow it.
 PART = r"-[A-Za-z]\w*"
-SPLIT_GROUP = rf"(train|validation)({PART}){{0,2}}(-bin-\d+-of-\d+)?"
+SPLIT_GROUP = rf"(train|validation)({PART}){{0,2}}"
 _FORMATS = {"split": re.compile(""), "shard": _NUMBER, "shards": _NUMBER}
 
 

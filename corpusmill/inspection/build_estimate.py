@@ -26,7 +26,6 @@ from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.inspection.corpus_measures import Histogram
-from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.objectives.objective import Objective, Repeat
@@ -142,17 +141,16 @@ def _write_examples(
     options: OutputOptions,
     split: SplitBuild,
 ) -> None:
-    bins = cut_lengths(objective.columns, options.bin_size)
     shard_format = FORMATS[options.output_format]
     suffixes = shard_format.suffixes(options)
     # These streams only count the bytes.
-    sinks = [[pa.MockOutputStream() for _ in suffixes] for _ in bins or (0,)]
+    sinks = [pa.MockOutputStream() for _ in suffixes]
     examples = sort_rows(batches, shard_format.group_rows) if batches else iter(())
     for group in write_shard(objective, options, sinks, examples):
         split.written_rows += len(group.hashes)
         split.sketch = add_hashes(split.sketch, group.hashes)
         add_all(split.distributions, group.distributions)
-    split.bytes += sum(int(sink.size()) for sinks_of_bin in sinks for sink in sinks_of_bin)
+    split.bytes += sum(int(sink.size()) for sink in sinks)
 
 
 Float64s = npt.NDArray[np.float64]

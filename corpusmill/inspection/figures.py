@@ -5,7 +5,7 @@ distributions in its manifest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from corpusmill.dataset.accounting import (
     count_reasons,
     measure_rejects,
 )
-from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.findings import Finding, find
@@ -333,7 +333,7 @@ def _summarize_split(name: str, manifest: Manifest) -> SplitReport:
         split.tokens,
         split.bytes,
         len(split.shards),
-        (*figures, *_bin_figures(distributions, split.shards)),
+        tuple(figures),
         tuple(distributions.values()),
     )
 
@@ -398,20 +398,6 @@ def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterat
     yield share_figure(
         "padding", padding, f"of the positions, if every example is padded to {longest} tokens"
     )
-
-
-def _bin_figures(
-    distributions: Mapping[str, Distribution], shards: Sequence[Shard]
-) -> Iterator[Figure]:
-    """The padding that remains if a batch is padded to the longest length of its bin."""
-    places = sum(shard.rows * (shard.max_length or 0) for shard in shards)
-    if places and "length" in distributions:
-        padding = 1 - distributions["length"].weight / places
-        yield share_figure(
-            "padding in bins",
-            padding,
-            "of the positions, if every example is padded to the longest length of its bin",
-        )
 
 
 def _prediction_figures(

@@ -286,9 +286,7 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     lengths = facts.distributions.get("length", Counter[int]())
     rows = sum(lengths.values())
     tokens = sum(length * number for length, number in lengths.items())
-    shards = [shard for split in facts.manifest.splits.values() for shard in split.shards]
-    binned = sum(shard.rows * (shard.max_length or 0) for shard in shards)
-    places = binned or rows * width
+    places = rows * width
     if width <= 0 or rows < FEWEST_ROWS or 1 - tokens / places <= USUAL["padding"].high:
         return
     share = 1 - tokens / places
@@ -298,7 +296,7 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     # Rows of twice the mean length hold most texts whole.
     cure = (
         f"Give a smaller {option('max_seq_length')}, such as {suggest_length(2 * mean)}; or "
-        f"group rows of similar lengths with {option('bin_size', suggest_length(1))}"
+        "read rows of similar lengths together, with make_batches(..., by_length=True)"
     )
     if facts.lacks_pairs:
         explained, cure = facts.explain_short_documents()
@@ -408,17 +406,13 @@ def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
 
 def _check_sizes(facts: Facts) -> Iterator[Finding]:
     for name, split in facts.manifest.splits.items():
-        groups: dict[int | None, list[int]] = {}
-        for shard in split.shards:
-            groups.setdefault(shard.bin, []).append(shard.bytes)
-        for sizes in groups.values():
-            yield from _check_largest(
-                sizes,
-                f"shard of {name}",
-                "One document has most of the text",
-                f"Cut documents shorter with {option('max_document_bytes')}, or write "
-                f"fewer {option('num_shards')}",
-            )
+        yield from _check_largest(
+            [shard.bytes for shard in split.shards],
+            f"shard of {name}",
+            "One document has most of the text",
+            f"Cut documents shorter with {option('max_document_bytes')}, or write "
+            f"fewer {option('num_shards')}",
+        )
     files = facts.manifest.corpus.files
     if any(file.path.endswith(_COMPRESSED) for file in files):
         yield from _check_largest(

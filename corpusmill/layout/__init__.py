@@ -1,1 +1,1 @@
-"""Which shard a row is in, its place there, and its length bin."""
+"""Which shard a row is in, and its place there."""

@@ -67,15 +67,6 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
         yield ragged.take_rows(joined, order[start : start + rows])
 
 
-def is_group(batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int) -> bool:
-    """Return whether batches hold enough for a group of `cut_into_groups`."""
-    for batch in batches:
-        _, offsets = ragged.from_arrow(batch.column(column))
-        rows -= batch.num_rows
-        tokens -= int(offsets[-1] - offsets[0])
-    return rows <= 0 or tokens <= 0
-
-
 def cut_into_groups(
     batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int
 ) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.input_formats import piece_bits
-from corpusmill.dataset.manifest import Manifest, bin_name
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError, count_things, in_one_line, option
@@ -180,7 +180,7 @@ class OriginStore:
             documents: uint64[n], their ids.
         """
         tables = {
-            self._documents_at(generation, home)
+            self._file_of("documents", generation, home)
             for generation, own in self._by_generation(documents)
             for home in np.unique(self.homes(generation, own)).tolist()
         }
@@ -188,19 +188,19 @@ class OriginStore:
         drawn = {name for split in splits for name in self.names("spans", split)}
         return tables | self._files_near(documents) | drawn
 
-    def _documents_at(self, generation: Generation, home: int) -> str:
-        group, first, total = self._group_of(generation, home)
-        return self.manifest.path_of(provenance_name("documents", group, home - first, total))
+    def _file_of(self, kind: Kind, generation: Generation, shard: int) -> str:
+        """Return the name of the spans or the documents of a shard."""
+        group, first, total = self._group_of(generation, shard)
+        return self.manifest.path_of(provenance_name(kind, group, shard - first, total))
 
     def _files_near(self, documents: Ids) -> set[str]:
         """Return the files of spans beside the shards that build some documents."""
         repeats = self.manifest.objective.repeats
         return {
-            name
+            self._file_of("spans", generation, shard)
             for generation, own in self._by_generation(documents)
             for home in np.unique(self.homes(generation, own)).tolist()
             for shard in generation.layout.shards_of(home, repeats)
-            for name in self._names_of(generation, shard)
         }
 
     def _by_generation(self, documents: Ids) -> Iterator[tuple[Generation, Ids]]:
@@ -235,17 +235,6 @@ class OriginStore:
             cause = "it names documents of files that its part of the data set does not have"
             raise damaged_file(self.folder, name, cause)
         return documents
-
-    def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
-        """Yield the files with the spans of a shard, one for each length bin."""
-        group, first, total = self._group_of(generation, shard)
-        split = self.manifest.splits[SPLIT_NAMES[generation.layout.split_of(shard)]]
-        bins = {entry.bin for entry in split.shards if entry.bin is not None}
-        count = max(bins, default=-1) + 1
-        for number in range(max(1, count)):
-            begin = bin_name(group, number, count) if bins else group
-            name = provenance_name("spans", begin, shard - first, total)
-            yield self.manifest.path_of(name)
 
     def _group_of(self, generation: Generation, shard: int) -> tuple[str, int, int]:
         """Return the name of a shard's split and source, their first shard and number of shards."""
@@ -294,7 +283,7 @@ class OriginStore:
         self, columns: Sequence[str] | None, place: tuple[Generation, int, Ids]
     ) -> pa.Table:
         generation, home, documents = place
-        name = self._documents_at(generation, home)
+        name = self._file_of("documents", generation, home)
         with open_documents(self.folder, name) as table:
             return self._check_table(name, table.find(documents, columns))
 

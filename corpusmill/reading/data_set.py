@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
@@ -425,7 +424,7 @@ class DataSet(Samples, Traceable):
     def parts(self) -> tuple[int, ...]:
         """The part of the data set that each shard belongs to, from 0; empty if all are of one.
 
-        A part is what was built at a time, of one source, in one length bin.
+        A part is what was built at a time, of one source.
         """
         return find_parts(self.manifest, self.split, self.shards)
 
@@ -497,10 +496,6 @@ class DataSet(Samples, Traceable):
         """Return the tokens of each example, int64[n], without reading it."""
         pieces = self._locate(self._check_numbers(samples))
         return gather_lengths(_parts(pieces, self.columns[0].name), len(samples))
-
-    def numbers(self, column: str, samples: Integers) -> npt.NDArray[Any]:
-        """Return a column with one number per row, any[n], without reading the others."""
-        return gather_numbers(_parts(self._locate(samples), column), len(samples))
 
     def stored_in(self, samples: Integers) -> list[Stored]:
         """Return the pieces of shards that hold some samples, int64[n]."""

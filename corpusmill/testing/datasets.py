@@ -364,7 +364,7 @@ class _Writer:
         with ExitStack() as files:
             streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
             groups = sort_rows([examples], GROUP_ROWS)
-            written = write_shard(self.objective, self.options, [streams], groups)
+            written = write_shard(self.objective, self.options, streams, groups)
             for group in written:
                 add_all(counted, group.distributions)
         return counted

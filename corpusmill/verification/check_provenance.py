@@ -244,8 +244,7 @@ class ProvenanceCheck:
             raise ValueError("has spans, and the manifest says that it has none")
         self._check_homes(file, rows)
         is_drawn = self._is_ours and column_of(self._manifest.columns, Role.SEGMENTS)
-        is_whole = not self._manifest.removals and not (shard and shard.bin is not None)
-        if is_drawn and is_whole and not file.generation.layout.firsts:
+        if is_drawn and not self._manifest.removals and not file.generation.layout.firsts:
             self._check_order(file, rows)
         self._check_named(file, rows)
 

@@ -135,9 +135,7 @@ def _compare_shards(manifest: Manifest, layout: Layout) -> Iterator[str]:
         return
     for number, name in enumerate(SPLIT_NAMES):
         shards = manifest.splits[name].shards if name in manifest.splits else ()
-        bins = {shard.bin for shard in shards}
-        before = len(shards) // max(1, len(bins))
-        now = (layout.train_shards, layout.validation_shards)[number]
+        before, now = len(shards), (layout.train_shards, layout.validation_shards)[number]
         if before != now:
             yield f"{name} had {before:,} shards and has {now:,}"
 

@@ -48,7 +48,6 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
@@ -196,23 +195,6 @@ class Recipe:
         """The options of shards, with those that the format chooses."""
         return resolve(self.output_options, self.objective.columns)
 
-    @cached_property
-    def bins(self) -> tuple[LengthBin, ...]:
-        """The bins of lengths into whose shards rows are written; empty where lengths are mixed.
-
-        Raises:
-            UserError: all rows would have one length.
-        """
-        bins = cut_lengths(self.objective.columns, self.output.bin_size)
-        if bins and self.output.is_padded:
-            raise UserError(
-                option("bin_size", self.output.bin_size),
-                "rows that are padded to one width have the same length in every bin (the padding "
-                f"of {self.output.output_format} files is max_length here)",
-                f"Add {option('padding')} do_not_pad, or leave the flag out",
-            )
-        return bins
-
     @property
     def reading(self) -> CorpusReading:
         """How each file is read."""
@@ -311,7 +293,7 @@ def prepare(
     )
     memoize, document_bytes = _prove_tokenizer(recipe, console)
     recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
-    _ = recipe.bins, recipe.layout  # refuse options of shards
+    _ = recipe.output, recipe.layout  # refuse options of shards
     return recipe
 
 

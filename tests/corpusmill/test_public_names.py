@@ -26,7 +26,7 @@ NAMES = {
         ErnieOptions FixedBatches GptOptions LengthBatches Loader MapDataset MaskedDiffusion
         PaddingShare Reject Stage StreamingDataset T5Options TensorLoader TokenPacks TokenWindows
         UserError
-        build collator_for curriculum document_attention drop inspect_corpus make_batches
+        build collator_for document_attention drop inspect_corpus make_batches
         mix padding_share push read_rejects stream_state train_tokenizer verify
     """,
     "corpusmill.extending": """

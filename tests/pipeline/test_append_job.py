@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
@@ -29,7 +27,6 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert": ("bert", ()),
     "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
     "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
-    "bert in bins": ("bert", ("--bin-size", "32")),
     "bert under other names": ("bert", ("--shard-name", "{split}.{shard}-of-{shards}.parquet")),
     "bert without duplicates": ("bert", ("--drop-duplicates",)),
     "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
@@ -252,21 +249,6 @@ def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
     assert [document["file"] for document in documents] == ["1.jsonl"] * 2
     other = ("--append", "built with other options", "keep_fields")
     growing.append(tmp_path / "0.jsonl", flags=("--keep-fields", "date"), refused=other)
-
-
-def test_a_bin_is_read_from_both_parts(
-    halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
-) -> None:
-    growing = Growing(tmp_path / "out", wordpiece, ("--bin-size", "32"))
-    growing.build(halves[0])
-    growing.append(halves[1])
-    front = (growing.output / "README.md").read_text().split("---")[1]
-    configs = {entry["config_name"]: entry for entry in yaml.safe_load(front)["configs"]}
-    for shard in growing.manifest().splits["train"].shards:
-        if shard.rows:
-            [entry] = configs[f"bin-{shard.bin:02d}"]["data_files"]
-            paths = [entry["path"]] if isinstance(entry["path"], str) else entry["path"]
-            assert any(fnmatch(shard.file, path) for path in paths)
 
 
 @pytest.mark.parametrize(

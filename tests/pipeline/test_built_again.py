@@ -36,7 +36,7 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         *((objective, ()) for objective in list_text_objectives()),
         ("bert", _PACKED),
-        ("bert", ("--bin-size", "16", "--output-format", "avro")),
+        ("bert", ("--output-format", "avro")),
         ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
         ("gpt", ("--mode", "pack", "--max-seq-length", "64", "--order", "corpus")),
         ("gpt", ("--output-format", "megatron")),

@@ -29,7 +29,6 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert": ("bert", ()),
     "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
     "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
-    "bert in bins": ("bert", ("--bin-size", "32")),
     "bert, padded": ("bert", ("--padding", "max_length")),
     "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
     "bert in Avro": ("bert", ("--output-format", "avro")),

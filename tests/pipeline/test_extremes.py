@@ -50,9 +50,7 @@ def test_two_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) 
 
 def test_documents_of_one_length(tokenizer_path: Path, tmp_path: Path) -> None:
     corpora.write_one_length(tmp_path / "corpus.txt", 500, 61)
-    output = build_twice(
-        tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--bin-size", "32", "--num-shards", "2"
-    )
+    output = build_twice(tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--num-shards", "2")
     assert read_manifest_json(output)["counts"]["read.documents"] == 500
 
 

@@ -21,7 +21,7 @@ from tests.tools.growing import without_descriptions
 from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here
 from tests.tools.origins import check_provenance, list_documents
 
-_FLAGS = (*SMALL, "--validation-share", "0.2", "--bin-size", "32")
+_FLAGS = (*SMALL, "--validation-share", "0.2")
 # In the order of their files: those of the first part, and those that are added.
 _TEXTS = ("crawl", "wiki", "news", "wiki")
 

@@ -53,7 +53,7 @@ OBJECTIVES = {
     "bert": (),
     "electra": ("--output-format", "tfrecord"),
     "ernie": ("--mask", "static"),
-    "gpt": ("--mode", "pack", "--max-seq-length", "64", "--bin-size", "32"),
+    "gpt": ("--mode", "pack", "--max-seq-length", "64"),
 }
 
 

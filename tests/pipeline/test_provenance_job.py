@@ -115,8 +115,6 @@ FORMATS: dict[str, tuple[str, Sequence[str]]] = {
     "tfrecord": ("bert", (*BERT, "--output-format", "tfrecord")),
     "avro": ("bert", (*BERT, "--output-format", "avro")),
     "mds": ("bert", (*BERT, "--output-format", "mds")),
-    "bins": ("bert", (*BERT, "--bin-size", "16")),
-    "bins-of-packs": ("gpt", (*PACK, "--bin-size", "32")),
     "corpus-order": ("bert", (*PACKED, *ALL_PREDICTIONS, "--order", "corpus")),
     "corpus-order-megatron": ("gpt", ("--output-format", "megatron", "--order", "corpus")),
     "short-documents": ("gpt", (*LINES, "--max-document-bytes", "300")),

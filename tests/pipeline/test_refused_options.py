@@ -64,12 +64,6 @@ CASES = [
     ("electra", "--max-seq-length 4", "--max-seq-length 4", "5 to 65535"),
     ("electra", "--overflow keep --duplicates 0", "--duplicates 0", "1 to 65535"),
     ("gpt", "--overlap 3", "--overlap 3", "only windows overlap"),
-    # Bins of lengths
-    ("bert", "--bin-size 0", "--bin-size 0", "Give 1 or more"),
-    ("bert", "--bin-size 64", "--bin-size 64", "1 bins", "Give 1 to 63"),
-    ("bert", "--bin-size 16 --padding max_length",
-     "--bin-size 16", "padded to one width", "--padding do_not_pad"),
-    ("bert", "--bin-size 4 --max-seq-length 512", "--bin-size 4", "128 bins", "Give 6 to 511"),
     # Formats and names of shards
     ("bert", "--output-format tfrecord --shard-name x.tfrecord-{shard} --validation-share 0.1",
      "--shard-name", "the same names", "Add {split}"),

@@ -54,7 +54,7 @@ def test_ranges_and_little_memory(segments: str, build_kind: Build) -> None:
 
 def test_worker_processes(build_kind: Build) -> None:
     """With marks of words, which rows keep until they are joined."""
-    flags = ("full-sentences", "--whole-word-mask", "--bin-size", "16")
+    flags = ("full-sentences", "--whole-word-mask")
     again = build_kind(*flags, *jobs.TWO_WORKERS)
     assert digests(again) == digests(build_kind(*flags))
     assert verify(again) == []
@@ -103,9 +103,9 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
     report = tmp_path / "corpus.json"
     run_here(
         "inspect-corpus", "--input", sample, "--tokenizer", tokenizer_path,
-        "--num-shards", "3", "--seed", "1", "--bin-size", "16", "--json", report, "bert", *flags,
+        "--num-shards", "3", "--seed", "1", "--json", report, "bert", *flags,
     )  # fmt: skip
-    folder = build_kind("full-sentences", "--bin-size", "16", "--validation-share", "0")
+    folder = build_kind("full-sentences", "--validation-share", "0")
     train = read_manifest_json(folder)["splits"]["train"]
     estimate = json.loads(report.read_text())["build"]["splits"]["train"]
     assert estimate["rows"]["value"] == train["rows"]

@@ -70,7 +70,6 @@ def test_mistakes_are_found_before_beam_is_imported(
         [*bert, "--config", str(options)],
         [*bert, "--seed", "-1"],
         [*bert, "--preset", "nonsense"],
-        [*bert, "--bin-size", "512"],
         [*bert, "--output-format", "megatron"],
         [*bert, "--input-format", "parquet"],
         [*bert, "--no-wait"],

@@ -38,6 +38,6 @@ def small_manifest(**changes: Any) -> Manifest:
     return replace(manifest, **changes)
 
 
-def small_shard(file: str, rows: int = 1, tokens: int = 1, **length_bin: Any) -> Shard:
+def small_shard(file: str, rows: int = 1, tokens: int = 1, source: str | None = None) -> Shard:
     """The entry of a shard that does not exist."""
-    return Shard(file, 1, "0" * 64, rows, tokens, **length_bin)
+    return Shard(file, 1, "0" * 64, rows, tokens, source)

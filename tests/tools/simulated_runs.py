@@ -105,7 +105,7 @@ def draw_run(seed: int, folder: Path) -> SimulatedRun:
     if not has_sources and random.random() < 0.4:
         added = folder / "added.txt"
         added.write_bytes(_draw_text(random))
-    flags += _draw_flags(random, objective, flags, keeps_order)
+    flags += _draw_flags(random, objective, keeps_order)
     workers = 3 if random.random() < 0.2 else 0
     # Fewer tasks than workers are refused.
     thresholds = (_draw_sizes(random), *_draw_knobs(random))
@@ -154,7 +154,7 @@ def _draw_word(random: Random) -> str:
     return "".join(random.choice("etaoinshrdlucm.,") for _ in range(length))
 
 
-def _draw_flags(random: Random, objective: str, way: Sequence[str], keeps_order: bool) -> list[str]:
+def _draw_flags(random: Random, objective: str, keeps_order: bool) -> list[str]:
     flags = ["--num-shards", str(random.choice([1, 2, 3, 7])), "--seed", str(random.randint(0, 99))]
     flags += ["--max-seq-length", str(random.choice([32, 64, 128]))]
     if objective in _REPEATED:
@@ -167,10 +167,7 @@ def _draw_flags(random: Random, objective: str, way: Sequence[str], keeps_order:
         flags += ["--order", "corpus"]
     if random.random() < 0.3:
         flags += ["--drop-duplicates"]
-    may_have_bins = objective in {"bert", "electra", "ernie"} and "packed" not in way
-    if may_have_bins and random.random() < 0.3:
-        flags += ["--bin-size", "16"]
-    elif random.random() < 0.3:
+    if random.random() < 0.3:
         flags += ["--output-format", random.choice(["tfrecord", "avro"])]
     return flags
 

@@ -36,7 +36,7 @@ BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16"
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 1)
-NAMES = FileNames(1, LAYOUT, (".parquet",), (), {}, None, ())
+NAMES = FileNames(1, LAYOUT, (".parquet",), {}, None, ())
 NOTHING = Segment(0, 0, "", 0, 0, 0)
 
 
@@ -177,7 +177,7 @@ def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(
     ahead, both = BytesIO(), BytesIO()
     for sink, few in ((ahead, 1), (both, few_rows)):
         with knobs(group_rows=8, threaded_rows=few):
-            groups = write_shard(BERT, options, [[sink]], iter([rows]))
+            groups = write_shard(BERT, options, [sink], iter([rows]))
             assert sum(group.rows.num_rows for group in groups) == rows.num_rows
     assert rows.num_rows % 8
     assert both.getvalue() == ahead.getvalue()

@@ -106,7 +106,7 @@ class Folders:
         (self.temp / "run.json").write_bytes(seal(json.dumps({"header": HEADER}).encode()))
         roots = ("root/README.md", "root/tokenizer.json", "root/tokenizer_config.json")
         write_record(self.place.folder, (*shards, "rejects/rejects.jsonl", *roots))
-        self.names = FileNames(version, LAYOUT, (".parquet",), (), {}, None, ())
+        self.names = FileNames(version, LAYOUT, (".parquet",), {}, None, ())
         self.options = CommitOptions(
             self.place, str(self.temp / "tokenizer.json"), str(self.temp / "run.json"),
             Expected(3, 100, len(shards), 5), None,
@@ -174,7 +174,7 @@ def test_shards_of_a_split_are_joined_where_the_format_asks_for_it(folders: Fold
         for part, content, numbers in ((0, content, numbers), (1, b"%d," % (number + 1), [0, 0]))
     ]
     joined = {"train": "train", "validation": "val"}
-    names = FileNames(1, LAYOUT, (".bin", ".lengths"), (), joined, None, ())
+    names = FileNames(1, LAYOUT, (".bin", ".lengths"), joined, None, ())
     for _ in range(2):  # as after a failure at its end
         commit(folders, names, shards=[*reversed(parts)], is_awaited=True)
     files = folders.files()

@@ -266,4 +266,4 @@ class Decision:
             name = names.name(files[0].shard, part)
             size, sha256 = self._put(name, files)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
-            yield WrittenFile(files[0].shard, part, name, rows, tokens, size, sha256, bin=0)
+            yield WrittenFile(files[0].shard, part, name, rows, tokens, size, sha256)

@@ -38,7 +38,7 @@ from corpusmill.errors import UserError
 from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.reading.cache.shard_cache import Stored, unpack_together
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
-from corpusmill.reading.order.order import WINDOW, Ordering, permute, round_share
+from corpusmill.reading.order.order import WINDOW, Order, permute, round_share
 from corpusmill.reading.order.stages import (
     EpochSize,
     Quotas,
@@ -271,7 +271,7 @@ class MixtureOrder:
         stretch: the number of consecutive places that are permuted together.
     """
 
-    orders: tuple[Ordering, ...]
+    orders: tuple[Order, ...]
     stages: tuple[Quotas, ...]
     seed: int = 0
     shuffle: bool = True
@@ -320,19 +320,13 @@ class MixtureOrder:
             again and again, and 5 and 5 from number 1000 on. "masks" is [[0, [0.3, None, None]]]
             where 0.3 of the tokens are predicted from number 0 on.
         """
-        starts, bases = self._turns.starts, self._turns.bases
+        starts = self._turns.starts
         end = int(starts[-1]) + 1 if end is None else max(end, 1)
         begun = self.stages[: int(np.searchsorted(starts, end))]
-        # In the last stage, how often it has begun.
-        turns = -(-(end - int(starts[len(begun) - 1])) // sum(begun[-1]))
-        reads = bases[len(begun) - 1] + max(1, turns) * np.array(begun[-1])
         masks = self.masks[: len(begun)]
         are_given = any(shares.given for shares in masks)
         return {
-            "orders": [
-                order.describe(read)
-                for order, read in zip(self.orders, reads.tolist(), strict=True)
-            ],
+            "orders": [order.describe() for order in self.orders],
             "stages": self._list_changes(begun),
             **({"masks": self._list_changes(masks)} if are_given else {}),
             "seed": self.seed,
@@ -372,7 +366,6 @@ def mix(
     shuffle: bool = True,
     window: int = WINDOW,
     epoch_size: EpochSize | None = None,
-    orders: Mapping[str, Ordering] | Sequence[Ordering | None] | None = None,
 ) -> tuple[JoinedSamples, MixtureOrder]:
     """Return the samples of several data sets, and an order that reads them in proportion.
 
@@ -389,8 +382,6 @@ def mix(
         epoch_size: samples in an epoch of the mixture. "first_exhausted", the default, ends it when
             one source has been read exactly once; "all_exhausted" when each has been read at least
             once. With stages it is a number, by default that of the samples of all stages.
-        orders: orders of sources by name or in a list, such as a `curriculum`; the sources that it
-            lacks, or that have None, have the usual order.
 
     Raises:
         UserError: the sources cannot be read as one, a source with a proportion would not be read
@@ -404,9 +395,7 @@ def mix(
     joined = JoinedSamples(parts)
     sizes = [len(part) for part in parts]
     epoch_size = read_epoch_size(epoch_size)
-    given_orders = _find_orders(orders, names, parts)
-    usual = [part.order(seed, shuffle, window) for part in parts]
-    chosen = tuple(order or other for order, other in zip(given_orders, usual, strict=True))
+    orders = tuple(part.order(seed, shuffle, window) for part in parts)
     stages, weights = tell_apart(proportions)
     if stages:
         if isinstance(epoch_size, str):
@@ -416,11 +405,11 @@ def mix(
         _check_masks(stages, parts)
         given = masks if any(shares.given for shares in masks) else ()
         size = epoch_size or samples
-        return joined, MixtureOrder(chosen, quotas, seed, shuffle, size, masks=given)
+        return joined, MixtureOrder(orders, quotas, seed, shuffle, size, masks=given)
     shares = read_weights(weights, names, len(parts))
     epoch = share(sizes, shares, epoch_size or "first_exhausted")
     check_quotas(f"proportions={proportions}", epoch, shares, names)
-    return joined, MixtureOrder(chosen, (epoch,), seed, shuffle)
+    return joined, MixtureOrder(orders, (epoch,), seed, shuffle)
 
 
 def _check_masks(stages: Sequence[Stage], sources: Sequence[Samples]) -> None:
@@ -446,30 +435,6 @@ def _name_sources(
     if isinstance(sources, Mapping):
         return tuple(sources), tuple(sources.values())
     return None, tuple(sources)
-
-
-def _find_orders(
-    orders: Mapping[str, Ordering] | Sequence[Ordering | None] | None,
-    names: tuple[str, ...] | None,
-    sources: Sequence[Samples],
-) -> list[Ordering | None]:
-    """Return the given order of each source, None for those without one."""
-    if isinstance(orders, Mapping):
-        unknown = [name for name in orders if name not in (names or ())]
-        if unknown:
-            cause = f"there is no source {unknown[0]!r}"
-            raise UserError("orders", cause, f"Give orders of {', '.join(names or ())}")
-        listed = [orders.get(name) for name in names or ()]
-    else:
-        listed = [None] * len(sources) if orders is None else list(orders)
-    for place, (order, source) in enumerate(zip(listed, sources, strict=False)):
-        if order is not None and len(order) != len(source):
-            cause = f"it is an order of {len(order):,} samples, and the source has {len(source):,}"
-            raise UserError(f"orders[{place}]", cause, "Give the order of this source")
-    if len(listed) != len(sources):
-        cause = f"there are {len(sources)} sources"
-        raise UserError(f"orders of {len(listed)} sources", cause, "Give as many, or a dictionary")
-    return listed
 
 
 def _list_columns(manifest: Manifest) -> str:

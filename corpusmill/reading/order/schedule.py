@@ -201,7 +201,7 @@ class Pieces(NamedTuple):
 def find_parts(manifest: Manifest, split: str, shards: Sequence[Shard]) -> tuple[int, ...]:
     """Return the number of the part that each of some shards belongs to; () for a single part.
 
-    A part is what was built at a time, of one source, in one length bin.
+    A part is what was built at a time, of one source.
 
     Args:
         manifest: of the data set.
@@ -212,22 +212,18 @@ def find_parts(manifest: Manifest, split: str, shards: Sequence[Shard]) -> tuple
         ("wiki", "wiki", "books") are the sources of parts (0, 0, 1).
     """
     generations = manifest.provenance.generations if manifest.provenance else ()
-    if len(generations) < 2 and not manifest.corpus.sources and not _has_bins(shards):
+    if len(generations) < 2 and not manifest.corpus.sources:
         return ()
     counts = [generation.shards.get(split, 0) for generation in generations]
     files = (shard.file for shard in manifest.splits[split].shards)
     numbers = np.repeat(np.arange(len(counts)), counts).tolist() if len(counts) > 1 else []
     generation_of = dict(zip(files, numbers, strict=False))
-    known: dict[tuple[int, str | None, int | None], int] = {}
+    known: dict[tuple[int, str | None], int] = {}
     parts = tuple(
-        known.setdefault((generation_of.get(shard.file, 0), shard.source, shard.bin), len(known))
+        known.setdefault((generation_of.get(shard.file, 0), shard.source), len(known))
         for shard in shards
     )
     return parts if len(known) > 1 else ()
-
-
-def _has_bins(shards: Sequence[Shard]) -> bool:
-    return any(shard.bin is not None for shard in shards[:1])
 
 
 def cut_stretches(sizes: Sequence[int], parts: Sequence[int], stretches: int = STRETCHES) -> Pieces:

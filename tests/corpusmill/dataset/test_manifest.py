@@ -18,7 +18,6 @@ from corpusmill.inspection.figures import summarize
 from tests.tools.manifests import small_manifest, small_shard
 
 SHARD = "train-00000-of-00001.parquet"
-BOUNDS = {"min_length": 1, "max_length": 8}
 
 
 def manifest_of(lengths: list[int]) -> Manifest:
@@ -56,18 +55,17 @@ def test_the_largest_value_of_a_distribution(largest: int, is_refused: bool) -> 
 
 def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None:
     plain = small_manifest()
-    bins = [
-        small_shard(f"train-bin-0{number}-of-02-00000-of-00001.parquet", bin=number, **BOUNDS)
-        for number in range(2)
-    ]
+    shard = small_shard("train-0.parquet")
     manifest = replace(
         plain,
         tokenizer=replace(plain.tokenizer, words="unicode", revision="main"),
         output=replace(
             plain.output,
-            options=OutputOptions(padding="max_length", compression="zstd", bin_size=8),
+            options=OutputOptions(
+                padding="max_length", compression="zstd", shard_name="{shard}.parquet"
+            ),
         ),
-        splits={"train": Split.from_shards(bins, {"length": {1: 2}, "pieces": {1: 2}})},
+        splits={"train": Split.from_shards([shard], {"length": {1: 1}, "pieces": {1: 1}})},
         files=(FileEntry("rejects/rejects.jsonl", 0, "0" * 64),),
     )
     assert decode(encode(manifest), "out") == manifest

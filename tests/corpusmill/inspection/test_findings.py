@@ -368,14 +368,6 @@ def test_a_larger_validation_split_is_advised_only_where_it_is_enough() -> None:
     assert "a larger" not in cure(0.1, 10)
 
 
-def test_rows_in_bins_are_padded_to_their_bin() -> None:
-    short = {"length": {16: 1000}}
-    assert names_of(manifest_of(distributions=short)) == ["padding"]
-    shard = small_shard("a", 1000, 16_000, bin=0, min_length=1, max_length=32)
-    splits = {"train": Split.from_shards([shard], {**BALANCED, **short})}
-    assert names_of(manifest_of(splits=splits)) == []
-
-
 def test_a_kept_field_that_no_document_has() -> None:
     corpus = replace(manifest_of().corpus, options={"keep_fields": ["url", "meta.id", "day"]})
 

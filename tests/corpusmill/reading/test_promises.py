@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order, Ordering
@@ -97,7 +96,7 @@ def legs(draw: st.DrawFn) -> Leg:
 
 @st.composite
 def staged(draw: st.DrawFn) -> Data:
-    """Return a mixture whose weights change, one of whose sources is read in stages."""
+    """Return a mixture whose weights change."""
     sources = [NumberedSamples(draw(shards), _LONGEST, seed, str(seed)) for seed in range(3)]
     weights = st.sampled_from([(3, 1, 2), (1, 1, 0), (0, 1, 4)])
     lengths = st.integers(20, 90)
@@ -105,22 +104,11 @@ def staged(draw: st.DrawFn) -> Data:
         Stage(draw(weights), draw(lengths), ramp=bool(place) and draw(st.booleans()))
         for place in range(draw(st.integers(1, 4)))
     ]
-    order = draw(curricula(sources[0])).order
-    seed, epoch_size = draw(seeds), draw(st.none() | lengths)
-    mixture = mix(sources, stages, seed=seed, epoch_size=epoch_size, orders=[order, None, None])
-    return Data(*mixture)
+    epoch_size = draw(st.none() | lengths)
+    return Data(*mix(sources, stages, seed=draw(seeds), epoch_size=epoch_size))
 
 
-@st.composite
-def curricula(draw: st.DrawFn, samples: NumberedSamples | None = None) -> Data:
-    samples = samples or NumberedSamples(draw(shards), _LONGEST, draw(st.integers(0, 3)))
-    stages = draw(st.integers(1, min(3, len(samples))))
-    seed, epochs = draw(seeds), draw(st.none() | st.integers(0, 2))
-    order = curriculum(samples, "length", stages, seed=seed, window=50, epochs=epochs)
-    return Data(samples, order)
-
-
-kinds = single() | mixed() | staged() | curricula()
+kinds = single() | mixed() | staged()
 # Where a leg recurs, a run may resume an earlier arrangement.
 runs = st.lists(legs(), min_size=1, max_size=3).flatmap(
     lambda some: st.lists(st.sampled_from(some), min_size=1, max_size=6)

@@ -28,7 +28,6 @@ from corpusmill.reading.collate.collators import Layout, collator_for
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.loader import Loader, make_batches
-from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.rows import Batch
 from corpusmill.reading.token_packs import TokenPacks
@@ -210,10 +209,6 @@ def test_orders_by_length_are_those_of_a_build(
         for samples in (packs, built(WHOLE))
     )
     check_equal(read, expected)
-    order = curriculum(packs, "length", [1000])
-    expected_order = curriculum(built(WHOLE), "length", [1000])
-    numbers = np.arange(2 * len(packs))
-    assert order.locate(numbers).tolist() == expected_order.locate(numbers).tolist()
 
 
 def test_few_shards_are_mapped_at_a_time(stream: DataSet) -> None:

@@ -10,7 +10,7 @@ from corpusmill.dataset.manifest_json import decode
 from tests.tools.jobs import build, run_here
 
 BERT = (
-    "--seed 7 --max-seq-length 48 --num-shards 3 --bin-size 16 --validation-share 0.3 "
+    "--seed 7 --max-seq-length 48 --num-shards 3 --validation-share 0.3 "
     "--document-rule blank-lines --sentence-rule split --language en --mask dynamic "
     "--whole-word-mask --no-special-tokens-in-text"
 )

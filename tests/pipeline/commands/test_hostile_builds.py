@@ -30,7 +30,6 @@ SPLIT = ("--validation-share", "0.2")
 DATA_SETS = {
     "bert": ("bert", SPLIT),
     "bert-packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
-    "bert-bins": ("bert", ("--bin-size", "16")),
     "electra": ("electra", SPLIT),
     "ernie": ("ernie", ()),
     "t5": ("t5", SPLIT),

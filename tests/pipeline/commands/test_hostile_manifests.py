@@ -141,8 +141,6 @@ CHANGES: dict[str, Change] = {
     "unknown key": in_shard(__class__="os.system"),
     "a long name of a format": in_entry("corpus", "files", 0, resembles="x" * 100),
     "a long reject": lambda entries: entries.update(first_reject="x" * 2**15),
-    "half of a bin": in_shard(bin=1),
-    "a bin the wrong way round": in_shard(bin=0, min_length=9, max_length=8),
     "two entries": lambda entries: entries["files"].append(entries["files"][0]),
     "one shard twice": lambda entries: entries["splits"]["train"]["shards"].append(
         entries["splits"]["train"]["shards"][0]
@@ -191,7 +189,6 @@ CHANGES: dict[str, Change] = {
         for name, value in (
             ("padding", "none"), ("padding", None), ("compression", "lzma"), ("compression", None),
             ("compression", "deflate"), ("compression_level", 99), ("compression_level", "1"),
-            ("bin_size", -1), ("bin_size", "8"),
         )
     },
     **{

@@ -7,7 +7,6 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order
@@ -255,43 +254,17 @@ def test_sources_have_names() -> None:
         mix(LARGE, {"small": 1})
 
 
-def test_a_source_may_have_an_order_of_its_own() -> None:
-    parts = {"small": SMALL, "large": LARGE}
-    first = curriculum(LARGE, "length", [6], seed=5)
-    _, order = mix(parts, {"small": 1, "large": 3}, seed=5, orders={"large": first})
-    _, usual = mix(parts, {"small": 1, "large": 3}, seed=5)
-    numbers = np.arange(len(order))
-    sources, own = order.assign(numbers)
-    large = sources == 1
-    samples = order.locate(numbers)
-    assert np.array_equal(samples[large] - len(SMALL), first.locate(own[large]))
-    assert np.array_equal(samples[~large], usual.locate(numbers)[~large])
-    assert order.describe()["orders"][1] == first.describe()
-    assert mix([SMALL, LARGE], [1, 3], seed=5, orders=[None, first])[1] == order
-    for wrong, message in (
-        ({"medium": first}, "no source 'medium'"),
-        ({"small": first}, "order of 1,000 samples, and the source has 100"),
-    ):
-        with pytest.raises(UserError, match=message):
-            mix(parts, {"small": 1, "large": 3}, orders=wrong)
-    with pytest.raises(UserError, match="there are 2 sources"):
-        mix([SMALL, LARGE], [1, 3], orders=[None])
-
-
-def test_mixtures_of_mixtures_know_which_stages_have_begun() -> None:
-    inner, order = mix([SMALL, LARGE], PLAN, seed=2)
-    other = NumberedSamples((400,), digest="other")
-
-    def outer(plan: list[Stage]) -> Batches:
-        _, changed = mix([SMALL, LARGE], plan, seed=2, epoch_size=len(inner))
-        samples, mixed = mix([inner, other], [1, 1], orders=[changed, None], epoch_size=100)
-        return Batches(samples, mixed, FixedBatches(4), AsTheyAre())
-
-    assert len(order) == 400
-    state = saved(outer(PLAN), Position(400))  # 200 of them are of the first stage
-    assert outer([PLAN[0], Stage([1, 9], 50)]).load_state_dict(state)
-    with pytest.raises(UserError, match="its order is"):
-        outer([PLAN[0], Stage([1, 9], 50)]).load_state_dict(saved(outer(PLAN), Position(401)))
+def test_a_source_is_read_before_another() -> None:
+    """What is easy, built as a source of its own, has the first stage to itself."""
+    joined, order = mix(
+        {"easy": SMALL, "hard": LARGE},
+        [Stage({"easy": 1, "hard": 0}, epochs=1), Stage({"easy": 0, "hard": 1}, epochs=1)],
+        seed=5,
+    )
+    read = order.locate(np.arange(len(order)))
+    assert len(read) == len(joined)
+    assert (set(read[:100]), set(read[100:])) == (set(range(100)), set(range(100, 1100)))
+    assert not np.array_equal(read[:100], np.arange(100))  # shuffled within the stage
 
 
 def test_batches_by_length_of_a_mixture() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusmill.reading.load.batches import Batches, Reader
-from corpusmill.reading.order.curriculum import curriculum
+from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.tracing import Run
@@ -73,21 +73,10 @@ def test_batches_do_not_depend_on_blocks(block_samples: int) -> None:
     assert numbers == [n for plan, _ in batches.plan(Position(0)) for n in np.concatenate(plan)]
 
 
-@pytest.mark.parametrize("stages", [254, 255, 256, 257])
-def test_stages_of_any_number(stages: int) -> None:
-    """From the 256th on their numbers take more than a byte."""
-    samples = NumberedSamples((600,))
-    values = np.arange(600)[::-1].copy()
-    order = curriculum(samples, values, list(range(1, stages)), seed=1)
-    read = values[order.locate(np.arange(600))]
-    assert np.array_equal(np.sort(read), np.arange(600))
-    assert np.array_equal(np.minimum(read, stages), np.sort(np.minimum(read, stages)))
-
-
 @pytest.mark.parametrize("traced_numbers", [1, 29, 30, 31])
 def test_samples_are_found_in_any_order(traced_numbers: int) -> None:
     """An order that cannot be asked is looked through, some numbers at a time."""
-    order = curriculum(NumberedSamples((30,)), "length", 3, seed=1)
+    _, order = mix([NumberedSamples((20,)), NumberedSamples((10,))], [2, 1], seed=1)
     batching, samples = FixedBatches(4), np.array([3, 17, 29])
     run = Run(order, batching, 1)
     with knobs(traced_numbers=traced_numbers):

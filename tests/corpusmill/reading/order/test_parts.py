@@ -55,12 +55,11 @@ def test_shards_of_one_build_and_source_are_one_part() -> None:
     ("entries", "added", "expected"),
     [
         ({"source": list("aaabbb")}, (), (0, 0, 0, 1, 1, 1)),
-        ({"bin": [0, 0, 1, 1, 2, 2]}, (), (0, 0, 1, 1, 2, 2)),
         ({}, (2, 3, 1), (0, 0, 1, 1, 1, 2)),
         ({"source": list("abaaba")}, (3, 3), (0, 1, 0, 2, 3, 2)),
     ],
 )
-def test_sources_bins_and_what_was_added_are_parts(
+def test_sources_and_what_was_added_are_parts(
     entries: dict[str, list[Any]], added: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
     manifest = _manifest(*_shards(**entries), added=added)
