@@ -1,13 +1,12 @@
-"""A data set pushed to the Hugging Face hub: uploaded file by file, revealed by one commit.
+"""A data set pushed to the Hugging Face hub: verified, and revealed by one commit.
 
 Nothing is written into the data set's folder, and nothing is remembered on this machine. The hub
-keeps the content of each file that has arrived under its digest, so a push that is started again
-sends only the rest. All files get their names in a single commit, so that readers see the earlier
-data set or the new one, and never a mixture of them.
+keeps the content of each file that has arrived under its digest, and its client does not send it
+once more. All files get their names in a single commit, the manifest among them, so that readers
+see the earlier data set or the new one, and never a mixture of them.
 """
 
-import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,32 +34,6 @@ from corpusmill.location import Location, locate, scheme_of
 from corpusmill.verification.check_data_set import verify
 
 _KIND = "dataset"
-# Files that are uploaded before the next ones are begun. Each group is finished on the hub, so that
-# a push that is started again need not send it once more.
-_FILES_AT_A_TIME = 32
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a file on the hub is to hold.
-
-    Attributes:
-        source: a path on this machine, or the bytes.
-        size: in bytes.
-        sha256: hexadecimal digest of its bytes.
-    """
-
-    source: Path | bytes
-    size: int
-    sha256: str
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Content":
-        """The content with these bytes."""
-        return cls(data, len(data), hashlib.sha256(data).hexdigest())
-
-
-Contents = Mapping[str, Content]
 
 
 class Repository:
@@ -88,7 +61,8 @@ class Repository:
         self._tokens = f"Make one at {self._api.endpoint}/settings/tokens, and push {LOGIN}"
         if self._token is None:
             raise UserError(name, "pushing needs a token that may write", self._tokens)
-        self._state = self._look_up()
+        with self._explain():
+            self._state = self._patience(self._look_up)()
         if self._state and private not in {None, self.is_private}:
             cause = f"it exists, and is {'private' if self.is_private else 'public'}"
             cure = "Change its visibility in its settings on the hub, or leave the option out"
@@ -99,121 +73,77 @@ class Repository:
         """Whether others cannot see it."""
         return bool(self._state and self._state.private)
 
-    def create(self) -> None:
-        """Create the repository and the branch where they do not exist."""
-        with self._explain():
-            if self._state is None:
-                self._patience(self._api.create_repo)(
-                    self._name, repo_type=_KIND, private=self._private, exist_ok=True
-                )
-            if self._branch:
-                self._patience(self._api.create_branch)(
-                    self._name, branch=self._branch, repo_type=_KIND, exist_ok=True
-                )
-        self._state = self._look_up()
+    def replace(self, contents: Mapping[str, Path | bytes], message: str) -> str:
+        """Send files, and make them the data set in one commit.
 
-    def replace(self, contents: Contents, message: str, say: Callable[[str], None]) -> str:
-        """Upload files, and make them the data set in one commit.
-
-        Files of the data set that was there before are removed unless they are among the new ones.
+        The repository and the branch are created where they do not exist. Files of the data set
+        that was there before are removed unless they are among the new ones.
 
         Args:
-            contents: by the name of the file.
+            contents: the path or the bytes of each file, by its name.
             message: of the commit.
-            say: is called with a line of text as the upload proceeds.
 
         Returns:
             The commit; the current one where nothing differs.
 
         Raises:
-            UserError: the token may not write, somebody else has pushed meanwhile, a file changed
-                while it was pushed, or the hub cannot be reached.
+            UserError: the token may not write, somebody else has pushed meanwhile, or the hub
+                cannot be reached or left out a file.
         """
-        stale = (self._listed() & self._present()) - contents.keys()
-        additions = [CommitOperationAdd(name, content.source) for name, content in contents.items()]
-        total, done = sum(content.size for content in contents.values()), 0
         with self._explain():
-            for begin in range(0, len(additions), _FILES_AT_A_TIME):
-                group = additions[begin : begin + _FILES_AT_A_TIME]
-                self._upload(group, contents)
-                done += sum(contents[addition.path_in_repo].size for addition in group)
-                say(f"{done:,} of {total:,} bytes are on the hub")
-            deletions = [CommitOperationDelete(name) for name in sorted(stale)]
-            commit = self._commit([*deletions, *additions], message, contents)
-            faults = self._find_faults(commit, contents)
-        if faults:
-            cause = f"the hub did not take {faults[0]} as it was sent"
-            raise UserError(self._name, cause, "Look for a .gitignore in it, and push again")
+            self._create()
+            # Perhaps only the answer to the commit was lost: then nothing differs the next time.
+            commit = self._patience(self._commit)(contents, message)
+            sizes = self._folder(commit).list()
+        for name, content in contents.items():
+            size = len(content) if isinstance(content, bytes) else content.stat().st_size
+            if sizes.get(name) != size:
+                cause = f"the hub did not take {name} as it was sent"
+                raise UserError(self._name, cause, "Look for a .gitignore in it, and push again")
         return commit
 
-    def _upload(self, additions: Sequence[CommitOperationAdd], contents: Contents) -> None:
-        """Send what the hub does not have yet; the files do not get their names."""
-        self._patience(self._api.preupload_lfs_files)(
-            self._name, additions, repo_type=_KIND, revision=self._branch, free_memory=False
-        )
-        for addition in additions:
-            name = addition.path_in_repo
-            if addition.upload_info.sha256.hex() != contents[name].sha256:
-                cause = "it changed while it was pushed"
-                raise UserError(name, cause, "Push again when nothing writes into its folder")
-
-    def _commit(
-        self,
-        operations: Sequence[CommitOperationAdd | CommitOperationDelete],
-        message: str,
-        contents: Contents,
-    ) -> str:
-        assert self._state  # noqa: S101  it was created
-        try:
-            made = self._patience(self._api.create_commit)(
-                self._name,
-                operations,
-                commit_message=message,
-                repo_type=_KIND,
-                revision=self._branch,
-                parent_commit=self._state.sha,
+    def _create(self) -> None:
+        if self._state is None:
+            self._patience(self._api.create_repo)(
+                self._name, repo_type=_KIND, private=self._private, exist_ok=True
             )
-        except Exception:  # perhaps only the answer was lost
-            self._state = self._look_up()
-            if self._state is None or self._find_faults(str(self._state.sha), contents):
-                raise
-            return str(self._state.sha)
-        return str(made.oid)
+        if self._branch:
+            self._patience(self._api.create_branch)(
+                self._name, branch=self._branch, repo_type=_KIND, exist_ok=True
+            )
 
-    def _find_faults(self, commit: str, contents: Contents) -> list[str]:
-        """The files that a commit lacks or has with another size, or the seal if it differs."""
-        folder = self._folder(commit)
-        sizes = folder.list()
-        faults = [name for name, content in contents.items() if sizes.get(name) != content.size]
-        if (
-            not faults
-            and Content.from_bytes(folder.read(MANIFEST)).sha256 != contents[MANIFEST].sha256
-        ):
-            faults = [MANIFEST]
-        return faults
+    def _commit(self, contents: Mapping[str, Path | bytes], message: str) -> str:
+        self._state = self._look_up()
+        assert self._state  # noqa: S101  it was created
+        present = {sibling.rfilename for sibling in self._state.siblings or ()}
+        stale = (self._listed(self._state.sha) if MANIFEST in present else set()) & present
+        made = self._api.create_commit(
+            self._name,
+            [
+                *(CommitOperationDelete(name) for name in sorted(stale - contents.keys())),
+                *(CommitOperationAdd(name, content) for name, content in contents.items()),
+            ],
+            commit_message=message,
+            repo_type=_KIND,
+            revision=self._branch,
+            parent_commit=self._state.sha,
+        )
+        return str(made.oid)
 
     def _look_up(self) -> DatasetInfo | None:
         """Ask the hub for the branch, or for the main one from which it will be made."""
-        with self._explain():
-            for revision in dict.fromkeys([self._branch, None]):
-                try:
-                    return self._patience(self._api.dataset_info)(
-                        self._name, revision=revision, timeout=TIMEOUT_SECONDS
-                    )
-                except (RepositoryNotFoundError, RevisionNotFoundError):
-                    continue
+        for revision in dict.fromkeys([self._branch, None]):
+            try:
+                return self._api.dataset_info(
+                    self._name, revision=revision, timeout=TIMEOUT_SECONDS
+                )
+            except (RepositoryNotFoundError, RevisionNotFoundError):
+                continue
         return None
 
-    def _present(self) -> set[str]:
-        """The names of its files."""
-        siblings = (self._state.siblings or ()) if self._state else ()
-        return {sibling.rfilename for sibling in siblings}
-
-    def _listed(self) -> set[str]:
-        """The names of the files of the data set that it holds, if it holds one."""
-        if self._state is None or MANIFEST not in self._present():
-            return set()
-        folder = self._folder(str(self._state.sha))
+    def _listed(self, commit: str | None) -> set[str]:
+        """The names of the files of the data set that a commit holds, if it holds one."""
+        folder = self._folder(str(commit))
         try:
             manifest = decode(folder.read(MANIFEST), str(folder))
             return {MANIFEST, SUCCESS, *manifest.entries, *manifest.copies}
@@ -315,9 +245,8 @@ def push(
     repository = Repository(target.data_set, target.revision, private)
     say(f"Verifying {source}")
     _check_sound(source, contents.keys())
-    repository.create()
     say(f"Pushing {count_things(len(contents), 'file')} to {repository.page}")
-    commit = repository.replace(contents, f"Push {manifest.objective.name} examples", say)
+    commit = repository.replace(contents, f"Push {manifest.objective.name} examples")
     return PushedDataSet(
         target.url, f"{repository.page}/tree/{commit}", commit, repository.is_private
     )
@@ -336,7 +265,7 @@ def _parse_name(name: str, revision: str | None) -> DataSetName:
     return parsed._replace(revision=revision or parsed.revision)
 
 
-def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[str, Content]:
+def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[str, Path | bytes]:
     """The files to push. Without rejects, those that list the rejects are written anew."""
     root = source.local_path("")
     assert root is not None  # noqa: S101  it is not at a URL
@@ -350,13 +279,8 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
     if len(manifest.entries) + 2 > _MOST_FILES:
         cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
         raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")
-    contents = {
-        name: Content(root / name, entry.bytes, entry.sha256)
-        for name, entry in manifest.entries.items()
-    }
-    for name in (MANIFEST, SUCCESS):
-        contents[name] = Content.from_bytes((root / name).read_bytes())
-    contents |= {name: Content.from_bytes(data) for name, data in written.items()}
+    names = (*manifest.entries, MANIFEST, SUCCESS)
+    contents: dict[str, Path | bytes] = {name: Path(root, name) for name in names} | written
     return contents | {name: contents[entry.file] for name, entry in manifest.copies.items()}
 
 

@@ -27,6 +27,7 @@ class WritableHub(Hub):
         on_upload: is called with the digest of each object that is about to arrive.
         loses_answers: whether the answer to a commit gets lost.
         busy: how many of the next messages it asks to send again in seven seconds.
+        ignored: names of the files that a .gitignore in the repository names.
     """
 
     def __init__(self, data_sets: dict[str, DataSet] | None = None) -> None:
@@ -35,6 +36,7 @@ class WritableHub(Hub):
         self.on_upload: Callable[[str], object] = lambda _: None
         self.loses_answers = False
         self.busy = 0
+        self.ignored: set[str] = set()
 
     @property
     def handler(self) -> type[Handler]:
@@ -102,8 +104,9 @@ class _WritingHandler(Handler):
             path, is_large = file["path"], file["size"] > _LARGE
             present = found[1].get(path)
             oid = _oid(present, is_large) if present is not None else None
-            mode = {"uploadMode": "lfs" if is_large else "regular", "shouldIgnore": False}
-            modes.append({"path": path, "oid": oid, **mode})
+            mode = "lfs" if is_large else "regular"
+            is_ignored = path in self.server.ignored
+            modes.append({"path": path, "oid": oid, "uploadMode": mode, "shouldIgnore": is_ignored})
         self.answer_json({"files": modes})
 
     def answer_batch(self, name: str, wanted: dict[str, Any]) -> None:

@@ -118,8 +118,7 @@ def test_a_killed_push_goes_on_and_shows_nothing_before(hub: WritableHub, out: P
     hub.on_upload = stop_at_the_second
     program = (
         "import sys, functools; from huggingface_hub import HfApi;"
-        "HfApi.preupload_lfs_files = functools.partialmethod("
-        "HfApi.preupload_lfs_files, num_threads=1);"
+        "HfApi.create_commit = functools.partialmethod(HfApi.create_commit, num_threads=1);"
         "from corpusmill.publishing import push; push(*sys.argv[1:])"
     )
     settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
@@ -144,6 +143,12 @@ def test_a_lost_answer_is_no_failure(hub: WritableHub, out: Path) -> None:
     hub.loses_answers = True
     pushed = push(out, "me/out")
     assert hub.data_sets["me/out"].branches["main"] == pushed.commit
+
+
+def test_a_file_that_the_hub_leaves_out_is_named(hub: WritableHub, out: Path) -> None:
+    hub.ignored = {"tokenizer.json"}
+    with pytest.raises(UserError, match=r"not take tokenizer.json as it was sent.*\.gitignore"):
+        push(out, "me/out")
 
 
 def test_a_hub_that_is_busy_is_asked_again_when_it_says(
