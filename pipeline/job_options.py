@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
-from corpusmill.dataset.manifest_entries import ADDED_TAG, MAX_REPEAT, SOURCE_NAME
+from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
 from corpusmill.errors import UserError, check_option, option
+from corpusmill.layout.placement import MAX_REPEAT
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
 from transforms.task_sizes import TaskSizes

@@ -47,7 +47,6 @@ from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWrite
 from corpusmill.provenance.removal import copy_documents, copy_spans
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
 from corpusmill.provenance.store import OriginStore, open_documents, open_spans
-from corpusmill.verification.check_provenance import ProvenanceCheck
 from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Inputs, write_small
 from transforms.commit.pointer import Committed
@@ -178,7 +177,6 @@ class _Loaded:
     manifest: Manifest
     units: Sequence[Unit]
     documents: Ids
-    provenance: ProvenanceCheck
 
 
 def choose_units(folder: Location, manifest: Manifest, documents: Ids) -> list[Unit]:
@@ -206,7 +204,6 @@ class _Editor:
     def __init__(self, folder: Location, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
         self._folder, self._tally = folder, tally
         self._manifest, self._documents = loaded.manifest, loaded.documents
-        self._provenance = loaded.provenance
         self._place = place
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
@@ -220,12 +217,12 @@ class _Editor:
         self._check(unit.files[-1:])
         name = unit.files[-1]
         with open_spans(self._folder, name) as spans:
+            if len(spans) != unit.shard.rows:
+                raise ValueError(f"it tells of {len(spans):,} rows, which its shard does not have")
             kept = np.ones(len(spans), np.bool_)
             kept[spans.find_rows(self._documents)] = False
         if kept.all():
             return
-        # Rows of other documents would be removed without a trace.
-        self._provenance.check_spans(unit.shard)
         self._check(unit.files[:-1])
         with SpansFile(self._folder.open(name)) as spans, ExitStack() as files:
             sinks = [HashingWriter(files.enter_context(self._create(file))) for file in unit.files]
@@ -304,9 +301,8 @@ class _Edit(beam.DoFn):
         edited = self._edited
         manifest = decode(edited.manifest.read(), edited.folder.url)
         documents = np.load(io.BytesIO(edited.documents.read()))
-        provenance = ProvenanceCheck(edited.folder, manifest, frozenset())
         units = choose_units(edited.folder, manifest, documents)
-        return _Loaded(manifest, units, documents, provenance)
+        return _Loaded(manifest, units, documents)
 
     def process(self, element: int) -> Iterator[WrittenFile]:
         work = partial(self._make, element)

@@ -7,7 +7,7 @@ A task is a shard, or another file. Its check is that of `corpusmill.verify`, an
 manifest themselves: only numbers, counts and problems go through the engine.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -16,14 +16,13 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.dataset.accounting import split_distributions
-from corpusmill.dataset.file_checks import Checked, Problem, Task, count_bytes, list_tasks
+from corpusmill.dataset.file_checks import Problem, Task, check_task, count_bytes, list_tasks
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import as_mapping, from_mapping
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.errors import UserError
 from corpusmill.location import Location
 from corpusmill.verification.check_data_set import Totals
-from corpusmill.verification.check_provenance import ProvenanceCheck
 from transforms.coders import NamedOutputs
 from transforms.shuffle.trees import read_collected
 from transforms.tally import COUNTS, Count, Tally
@@ -59,7 +58,6 @@ class _Loaded:
 
     manifest: Manifest
     tasks: list[Task]
-    check: Callable[[Task], Checked]
 
 
 class _NumberTasks(beam.DoFn):
@@ -85,12 +83,12 @@ class _Check(beam.DoFn):
             cause = "it has changed since the check began"
             raise UserError(f"{folder.url}/{MANIFEST}", cause, "Verify the data set again")
         manifest = decode(content, folder.url)
-        checks = ProvenanceCheck(folder, manifest, self._checking.unread)
-        return _Loaded(manifest, list_tasks(manifest), checks.check)
+        return _Loaded(manifest, list_tasks(manifest))
 
     def process(self, element: int) -> Iterator[Found]:
         manifest, task = self._loaded.manifest, self._loaded.tasks[element]
-        checked = self._loaded.check(task)
+        checking = self._checking
+        checked = check_task(checking.folder, manifest, task, checking.unread)
         for kind, problems in ((_BYTES, checked.differences), (_ROWS, checked.faults)):
             yield from ((element, kind, one.file, one.what) for one in problems)
         tally = Tally()

@@ -4,14 +4,13 @@ Each check is a task of its own, so that threads or an engine's workers can shar
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
 
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import Counts, add_all, recount, weigh
@@ -123,7 +122,6 @@ def check_task(
     manifest: Manifest,
     task: Task,
     unread: frozenset[str],
-    follow: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Checked:
     """Read the files of a task and compare them with the manifest.
 
@@ -135,7 +133,6 @@ def check_task(
         manifest: its manifest.
         task: the task.
         unread: files that are missing or of another size.
-        follow: is called with all rows of a shard, some at a time; None for nothing.
     """
     intact = [name for name in task.files if name not in unread]
     differences = tuple(
@@ -148,8 +145,7 @@ def check_task(
     try:
         with ExitStack() as files:
             streams = [files.enter_context(folder.open(name)) for name in task.files]
-            batches = _read_rows(manifest, task, streams)
-            return _check_rows(manifest, task.split, task.shard, batches, follow)
+            return _check_rows(manifest, task.split, task.shard, streams)
     except Exception as error:  # each format has errors of its own
         cause = f"is not a readable {manifest.output.format} shard: {in_one_line(error)}"
         return Checked(faults=(Problem(task.shard.file, cause),), counts=None)
@@ -176,28 +172,15 @@ def check_digest(entry: FileEntry, folder: Location) -> Iterator[Problem]:
         yield Problem(entry.file, cause)
 
 
-def _read_rows(
-    manifest: Manifest, task: Task, streams: Sequence[BinaryIO]
-) -> Iterator[pa.RecordBatch]:
-    columns, options = manifest.columns, manifest.output.options
-    longest = manifest.splits[task.split].longest
-    return manifest.output.shard_format.read(streams, columns, options, CHECKED_ROWS, longest)
-
-
 def _check_rows(
-    manifest: Manifest,
-    split: str,
-    shard: Shard,
-    batches: Iterator[pa.RecordBatch],
-    follow: Callable[[pa.RecordBatch], None] | None,
+    manifest: Manifest, split: str, shard: Shard, streams: Sequence[BinaryIO]
 ) -> Checked:
     rows, counted = 0, dict[str, Counts]()
     columns, longest = manifest.columns, manifest.splits[split].longest
-    for batch in batches:
+    output = manifest.output
+    for batch in output.shard_format.read(streams, columns, output.options, CHECKED_ROWS, longest):
         rows += batch.num_rows
         add_all(counted, recount(batch, columns, longest))
-        if follow:
-            follow(batch)
     lengths = counted.get("length", np.zeros(0, np.int64))
     return Checked((), tuple(_compare(shard, rows, lengths)), counted)
 

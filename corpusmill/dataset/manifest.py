@@ -16,10 +16,10 @@ its parts are the file's entries, in the file's order:
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct, convert
@@ -28,19 +28,15 @@ from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest_entries import (
     VERSION_FOLDER,
     CorpusEntry,
-    Generation,
-    Kind,
     Number,
     Provenance,
     Removal,
     SourceName,
     base_name,
-    provenance_name,
 )
 from corpusmill.formats import shard_names
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, DataSetContents, ShardFormat, part_names
-from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
     SpecialTokens,
@@ -395,60 +391,3 @@ def shard_name(split: str, number: int, total: int, suffix: str, pattern: str | 
         pattern: of the whole name; None for the usual one.
     """
     return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, total)
-
-
-class ProvenanceFile(NamedTuple):
-    """A file of provenance.
-
-    Attributes:
-        name: its name.
-        shard: the name of the shard that it is about; in formats whose shards are joined, the name
-            that this would have.
-        generation: the part of the data set that it belongs to.
-        number: of the shard in the generation's layout.
-    """
-
-    name: str
-    shard: str
-    generation: Generation
-    number: int
-
-
-def name_spans(manifest: Manifest, split: str) -> Iterator[ProvenanceFile]:
-    """Yield the files with the spans of a split's rows.
-
-    Args:
-        manifest: of a data set with provenance.
-        split: "train" or "validation".
-    """
-    for generation, group, shards in _list_groups(manifest, split):
-        yield from _name_files(manifest, "spans", generation, group, shards)
-
-
-def name_documents(manifest: Manifest, split: str) -> Iterator[ProvenanceFile]:
-    """Yield the tables of a split's documents; the arguments are as of `name_spans`."""
-    for generation, group, shards in _list_groups(manifest, split):
-        yield from _name_files(manifest, "documents", generation, group, shards)
-
-
-def _list_groups(manifest: Manifest, split: str) -> Iterator[tuple[Generation, str, range]]:
-    """Yield what takes a split's place in names, with the numbers of the shards."""
-    for generation in manifest.provenance.generations if manifest.provenance else ():
-        layout = generation.layout
-        for first, count in layout.ranges():
-            if count and SPLIT_NAMES[layout.split_of(first)] == split:
-                source = layout.source_of(first)
-                file = None if source is None else generation.first_file_of(source)
-                name = None if file is None else manifest.corpus.source_of(file)
-                yield generation, generation.group(split, name), range(first, first + count)
-
-
-def _name_files(
-    manifest: Manifest, kind: Kind, generation: Generation, group: str, shards: range
-) -> Iterator[ProvenanceFile]:
-    pattern = manifest.output.options.shard_name or shard_names.DEFAULT + manifest.suffixes[0]
-    for number, shard in enumerate(shards):
-        name = provenance_name(kind, group, number, len(shards))
-        shard_file = shard_names.fill(pattern, group, number, len(shards))
-        paths = manifest.path_of(name), manifest.path_of(shard_file)
-        yield ProvenanceFile(*paths, generation, shard)

@@ -30,7 +30,7 @@ from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
 from corpusmill.errors import count_things
 from corpusmill.formats import shard_names
-from corpusmill.layout.placement import Layout
+from corpusmill.layout.placement import Layout, Repeat
 
 # [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
 _FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
@@ -261,8 +261,9 @@ ADDED_TAG = r"more\d+"
 # Of a source; names of shards and of counts hold it, and tags must be told from it.
 SOURCE_NAME = "[A-Za-z][A-Za-z0-9_]*"
 SourceName = Annotated[str, Meta(pattern=rf"\A(?!{ADDED_TAG}\Z){SOURCE_NAME}\Z")]
-MAX_REPEAT = 1000
 _Checksum = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
+# They are looked for below a folder that the user names.
+_CorpusPath = Annotated[str, Meta(pattern=r"\A(?!/)(?!([^\0]*/)?\.\.(/|\Z))[^\0]*\Z")]
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,7 @@ class SourceFile:
             had said that it is; None where it is a text from its beginning.
     """
 
-    path: str
+    path: _CorpusPath
     bytes: Number
     crc32c: _Checksum | None = None
     unread: Number | None = None
@@ -304,7 +305,7 @@ class Source:
     """
 
     name: SourceName
-    repeat: Annotated[float, Meta(gt=0, le=MAX_REPEAT)]
+    repeat: Repeat
     files: Number
     bytes: Number
     counts: Mapping[str, Number] = field(default_factory=dict)
@@ -445,7 +446,7 @@ class Provenance:
     """
 
     version: Annotated[int, Meta(ge=1, le=1)]
-    generations: tuple[Generation, ...]
+    generations: Annotated[tuple[Generation, ...], Meta(min_length=1)]
     has_spans: bool = True
 
     def generation_of(self, name: str) -> Generation:

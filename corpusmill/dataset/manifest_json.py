@@ -1,8 +1,9 @@
-"""The manifest's bytes, and back: the JSON of `dataset.json`, with every entry checked.
+"""The manifest's bytes, and back: the JSON of `dataset.json`, whose entries are checked.
 
-The types of entries are checked when they are read, and then the entries beside one another. A data
-set may come from anywhere, and its readers trust its manifest: ids are places in arrays, types and
-widths are sizes in memory, names are files.
+A data set may come from anywhere, and its readers trust its manifest: ids are places in arrays,
+types and widths are sizes in memory, names are files. Types, bounds and names are declared where
+the entries are (`corpusmill.dataset.manifest`); what one entry is to another is checked here, as
+far as arrays and files depend on it.
 """
 
 import hashlib
@@ -21,27 +22,14 @@ from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.dataset.manifest import (
     CARD,
     MANIFEST,
-    ROOT,
     TOKENIZER,
     TOKENIZER_CONFIG,
     FileEntry,
     Manifest,
-    ObjectiveEntry,
     Shard,
-    Split,
-    name_documents,
-    name_spans,
+    TokenizerEntry,
 )
-from corpusmill.dataset.manifest_entries import (
-    MAX_REPEAT,
-    CorpusEntry,
-    Generation,
-    Number,
-    base_name,
-    list_provenance,
-    removal_name,
-    version_of,
-)
+from corpusmill.dataset.manifest_entries import CorpusEntry, Generation, Number
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -50,95 +38,63 @@ from corpusmill.tokenization.tokenizer_file import ROLES, TokenizerOptions
 
 # No row has more tokens, and no class more values.
 _MOST_TOKENS, _MOST_CLASSES = 2**28, 2**16
-# Names of shards have five digits.
-_MOST_SHARDS = 99_999
 # A data set may have several columns of these roles.
 _REPEATED = {Role.TOKEN_VALUES, Role.CLASS, Role.VALUE}
 
 
-def check_manifest(manifest: Manifest) -> None:
-    """Refuse a manifest whose entries contradict one another.
+def _check_bounds(manifest: Manifest) -> None:
+    """Refuse a manifest by which something beside an array or outside the folder would be reached.
 
     Raises:
-        ValueError: they do.
+        ValueError: an id, a number of rows, a file or an option is not allowed.
         UserError: the options of the objective or of the output are not allowed.
     """
-    _check_special_tokens(manifest)
-    _check_objective(manifest.objective)
+    if not 0 <= manifest.seed < 2**64:
+        raise ValueError(f"the seed {manifest.seed}")
+    _check_special_tokens(manifest.tokenizer)
     check_columns(manifest.columns, manifest.tokenizer.vocab_size)
-    for name, split in manifest.splits.items():
-        _check_split(name, split)
-    _check_files(manifest)
-    _check_sources(manifest)
     _check_options(manifest)
+    for name, split in manifest.splits.items():
+        if not name.isidentifier():
+            raise ValueError(f"the split {name!r}")
+        if sum(shard.rows for shard in split.shards) != split.rows:
+            raise ValueError(f"the rows of {name}, which are not those of its shards")
+    _check_files(manifest)
 
 
-def check_known(entry: Mapping[str, Any], kind: type) -> None:
-    """Refuse an entry with a name that a dataclass does not have.
-
-    Raises:
-        ValueError: it has one.
-    """
-    if unknown := entry.keys() - {field.name for field in fields(kind)}:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-
-
-def _check_special_tokens(manifest: Manifest) -> None:
-    tokenizer = manifest.tokenizer
+def _check_special_tokens(tokenizer: TokenizerEntry) -> None:
     special, size = tokenizer.special, tokenizer.vocab_size
-    named = [name for name, _ in special.roles]
-    if _has_repeated(named):
-        raise ValueError(f"the roles of special tokens {', '.join(named)}")
     roles = {token for _, token in special.roles}
     roles |= {getattr(special, f"{role}_id") for role in (*ROLES, "bos")}
     roles |= {*(special.before or ()), *(special.after or ())}
     for token in sorted({*special.all_ids, *roles} - {None}):
         if not 0 <= token < size:
             raise ValueError(f"the special token {token}, with a vocabulary of {size}")
-    if not roles - {None} <= {*special.all_ids}:
-        raise ValueError("the special tokens, which are not all in all_ids")
     if len({*special.all_ids}) == size:
         raise ValueError("the special tokens, beside which the vocabulary has no others")
-    if base_name(tokenizer.file) not in {TOKENIZER, f"{ROOT}{TOKENIZER}"}:
-        raise ValueError(f"the tokenizer's file {tokenizer.file!r}")
-
-
-def _check_objective(entry: ObjectiveEntry) -> None:
-    """Check the options of an objective, unless its package is not installed, and its facts."""
-    _ = entry.bounds_of_text
-    if entry.name in OBJECTIVES:
-        kind = OBJECTIVES[entry.name]
-        msgspec.convert(dict(entry.options), kind)
-        check_known(entry.options, kind)
 
 
 def _check_options(manifest: Manifest) -> None:
-    """Check the options of corpus and tokenizer, as the command line does."""
-    corpus = manifest.corpus
-    groups: tuple[tuple[type, Mapping[str, Any]], ...] = (
+    """Check all options, as the command line does, unless the package of one is not installed."""
+    objective, corpus = manifest.objective, manifest.corpus
+    _ = objective.bounds_of_text
+    groups: list[tuple[type, Mapping[str, Any]]] = [
         (DocumentOptions, corpus.options),
         (FilterOptions, corpus.filtering.options if corpus.filtering else {}),
         (TokenizerOptions, manifest.tokenizer.options),
-    )
+        *((DocumentOptions, {**corpus.options, **(each.options or {})}) for each in corpus.sources),
+    ]
+    if objective.name in OBJECTIVES:
+        groups.append((OBJECTIVES[objective.name], objective.options))
     for kind, options in groups:
         msgspec.convert(dict(options), kind)
-        check_known(options, kind)
-    _check_options_of_sources(corpus)
+        _check_known(options, kind)
 
 
-def _check_options_of_sources(corpus: CorpusEntry) -> None:
-    """Check the options that sources have of their own, and that each file belongs to a source."""
-    if not any(source.options for source in corpus.sources):
-        return
-    for source in corpus.sources:
-        check_known(source.options or {}, DocumentOptions)
-    documents = corpus.source_documents
-    fields = {name for options in documents.values() for name in options.keep_fields}
-    if not fields <= {*corpus.documents.keep_fields}:
-        raise ValueError("the fields that a source keeps, which are not among those of the corpus")
-    for number, file in enumerate(corpus.files):
-        if corpus.source_of(number) not in documents:
-            raise ValueError(f"the file {file.path}, which belongs to no source")
+def _check_known(entry: Mapping[str, Any], kind: type) -> None:
+    """Refuse options that a dataclass does not have, as those of a newer version."""
+    if unknown := entry.keys() - {field.name for field in fields(kind)}:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
 
 
 def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
@@ -205,118 +161,26 @@ def _check_holds(column: Column, *values: int) -> None:
             raise ValueError(f"the type {column.dtype} of {column.name}, which lacks {value}")
 
 
-def _check_split(name: str, split: Split) -> None:
-    if not name.isidentifier():
-        raise ValueError(f"the split {name!r}")
-    if not split.shards:
-        raise ValueError(f"the shards of {name}, of which there are none")
-    for what in ("rows", "tokens"):
-        if sum(getattr(shard, what) for shard in split.shards) != getattr(split, what):
-            raise ValueError(f"the {what} of {name}, which are not those of its shards")
-    if split.rows and "length" not in split.distributions:
-        raise ValueError(f"the lengths of {name}")
-    for kind, counts in split.distributions.items():
-        if sum(counts.values()) != split.rows:
-            raise ValueError(f"the distribution {kind} of {name}, which counts other rows")
-    lengths = split.distributions.get("length", {})
-    if sum(length * number for length, number in lengths.items()) != split.tokens:
-        raise ValueError(f"the lengths of {name}, which add up to other tokens")
-
-
-def _check_sources(manifest: Manifest) -> None:
-    for file in manifest.corpus.files:  # they are looked for below a folder that the user names
-        if file.path.startswith("/") or ".." in file.path.split("/") or "\0" in file.path:
-            raise ValueError(f"the file {file.path!r} of the corpus")
-        if file.unread is not None and file.unread > file.bytes:
-            raise ValueError(f"{file.unread} unread bytes of {file.path!r}, which has {file.bytes}")
-    names = [source.name for source in manifest.corpus.sources]
-    if _has_repeated(names):
-        raise ValueError(f"the sources {', '.join(names)}")
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            if shard.source not in names and (names or shard.source is not None):
-                raise ValueError(f"the source of {shard.file}")
-
-
-def _check_provenance(manifest: Manifest) -> None:
-    """The files of provenance must be those of the shards, in their order."""
-    files = (entry.file for entry in manifest.files)
-    listed = [file for file in files if base_name(file).startswith("provenance/")]
-    if manifest.provenance is None:
-        if listed:
-            raise ValueError(f"the file {listed[0]}, of a data set without provenance")
-        return
-    for number, generation in enumerate(manifest.provenance.generations):
-        _check_generation(manifest, number, generation)
-    listed_removals = (n for n, removal in enumerate(manifest.removals) if removal.is_listed)
-    expected = {manifest.path_of(removal_name(number)) for number in listed_removals}
-    is_joined = manifest.output.shard_format.joined
-    for split, entry in manifest.splits.items():
-        spans = {file.name: file.shard for file in name_spans(manifest, split)}
-        named = [*list_provenance(listed, "spans", split)]
-        if not is_joined and [spans.get(name) for name in named] != [s.file for s in entry.shards]:
-            raise ValueError(f"the order of the files of provenance of {split}")
-        expected |= {*spans, *(file.name for file in name_documents(manifest, split))}
-    if {*listed} != expected:
-        name = min({*listed} ^ expected)
-        raise ValueError(
-            f"the file {name}, which provenance {'has' if name in listed else 'lacks'}"
-        )
-
-
-def _check_generation(manifest: Manifest, number: int, generation: Generation) -> None:
-    provenance, files = manifest.provenance, len(manifest.corpus.files)
-    assert provenance  # noqa: S101  by the caller
-    layout, (first, end) = generation.layout, provenance.files_of(generation, files)
-    parts, tags = layout.sources or (layout,), [each.tag for each in provenance.generations]
-    starts = [source.first_document for source in layout.sources]
-    first_files = [generation.first_file_of(source) for source in range(len(starts))]
-    is_in_order = manifest.output.order == "corpus"
-    has_validation = manifest.output.validation_share > 0
-    trains = [part.train_shards for part in parts]
-    validations = [part.validation_shards for part in parts]
-    checks = {
-        "first file": first <= end <= files and (number > 0 or first == 0),
-        "tag": not _has_repeated(tags),
-        "seed": layout.seed == manifest.seed,
-        "shards": min(trains) >= 1
-        and (sum(trains), sum(validations)) == (layout.train_shards, layout.validation_shards)
-        and all(0 <= each <= _MOST_SHARDS for each in (*trains, *validations))
-        and all((each > 0) == has_validation for each in validations),
-        "sources": bool(starts) == bool(manifest.corpus.sources)
-        and starts == sorted(starts)
-        and all(first <= file < files for file in first_files),
-        "repeats": all(0 < source.repeat <= MAX_REPEAT for source in layout.sources),
-        "order": len(layout.firsts) == layout.shards * is_in_order
-        and all(0 <= each < 2**64 for each in (*starts, *layout.firsts)),
-    }
-    for what, is_right in checks.items():
-        if not is_right:
-            raise ValueError(f"the {what} of part {number} of the data set")
-
-
 def _check_files(manifest: Manifest) -> None:
-    """Every file of every shard must be listed."""
-    output, entries = manifest.output, manifest.entries
+    output = manifest.output
     if output.format != output.options.output_format:
         raise ValueError(f"the format {output.format!r}")
-    shard_format = output.shard_format
-    if None in {output.options.padding, output.options.compression}:
-        raise ValueError("the padding or the compression, which is not known")
-    shard_format.resolve(output.options, manifest.columns)
-    shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
-    if len(entries) != len(manifest.files) + len(shards) or len(manifest.paths) != len(entries):
-        raise ValueError("two entries of one file")
-    small = {CARD, TOKENIZER, TOKENIZER_CONFIG, *shard_format.companion_names}
+    output.shard_format.resolve(output.options, manifest.columns)
+    small = {CARD, TOKENIZER, TOKENIZER_CONFIG, *output.shard_format.companion_names}
     if others := sorted(manifest.copies.keys() - small):
         raise ValueError(f"the copy {others[0]}, which no data set has")
-    if latest := [name for name in entries if version_of(name) > manifest.version]:
-        raise ValueError(f"the file {latest[0]}, of a version after {manifest.version}")
-    if len(manifest.suffixes) == 1:  # each shard is its own only file
-        return
-    for part in (part for shard in shards for part in manifest.parts(shard)):
-        if part not in entries:
-            raise ValueError(f"no entry of {part}")
+
+
+def _check_layout(manifest: Manifest, generation: Generation) -> None:
+    """Check that the files and ids of a part of the data set are within its corpus and 64 bits."""
+    layout, files = generation.layout, len(manifest.corpus.files)
+    starts = [source.first_document for source in layout.sources]
+    firsts = [generation.first_file_of(source) for source in range(len(starts))]
+    ids = (layout.seed, *starts, *layout.firsts)
+    if not all(0 <= number < 2**64 for number in ids) or generation.first_file > files:
+        raise ValueError("a number of a layout, which has more than 64 bits")
+    if not all(file < files for file in firsts):
+        raise ValueError("the first file of a source, which the corpus does not have")
 
 
 FORMAT, FORMAT_VERSION = "corpusmill", 2
@@ -475,7 +339,9 @@ def decode(content: bytes, place: str) -> Manifest:
     try:
         large = msgspec.json.decode(content, type=_LargeEntries)
         manifest = from_json({**entries, **msgspec.structs.asdict(large)})
-        _check_provenance(manifest)
+        # What is added to a data set begins after files that its own manifest does not have.
+        for generation in manifest.provenance.generations if manifest.provenance else ():
+            _check_layout(manifest, generation)
         return manifest
     except MissingPackageError as error:
         raise MissingPackageError(f"{place}: {error.value}", error.cause, error.cure) from None
@@ -512,15 +378,8 @@ def from_json(entries: Mapping[str, Any]) -> Manifest:
     splits = msgspec.convert(entries["splits"], dict[str, _SplitEntry])
     read = {name: _read_distributions(split) for name, split in splits.items()}
     manifest = msgspec.convert({**entries, "splits": read}, Manifest)
-    if not 0 <= manifest.seed < 2**64:
-        raise ValueError(f"the seed {manifest.seed}")
-    check_manifest(manifest)
-    padded = manifest.output.options.is_padded
-    types = [column["type"] for column in entries["columns"]]
-    expected = [str(column.arrow_field(padded).type) for column in manifest.columns]
-    if types != expected:
-        raise ValueError(f"the columns' types {types}, which are not {expected}")
-    check_known(entries["output"]["options"], OutputOptions)
+    _check_bounds(manifest)
+    _check_known(entries["output"]["options"], OutputOptions)
     return manifest
 
 

@@ -10,9 +10,10 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from corpusmill.arrays.randomness import (
     PLACE,
@@ -28,6 +29,12 @@ TRAIN, VALIDATION = 0, 1
 SPLIT_NAMES = ("train", "validation")
 # The draws of how often a document is taken from its source.
 _COPIES = purpose_of("corpusmill.copies")
+
+# Of a source's documents, and of shards, whose names have five digits: what a manifest may say.
+MAX_REPEAT = 1000
+Repeat = Annotated[float, Meta(gt=0, le=MAX_REPEAT)]
+_TrainShards = Annotated[int, Meta(ge=1, le=99_999)]
+_ValidationShards = Annotated[int, Meta(ge=0, le=99_999)]
 
 
 def assign_splits(seed: int, documents: np.ndarray, validation_share: float) -> np.ndarray:
@@ -102,9 +109,9 @@ class SourceLayout:
     """
 
     first_document: int
-    repeat: float
-    train_shards: int
-    validation_shards: int
+    repeat: Repeat
+    train_shards: _TrainShards
+    validation_shards: _ValidationShards
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,8 @@ class Layout:
     """
 
     seed: int
-    train_shards: int
-    validation_shards: int
+    train_shards: _TrainShards
+    validation_shards: _ValidationShards
     sources: tuple[SourceLayout, ...] = ()
     firsts: tuple[int, ...] = ()
 

@@ -235,28 +235,24 @@ class DocumentsTable:
                 raise ValueError("its documents are not those that its groups tell")
         return table
 
-    def find(self, ids: Ids, columns: Sequence[str] | None = None) -> pa.Table:
+    def find(self, ids: Ids) -> pa.Table:
         """Return the rows of documents; those that the table does not have are left out.
 
         Args:
             ids: uint64[n], ascending.
-            columns: the columns to read; None for all.
         """
-        names = self.schema.names if columns is None else list(columns)
         found: list[pa.Table] = []
         for group, (first, last) in enumerate(self._bounds_of_groups):
             begin, end = np.searchsorted(ids, first), np.searchsorted(ids, last, "right")
             if begin < end:
-                rows = self._read(group, list(dict.fromkeys(["document", *names])))
+                rows = self._read(group, None)
                 known = ragged.to_numpy(rows.column("document").chunk(0))
                 places = np.searchsorted(known, ids[begin:end])
                 places = places[known[places] == ids[begin:end]]
                 # `take` would import much that a few documents do not need.
                 runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
-                found += [rows.slice(run[0], len(run)).select(names) for run in runs if len(run)]
-        if found:
-            return pa.concat_tables(found)
-        return pa.schema([self.schema.field(name) for name in names]).empty_table()
+                found += [rows.slice(run[0], len(run)) for run in runs if len(run)]
+        return pa.concat_tables(found) if found else cast(pa.Table, self.schema.empty_table())
 
     def find_place(self, file: int, place: int, piece_bits: int = 0) -> pa.Table:
         """Return the row of the document that holds a place of a file, or no row.

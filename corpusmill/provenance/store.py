@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Protocol, TypeVar
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.input_formats import piece_bits
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError, count_things, in_one_line, option
@@ -102,7 +101,7 @@ class OriginStore:
         wanted, total = np.unique(np.array(rows, np.int64)), self.manifest.splits[split].rows
         if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
             raise IndexError(f"{split} has {count_things(total, 'row')}, from 0")
-        names, starts = self.names("spans", split), self.row_starts(split)
+        names, starts = self.names("spans", split), self._row_starts(split)
         files = np.searchsorted(starts, wanted, side="right") - 1
         numbers = np.unique(files).tolist()
         parts = ((names[file], wanted[files == file] - starts[file]) for file in numbers)
@@ -137,7 +136,7 @@ class OriginStore:
                 yield from self._rows_in(split, own)
 
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
-        starts, near = self.row_starts(split), self._files_near(documents)
+        starts, near = self._row_starts(split), self._files_near(documents)
         by_tag = {
             generation.tag: held
             for generation in self._provenance.generations
@@ -182,7 +181,7 @@ class OriginStore:
         tables = {
             self._file_of("documents", generation, home)
             for generation, own in self._by_generation(documents)
-            for home in np.unique(self.homes(generation, own)).tolist()
+            for home in np.unique(self._homes(generation, own)).tolist()
         }
         splits = self.manifest.splits if self.has_random_documents else ()
         drawn = {name for split in splits for name in self.names("spans", split)}
@@ -199,7 +198,7 @@ class OriginStore:
         return {
             self._file_of("spans", generation, shard)
             for generation, own in self._by_generation(documents)
-            for home in np.unique(self.homes(generation, own)).tolist()
+            for home in np.unique(self._homes(generation, own)).tolist()
             for shard in generation.layout.shards_of(home, repeats)
         }
 
@@ -209,32 +208,18 @@ class OriginStore:
         for number in np.unique(numbers).tolist():
             yield self._provenance.generations[number], documents[numbers == number]
 
-    def homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
-        """Return the shards of a generation that documents of it are at home in, uint32[n].
-
-        Args:
-            generation: the generation.
-            documents: uint64[n], their ids in the data set.
-        """
+    def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
+        """Return the shards of a generation that documents of it are at home in, uint32[n]."""
         return generation.layout.homes(documents, self._splits_of(documents))
 
-    def check_ids(self, name: str, documents: Ids) -> Ids:
-        """Return the ids of documents in a file of provenance, uint64[n].
-
-        Args:
-            name: of the file.
-            documents: uint64[n], the ids.
-
-        Raises:
-            UserError: some are of no file that the file's part of the data set was made of.
-        """
+    def _check_ids(self, name: str, documents: Ids) -> None:
+        """Refuse a file of provenance with documents of files that the corpus does not have."""
         generation = self._provenance.generation_of(name)
         first, end = self._provenance.files_of(generation, len(self.manifest.corpus.files))
         numbers = documents >> np.uint64(OFFSET_BITS)
         if ((numbers < first) | (numbers >= end)).any():
             cause = "it names documents of files that its part of the data set does not have"
             raise damaged_file(self.folder, name, cause)
-        return documents
 
     def _group_of(self, generation: Generation, shard: int) -> tuple[str, int, int]:
         """Return the name of a shard's split and source, their first shard and number of shards."""
@@ -260,32 +245,27 @@ class OriginStore:
             raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
         return records
 
-    def find_tables(
-        self, documents: Ids, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.Table]:
+    def find_tables(self, documents: Ids) -> Iterator[pa.Table]:
         """Yield those of some documents that the data set has, as `tables`, a file at a time.
 
         Args:
             documents: uint64[n], their ids, ascending.
-            columns: as of `tables`.
 
         Raises:
             UserError: a file of provenance is damaged.
         """
         places = []
         for generation, own in self._by_generation(documents):
-            homes = self.homes(generation, own)
+            homes = self._homes(generation, own)
             places += [(generation, n, own[homes == n]) for n in np.unique(homes).tolist()]
-        found = search_in_order(partial(self._find_at_home, columns), places)
+        found = search_in_order(self._find_at_home, places)
         yield from self._follow(found, len(places), "files of documents read")
 
-    def _find_at_home(
-        self, columns: Sequence[str] | None, place: tuple[Generation, int, Ids]
-    ) -> pa.Table:
+    def _find_at_home(self, place: tuple[Generation, int, Ids]) -> pa.Table:
         generation, home, documents = place
         name = self._file_of("documents", generation, home)
         with open_documents(self.folder, name) as table:
-            return self._check_table(name, table.find(documents, columns))
+            return self._check_table(name, table.find(documents))
 
     def tables(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents of a split, some at a time (`corpusmill.provenance.documents_table`).
@@ -343,7 +323,7 @@ class OriginStore:
         """Return the number of each document's split, which its id decides."""
         return assign_splits(self.manifest.seed, documents, self.manifest.output.validation_share)
 
-    def row_starts(self, split: str) -> list[int]:
+    def _row_starts(self, split: str) -> list[int]:
         """Return the number in the split of each file's first row."""
         if split not in self._starts:
             names, shards = self.names("spans", split), self.manifest.splits[split].shards
@@ -352,7 +332,7 @@ class OriginStore:
                 rows = [self._count_rows(name) for name in names]
                 if sum(rows) != self.manifest.splits[split].rows:
                     cause = f"the files about {split} do not tell of its rows"
-                    raise damaged_file(self.folder, names[0], cause)
+                    raise damaged_file(self.folder, MANIFEST, cause)
             self._starts[split] = [0, *accumulate(rows)]
             self._file_rows.update(zip(names, rows, strict=True))
         return self._starts[split]
@@ -377,7 +357,7 @@ class OriginStore:
             spans: all spans of these rows.
             name: of the file.
         """
-        self.check_ids(name, spans.documents)
+        self._check_ids(name, spans.documents)
         shards, ends = self.manifest.splits[split].shards, self._shard_ends(split)
         lines = zip(*(column.tolist() for column in spans), strict=True)
         for number, own in groupby(lines, key=itemgetter(0)):
@@ -394,8 +374,8 @@ class OriginStore:
             )
 
     def _check_table(self, name: str, table: pa.Table) -> pa.Table:
-        """Return a table of documents, whose ids are checked as by `check_ids`."""
-        self.check_ids(name, table.column("document").to_numpy())
+        """Return a table of documents, whose ids are checked as by `_check_ids`."""
+        self._check_ids(name, table.column("document").to_numpy())
         return table
 
 

@@ -1,1 +1,1 @@
-"""A data set compared with its manifest, file by file, and its provenance with its shards."""
+"""A data set compared with its manifest, file by file."""

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from msgspec.structs import replace
 
 from corpusmill.dataset.accounting import Expected, find_imbalances, name_of_source
@@ -16,22 +15,16 @@ from corpusmill.dataset.file_checks import (
     Task,
     check_digest,
     check_size,
+    check_task,
     count_bytes,
     list_tasks,
 )
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
-from corpusmill.dataset.manifest_entries import (
-    Counts,
-    add_all,
-    add_counts,
-    as_mapping,
-    weigh_segments,
-)
+from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
 from corpusmill.dataset.manifest_json import decode, is_sealed
 from corpusmill.dataset.ownership import OwnFiles
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
-from corpusmill.verification.check_provenance import DOCUMENTS, ProvenanceCheck, compare_documents
 
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
@@ -102,15 +95,16 @@ def verify(folder: Location | str | Path, workers: int | None = None) -> list[Pr
     if not isinstance(listed, Listed):
         return listed
     tasks, totals = list_tasks(listed.manifest), Totals()
-    check = ProvenanceCheck(listed.folder, listed.manifest, listed.unread).check
+
+    def check(number: int) -> Checked:
+        return check_task(listed.folder, listed.manifest, tasks[number], listed.unread)
+
     # The largest first, so that all threads end together.
     order = sorted(
         range(len(tasks)), key=lambda number: -count_bytes(listed.manifest, tasks[number])
     )
     with ThreadPoolExecutor(workers or os.cpu_count()) as threads:
-        for number, checked in zip(
-            order, threads.map(check, (tasks[n] for n in order)), strict=True
-        ):
+        for number, checked in zip(order, threads.map(check, order), strict=True):
             totals.add(number, tasks[number], checked)
     return conclude(listed, totals)
 
@@ -160,10 +154,6 @@ def conclude(listed: Listed, totals: Totals) -> list[Problem]:
     for name, split in manifest.splits.items():
         if name not in totals.uncounted:
             problems += _check_distributions(name, split, totals.counts.get(name, {}))
-    if manifest.provenance and "" not in totals.uncounted:
-        counted = totals.counts.get("", {}).get(DOCUMENTS, np.zeros(0, np.int64))
-        counted = add_counts(counted, np.zeros(2, np.int64))
-        problems += (Problem(MANIFEST, what) for what in compare_documents(manifest, counted))
     return [*problems, *_check_manifest(manifest)]
 
 

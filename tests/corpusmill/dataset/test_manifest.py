@@ -4,6 +4,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -48,9 +49,10 @@ def test_a_manifest_is_read_as_it_was_written(lengths: list[int]) -> None:
 def test_the_largest_value_of_a_distribution(largest: int, is_refused: bool) -> None:
     split = manifest_of([0, 1]).splits["train"]
     split = replace(split, distributions={"length": {1: 1, largest: 1}})
-    with pytest.raises(UserError) as refused:  # the counts do not fit the rows anyway
-        decode(encode(small_manifest(splits={"train": split})), "out")
-    assert (f"a distribution goes from 1 to {largest}" in str(refused.value)) == is_refused
+    content = encode(small_manifest(splits={"train": split}))
+    with pytest.raises(UserError) if is_refused else nullcontext() as refused:
+        assert decode(content, "out").splits["train"].longest == largest
+    assert not refused or f"a distribution goes from 1 to {largest}" in str(refused.value)
 
 
 def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None:
@@ -99,7 +101,6 @@ def _train(**changes: Any) -> dict[str, Any]:
         ({"splits": _train(distributions={"length": {"-5": 1}})}, "a distribution goes from -5"),
         ({"splits": _train(distributions={"length": {"1": 5, "-1": 1}})}, "goes from -1 to 1"),
         ({"splits": _train(distributions={"length": {str(2**29): 1}})}, "goes from 536870912"),
-        ({"splits": _train(distributions={"pieces": [5]})}, "the lengths of train"),
         ({"columns": []}, "not allowed"),
         ({"counts": None}, r"Expected `object`, got `null` - at `\$.counts`"),
     ],
@@ -113,14 +114,8 @@ def test_entries_of_wrong_types_or_values_are_refused(
     assert "Copy or build the data set again" in message
 
 
-def test_entries_that_cannot_be_of_one_data_set_are_refused() -> None:
+def test_files_and_versions_that_no_run_has_are_refused() -> None:
     refusals = (
-        (2, ("v1/a.parquet", "v2/a.parquet"), (), "two entries of one file"),
-        (2, ("v1/a.parquet", "v1/a.parquet"), (), "two entries of one file"),
-        (2, ("v1/a.parquet",), ("v1/a.parquet",), "two entries of one file"),
-        (2, ("v1/a.parquet", "a.parquet"), (), "two entries of one file"),
-        (1, ("v2/a.parquet",), (), "the file v2/a.parquet, of a version after 1"),
-        (1, ("v1/a.parquet",), ("v2/root/README.md",), "the file v2/root/README.md, of a version"),
         (1, ("v1/a.parquet",), ("v1/root/_SUCCESS",), "the copy _SUCCESS, which no data set has"),
         (1, ("v1/b/a.parquet",), (), "matching regex"),
         (1, ("v1/../a.parquet",), (), "matching regex"),
@@ -146,13 +141,15 @@ def test_files_are_found_by_their_names_without_the_version() -> None:
     assert manifest.copies == {"README.md": files[0]}
 
 
-def _corpus(file: str = "web/a.jsonl", **options: Any) -> dict[str, Any]:
+def _corpus(**options: Any) -> dict[str, Any]:
     """A corpus of two sources, of which one has options of its own."""
     sources = (
         Source("books", 1.0, 0, 0),
         Source("web", 1.0, 1, 1, options={"input_format": "json-lines", **options}),
     )
-    corpus = replace(small_manifest().corpus, files=(SourceFile(file, 1),), sources=sources)
+    corpus = replace(
+        small_manifest().corpus, files=(SourceFile("web/a.jsonl", 1),), sources=sources
+    )
     entries: dict[str, Any] = to_json(replace(small_manifest(), corpus=corpus))["corpus"]
     return entries
 
@@ -168,8 +165,6 @@ def test_sources_have_only_options_that_there_are() -> None:
         (_corpus(text_feild="body"), "unknown: text_feild"),
         (_corpus(text_field=5), "Expected `str`, got `int`"),
         (_corpus(max_line_bytes=2**40), "the value is out of range"),
-        (_corpus(keep_fields=["url"]), "the fields that a source keeps"),
-        (_corpus("other/a.jsonl"), "the file other/a.jsonl, which belongs to no source"),
     ):
         assert cause in refusal(corpus=wrong, splits={})
 
@@ -214,14 +209,7 @@ def test_a_manifest_of_few_bytes_takes_little_memory() -> None:
     assert peak < 2**22
 
 
-@pytest.mark.parametrize(("unread", "is_allowed"), [(0, True), (9, True), (10, False), (-1, False)])
-def test_a_file_has_no_more_unread_bytes_than_bytes(unread: int, is_allowed: bool) -> None:
-    files = (SourceFile("a.gz", 9, unread=unread), SourceFile("b.gz", 9))
+def test_unread_bytes_of_a_file_are_read_as_they_were_written() -> None:
+    files = (SourceFile("a.gz", 9, unread=9), SourceFile("b.gz", 9))
     manifest = replace(small_manifest(), corpus=replace(small_manifest().corpus, files=files))
-    content = encode(manifest)
-    assert b'"unread"' in content
-    if is_allowed:
-        assert decode(content, "here").corpus.files == files
-        return
-    with pytest.raises(UserError, match="unread"):
-        decode(content, "here")
+    assert decode(encode(manifest), "here").corpus.files == files

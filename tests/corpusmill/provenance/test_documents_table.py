@@ -103,7 +103,7 @@ def test_documents_are_found_by_their_ids() -> None:
     every = np.array([1 << 40 | 10 * place for place in range(15)], np.uint64)
     assert table.find(every).num_rows == 15
     wanted = np.array([5, *every[[0, 3, 4, 14]].tolist(), 2**64 - 1], np.uint64)
-    assert table.find(wanted, ["tokens"]).to_pydict() == {"tokens": [1, 4, 5, 15]}
+    assert table.find(wanted)["tokens"].to_pylist() == [1, 4, 5, 15]
 
 
 def test_a_document_is_found_by_each_of_its_bytes() -> None:

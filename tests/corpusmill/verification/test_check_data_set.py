@@ -351,19 +351,6 @@ def write_changed(dataset: Path, change: Change) -> None:
     ("change", "cause"),
     [
         (lambda entries: _train(entries).update(rows=9), "the rows of train"),
-        (lambda entries: _train(entries).update(tokens=9), "the tokens of train"),
-        (
-            lambda entries: _train(entries)["distributions"]["length"].append(1),
-            "the distribution length of train, which counts other rows",
-        ),
-        (
-            lambda entries: _train(entries)["distributions"].update(other=[3]),
-            "the distribution other of train",
-        ),
-        (
-            lambda entries: entries["columns"][0].update(type="list<element: int32 not null>"),
-            "the columns' types",
-        ),
         (
             lambda entries: _first_shard(entries).update(rows="9"),
             r"Expected `int`, got `str` - at `\$\.splits\[\.\.\.\]\.shards\[0\]\.rows`",
