@@ -2,18 +2,17 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
-from itertools import accumulate, takewhile
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any
 
-from corpusmill.console.plots import FRAME, Plot, plot_corpus, plot_report
+from corpusmill.console.plots import plot_corpus, plot_report
 from corpusmill.console.terminal_report import Origin
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import printable
-from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
+from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
     DrawnExample,
@@ -21,7 +20,7 @@ from corpusmill.inspection.decoded_examples import (
     Segment,
     name_segments,
 )
-from corpusmill.inspection.figures import Report, SplitReport, source_figures
+from corpusmill.inspection.figures import Report, source_figures
 
 # How every page begins, by which it is known as ours.
 PAGE_BEGIN = (
@@ -33,118 +32,42 @@ _MARKUP_BYTES = {"plain": 1, "masked": 27, "replaced": 36, "kept": 25, "learned"
 _REST = Piece("... (the rest is left out)", joined=False, kind="plain", shown="")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A value that examples may have.
-
-    Attributes:
-        name: an identifier, unique on the page.
-        text: what a reader chooses.
-        number: how many examples have it.
-    """
-
-    name: str
-    text: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A quantity by which examples are chosen.
-
-    Attributes:
-        name: an identifier, unique on the page.
-        title: the quantity.
-        choices: its values; two or more.
-    """
-
-    name: str
-    title: str
-    choices: tuple[Choice, ...]
-
-
-@dataclass(frozen=True)
-class Card:
-    """An example as it is shown.
-
-    Attributes:
-        example: with as many tokens as fit.
-        place: where it is in the data set.
-        names: of its segments.
-        choices: names of the choices that apply to it.
-    """
-
-    example: DecodedExample
-    place: str
-    names: tuple[str, ...]
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Browser:
-    """Examples and filters.
-
-    Attributes:
-        cards: the examples.
-        filters: by split, by length and by each class, as far as examples differ.
-        has_predictions: whether there are tokens to predict.
-        has_learned: whether only some tokens are learned.
-    """
-
-    cards: tuple[Card, ...]
-    filters: tuple[Filter, ...]
-    has_predictions: bool
-    has_learned: bool
-
-
-def browse(examples: Sequence[DrawnExample]) -> Browser:
-    """The browser of some examples.
+def browse(examples: Sequence[DrawnExample]) -> dict[str, Any]:
+    """What the page shows of some examples.
 
     Args:
         examples: of any number; the more there are, the less of a long one is shown.
+
+    Returns:
+        "filters", which count the values of each quantity by which examples differ ("split",
+        "tokens" and their classes), in order; and "cards", which have the example, where it is, the
+        names of its segments, and the numbers of its values in the filters.
     """
     lengths = [drawn.example.length for drawn in examples]
-    splits = [drawn.split for drawn in examples]
-    quantities = [
-        _Quantity("split", splits, splits),
-        _Quantity("tokens", group_lengths(lengths), lengths),
-    ]
+    ranges = group_lengths(lengths)
+    # By title, the values of all examples with what they are sorted by.
+    quantities: dict[str, list[tuple[Any, str]]] = {
+        "split": [(drawn.split, drawn.split) for drawn in examples],
+        "tokens": list(zip(lengths, ranges, strict=True)),
+    }
     for title in dict.fromkeys(title for drawn in examples for title in drawn.example.classes):
         values = [drawn.example.classes.get(title, "none") for drawn in examples]
-        quantities.append(_Quantity(title, values, values))
-    quantities = [quantity for quantity in quantities if len(set(quantity.values)) > 1]
-    filters = [quantity.to_filter(f"f{number}") for number, quantity in enumerate(quantities)]
+        quantities[title] = list(zip(values, values, strict=True))
+    counted = {title: Counter(text for _, text in sorted(own)) for title, own in quantities.items()}
+    filters = {title: counts for title, counts in counted.items() if len(counts) > 1}
     budget = _MOST_BYTES // max(1, len(examples))
-    cards = []
-    for place, drawn in enumerate(examples):
-        names = [
-            choice.name
-            for quantity, one in zip(quantities, filters, strict=True)
-            for choice in one.choices
-            if choice.text == quantity.values[place]
-        ]
-        row = f"{drawn.shard}, row {drawn.row:,}"
-        titles = tuple(name_segments(drawn.example))
-        cards.append(Card(shorten(drawn.example, budget), row, titles, tuple(names)))
-    has_predictions = any(drawn.example.predictions is not None for drawn in examples)
-    has_learned = any(drawn.example.learned is not None for drawn in examples)
-    return Browser(tuple(cards), tuple(filters), has_predictions, has_learned)
-
-
-class _Quantity(NamedTuple):
-    """A quantity of all examples: its title, the values as text, and what they are sorted by."""
-
-    title: str
-    values: Sequence[str]
-    order: Sequence[Any]
-
-    def to_filter(self, name: str) -> Filter:
-        """The filter with all values."""
-        counts = Counter(self.values)
-        pairs = sorted(zip(self.order, self.values, strict=True))
-        texts = dict.fromkeys(text for _, text in pairs)
-        choices = (Choice(f"{name}-{i}", text, counts[text]) for i, text in enumerate(texts))
-        return Filter(name, self.title, tuple(choices))
+    cards = [
+        {
+            "example": shorten(drawn.example, budget),
+            "place": f"{drawn.shard}, row {drawn.row:,}",
+            "names": tuple(name_segments(drawn.example)),
+            "choices": [
+                [*counts].index(quantities[title][number][1]) for title, counts in filters.items()
+            ],
+        }
+        for number, drawn in enumerate(examples)
+    ]
+    return {"filters": filters, "cards": cards}
 
 
 def group_lengths(lengths: Sequence[int]) -> list[str]:
@@ -208,15 +131,18 @@ def render_page(
     Returns:
         HTML that refers to no other file, with all text of the corpus escaped.
     """
-    return _render(
+    few = manifest.corpus.files[:_MOST_SOURCES]
+    sizes = accumulate(len(file.path.encode()) for file in few)
+    fitting = zip(few, sizes, strict=True)
+    return render(
         "report.html.jinja",
-        plot_report(report),
+        plots=[*plot_report(report)],
         manifest=manifest,
-        browser=browse(examples),
         report=report,
         origin=origin,
-        sources=_first_sources(manifest.corpus.files),
+        sources=[file for file, size in fitting if size <= _MOST_SOURCE_BYTES],
         named_sources=source_figures(manifest),
+        **browse(examples),
     )
 
 
@@ -234,9 +160,9 @@ def render_corpus_page(
         HTML, as `render_page` returns it.
     """
     report = report_build(numbers)
-    return _render(
+    return render(
         "corpus.html.jinja",
-        (*plot_corpus(numbers), *plot_report(report)),
+        plots=[*plot_corpus(numbers), *plot_report(report)],
         numbers=numbers,
         sections=report_sections(numbers),
         report=report,
@@ -244,44 +170,13 @@ def render_corpus_page(
     )
 
 
-def summarize_data_set(
-    manifest: Manifest, examples: Sequence[DrawnExample], report: Report, origin: Origin
-) -> str:
-    """Render the figures of a data set and some examples for a notebook, as of `render_page`."""
-    return _render(
-        "notebook.html.jinja",
-        (),
-        title=f"{report.objective} examples",
-        subtitle=f", seed {manifest.seed}, in {origin.place}",
-        findings=report.findings,
-        splits=report.splits,
-        sections=[Section("all splits", report.figures), *map(_section, report.splits)],
-        rejects=report.reasons,
-        examples=examples,
-    )
+def render(template: str, **values: object) -> str:
+    """Render a template of this package, with all text of the corpus escaped.
 
-
-def summarize_corpus(numbers: Mapping[str, Any]) -> str:
-    """Render the figures of a corpus for a notebook, as of `render_corpus_page`."""
-    report = report_build(numbers)
-    return _render(
-        "notebook.html.jinja",
-        (),
-        title="A corpus",
-        subtitle=f", and what {report.objective} would make of it",
-        findings=report.findings,
-        splits=(),
-        sections=[*report_sections(numbers), *map(_section, report.splits)],
-        rejects={},
-        examples=(),
-    )
-
-
-def _section(split: SplitReport) -> Section:
-    return Section(f"examples of {split.name}", split.figures)
-
-
-def _render(template: str, plots: Iterator[Plot] | Sequence[Plot], **values: object) -> str:
+    Args:
+        template: its file.
+        values: what it shows, by name.
+    """
     # Imported here because it takes longer to load than most commands take to run.
     import jinja2  # noqa: PLC0415
     from markupsafe import Markup  # noqa: PLC0415
@@ -296,15 +191,4 @@ def _render(template: str, plots: Iterator[Plot] | Sequence[Plot], **values: obj
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    values |= {"plots": list(plots), "frame": FRAME}
     return environment.get_template(template).render(values)
-
-
-def _first_sources(files: Sequence[SourceFile]) -> list[SourceFile]:
-    few = files[:_MOST_SOURCES]
-    sizes = accumulate(len(file.path.encode()) for file in few)
-    return [file for file, size in zip(few, takewhile(_fits, sizes), strict=False)]
-
-
-def _fits(size: int) -> bool:
-    return size <= _MOST_SOURCE_BYTES

@@ -7,13 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from corpusmill.console.html_report import (
-    PAGE_BEGIN,
-    render_corpus_page,
-    render_page,
-    summarize_corpus,
-    summarize_data_set,
-)
+from corpusmill.console.html_report import PAGE_BEGIN, render, render_corpus_page, render_page
 from corpusmill.console.terminal import Terminal
 from corpusmill.console.terminal_report import Origin, print_corpus, print_inspection
 from corpusmill.dataset.manifest import Manifest
@@ -79,7 +73,15 @@ class DataSetReport:
         file.write(page.encode())
 
     def _repr_html_(self) -> str:
-        return summarize_data_set(self.manifest, self.examples, self.summary, self.origin)
+        return render(
+            "notebook.html.jinja",
+            title=f"{self.summary.objective} examples",
+            subtitle=f", seed {self.manifest.seed}, in {self.origin.place}",
+            report=self.summary,
+            sections=[Section("all splits", self.summary.figures)],
+            examples=self.examples,
+            is_built=True,
+        )
 
 
 def make_report(folder: Location, manifest: Manifest, place: str, examples: int) -> DataSetReport:
@@ -141,7 +143,15 @@ class CorpusReport:
         file.write(render_corpus_page(self.numbers).encode())
 
     def _repr_html_(self) -> str:
-        return summarize_corpus(self.numbers)
+        return render(
+            "notebook.html.jinja",
+            title="A corpus",
+            subtitle=f", and what {self.build.objective} would make of it",
+            report=self.build,
+            sections=self.sections,
+            examples=(),
+            is_built=False,
+        )
 
 
 def _console() -> tuple[Terminal, StringIO]:

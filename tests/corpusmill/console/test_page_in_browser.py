@@ -28,18 +28,23 @@ _CONTRAST = """(() => {
   const poor = [];
   for (const element of document.querySelectorAll("body *")) {
     const own = [...element.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-    if (!own || element.closest("title, desc, style")) continue;
-    const style = getComputedStyle(element);
-    const ink = light(parse(element.closest("svg") ? style.fill : style.color));
-    const below = light(ground(element.closest("svg")?.parentElement ?? element));
+    if (!own || element.closest("style")) continue;
+    const ink = light(parse(getComputedStyle(element).color));
+    const below = light(ground(element));
     const contrast = (Math.max(ink, below) + 0.05) / (Math.min(ink, below) + 0.05);
     if (contrast < 4.5) poor.push([contrast, element.outerHTML.slice(0, 60)]);
   }
   return poor;
 })()"""
-# The height of the smallest text in a plot, in pixels: it is scaled with the plot.
-_SMALLEST = """Math.min(...[...document.querySelectorAll("svg text")].map(
-  text => text.getBBox().height * text.getScreenCTM().a))"""
+# Of plots: the smallest text, in pixels; and how far labels of bins overlap, or leave their plot.
+_SMALLEST = """Math.min(...[...document.querySelectorAll(".plot *")].map(
+  element => parseFloat(getComputedStyle(element).fontSize)))"""
+_OVERLAP = """Math.max(...[...document.querySelectorAll(".bins")].flatMap(bins => {
+  const edge = bins.closest(".plot").getBoundingClientRect();
+  const ticks = [...bins.querySelectorAll(".tick")].map(tick => tick.getBoundingClientRect());
+  return ticks.map((tick, i) => Math.max((ticks[i - 1]?.right ?? edge.left) - tick.left,
+    edge.left - tick.left, tick.right - edge.right));
+}))"""
 _SHOWN = '[...document.querySelectorAll(".example")].filter(e => e.offsetHeight).length'
 
 
@@ -69,7 +74,8 @@ def test_the_page_fits_and_can_be_read(
     chromium.open(page, width, dark)
     assert chromium.evaluate("document.documentElement.scrollWidth") <= width
     assert chromium.evaluate(_CONTRAST) == []
-    assert chromium.evaluate(_SMALLEST) >= 10
+    assert chromium.evaluate(_SMALLEST) >= 12
+    assert chromium.evaluate(_OVERLAP) <= 0
     assert chromium.requests[before:] == [page.as_uri()]
     assert chromium.errors == []
     if folder := os.environ.get("CORPUSMILL_SCREENSHOTS"):
@@ -86,7 +92,7 @@ def test_colours_follow_the_preference(chromium: Chromium, page: Path) -> None:
             [
                 chromium.evaluate(f'getComputedStyle(document.querySelector("{name}")).{what}')
                 for name, what in (
-                    ("body", "backgroundColor"), ("body", "color"), (".bar", "fill"),
+                    ("body", "backgroundColor"), ("body", "color"), (".bar", "backgroundColor"),
                     (".masked", "backgroundColor"), (".example", "backgroundColor"),
                 )
             ]

@@ -1,6 +1,5 @@
 import io
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from corpusmill.console.html_report import render_page
-from corpusmill.console.plots import FRAME, plot_report
+from corpusmill.console.plots import plot_report
 from corpusmill.console.terminal_report import print_inspection
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import SourceFile
@@ -190,30 +189,40 @@ def test_the_page_shows_figures_plots_and_examples(inspected: Inspected) -> None
     assert "train-00000-of-00003.parquet, row 7" in shown
 
 
-def test_plots_are_text_and_are_described(inspected: Inspected) -> None:
+def test_plots_are_described_in_words(inspected: Inspected) -> None:
     page = render_page(inspected.manifest, [], inspected.report)
-    for svg in re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL):
-        drawing = ET.fromstring(svg)  # noqa: S314 - our own text
-        labelled = [drawing.get("aria-labelledby"), drawing.get("aria-describedby")]
-        assert [part.get("id") for part in drawing[:2]] == labelled
-        assert [part.tag for part in drawing[:2]] == ["title", "desc"]
-        assert drawing[1].text
-        assert any(part.text for part in drawing.iter("text"))
-    assert page.count('role="img"') == len(inspected.report.splits[0].distributions)
-    assert "percentiles 5, 25, 50, 75, 95" in page
+    labels = re.findall(r'role="img" aria-label="([^"]+)"', page)
+    distributions = inspected.report.splits[0].distributions
+    assert len(labels) == sum(not own.value_names for own in distributions)
+    for label in labels:
+        assert "share of examples. train: " in label
+        assert "percentiles 5, 25, 50, 75, 95" in label
+    shown = re.sub(r"\s+", " ", parse(page).text)
+    for own in distributions:
+        for value, name in enumerate(own.value_names):
+            assert f"{name} {100 * own.share(value):.3g} %" in shown
 
 
-def test_splits_differ_by_shape(inspected: Inspected) -> None:
-    split = inspected.report.splits[0]
-    splits = (split, replace(split, name="validation"), replace(split, name="test"))
-    plots = list(plot_report(replace(inspected.report, splits=splits)))
-    for plot in plots:
-        assert plot.splits == ("train", "validation", "test")
-        numbers = {bar.split for bar in plot.bars} | {number for number, _ in plot.outlines}
-        assert numbers == {0, 1, 2}
-    page = render_page(inspected.manifest, [], replace(inspected.report, splits=splits))
-    for name in ("outline s1", "outline s2", "bar s0", "bar s1", "bar s2"):
-        assert f'class="{name}"' in page
+def test_bars_are_as_long_as_shares_and_splits_differ_by_shape(inspected: Inspected) -> None:
+    names = ("train", "validation", "test")
+    numbers = ([0, 1, 3], [4, 1, 0], [2, 1, 1])
+    for value_names, length in (((), "height"), (("a", "b", "c"), "width")):
+        splits = tuple(
+            replace(
+                inspected.report.splits[0], name=name,
+                distributions=(Distribution("x", dict(enumerate(counts)), value_names),),
+            )
+            for name, counts in zip(names, numbers, strict=True)
+        )  # fmt: skip
+        page = render_page(inspected.manifest, [], replace(inspected.report, splits=splits))
+        bars = re.findall(rf'class="bar (s\d)" style="{length}: ([\d.]+)%"', page)
+        drawn = [(style, float(percent)) for style, percent in bars if float(percent)]
+        assert drawn == [
+            ("s1", 100.0), ("s2", 62.5), ("s0", 31.2), ("s1", 25.0), ("s2", 31.2), ("s0", 93.8),
+            ("s2", 31.2),
+        ]  # fmt: skip
+        for name in names:
+            assert f"</i>{name}</li>" in page
 
 
 def test_odd_distributions_can_be_plotted(inspected: Inspected) -> None:
@@ -222,15 +231,18 @@ def test_odd_distributions_can_be_plotted(inspected: Inspected) -> None:
         Distribution("zeros", {0: 9}),
         Distribution("classes", {0: 1}, ("w" * 500, "v" * 500, "u"), "class"),
         Distribution("one", {2**40: 1}),
+        Distribution("far", {**dict.fromkeys(range(128), 9), 10**6: 1}),
     )
     split = replace(inspected.report.splits[0], distributions=odd)
-    plots = list(plot_report(replace(inspected.report, splits=(split,))))
-    assert [plot.title for plot in plots] == ["nothing", "zeros", "classes", "one"]
-    assert max(len(tick.text) for tick in plots[2].x_ticks) < 20
+    report = replace(inspected.report, splits=(split,))
+    plots = list(plot_report(report))
+    assert [plot.title for plot in plots] == ["nothing", "zeros", "classes", "one", "far"]
     for plot in plots:
-        for bar in plot.bars:
-            assert FRAME.left <= bar.x <= bar.x + bar.width <= FRAME.right
-            assert FRAME.top <= bar.y <= FRAME.bottom
+        assert all(0 <= share <= plot.top for bar in plot.bars for share in bar.shares)
+        assert plot.has_classes or 1 <= sum(bar.tick != "" for bar in plot.bars) <= 6
+    assert [plot.has_rest for plot in plots] == [False, False, False, False, True]
+    assert [bar.tick for bar in plots[-1].bars if bar.tick] == ["0", "32", "64", "96", "128+"]
+    assert parse(render_page(inspected.manifest, [], report)).tags.count("figure") == len(odd)
 
 
 def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
@@ -269,7 +281,7 @@ def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> No
         replace(split, distributions=(), figures=()) for split in inspected.report.splits
     )
     parsed = parse(render_page(inspected.manifest, [], replace(inspected.report, splits=splits)))
-    assert "svg" not in parsed.tags
+    assert "figure" not in parsed.tags
 
 
 @pytest.mark.parametrize("tokens", [1024, 8192])
