@@ -257,10 +257,6 @@ class Location(ABC):
         begin = (_ALIASES.get(scheme, scheme),)
         return [(*begin, *parts[:end]) for end in range(len(parts), 0, -1)]
 
-    def is_same(self, other: "Location") -> bool:
-        """Whether another location is this very place."""
-        return self.identities()[0] == other.identities()[0]
-
     def is_within(self, other: "Location") -> bool:
         """Whether this place is in a folder, or the folder itself."""
         return other.identities()[0] in self.identities()

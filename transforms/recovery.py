@@ -32,7 +32,6 @@ from transforms.elements import Candidates, LinesFile, ReadRange, Segment, Writt
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import (
-    list_folder,
     locate,
     open_file,
     read_existing,
@@ -318,7 +317,7 @@ def count_finished(temp_folder: str) -> dict[str, int]:
     Example:
         {"task": 12, "shard": 3}
     """
-    return count_entries(list_folder(temp_folder))
+    return count_entries(locate(temp_folder).list())
 
 
 def count_entries(paths: Iterable[str]) -> dict[str, int]:

@@ -26,7 +26,7 @@ from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult, has_collected
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import file_exists, read_file, write_file
+from transforms.storage.files import read_existing, write_file
 from transforms.tally import COUNTS
 
 _RESULT, _RECORD = "words.json", "run.json"
@@ -90,7 +90,8 @@ def plan_counting(
 def _find_range_bytes(temp_folder: str) -> int | None:
     """Return the longest range of the run that is resumed, whose tasks must stay the same."""
     path = join_path(temp_folder, _RECORD)
-    return int(json.loads(unseal(read_file(path), path))) if file_exists(path) else None
+    content = read_existing(path)
+    return None if content is None else int(json.loads(unseal(content, path)))
 
 
 def run_counting(job: CountingJob, launch: Launch) -> Counted:

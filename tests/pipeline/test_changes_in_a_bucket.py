@@ -14,7 +14,7 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import Bucket
 from tests.tools.origins import list_documents
-from transforms.storage.files import list_folder, open_file, write_file
+from transforms.storage.files import locate, write_file
 
 # What the manifest and the files that follow from it hold besides, the tokenizer's path.
 _DESCRIBED = ("dataset.json", "README.md", "_SUCCESS")
@@ -47,10 +47,9 @@ def change(
 def describe(root: str) -> dict[str, Any]:
     """Return the digests of all files, and of manifests the counts and splits."""
     described: dict[str, Any] = {}
-    for path in list_folder(root):
-        name = path.removeprefix(f"{root}/")
-        with open_file(path) as stream:
-            content = stream.read()
+    place = locate(root)
+    for name in place.list():
+        content = place.read(name)
         if not name.endswith(_DESCRIBED):
             described[name] = hashlib.sha256(content).hexdigest()
         elif name.endswith("dataset.json"):

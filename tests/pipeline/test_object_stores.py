@@ -25,7 +25,7 @@ from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.knobs import knobs
 from tests.tools.object_stores import Bucket, Request
-from transforms.storage.files import StoredUrl, list_folder, locate, open_file, write_file
+from transforms.storage.files import StoredUrl, locate, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
 
@@ -61,11 +61,8 @@ def describe(contents: dict[str, bytes]) -> dict[str, object]:
 
 
 def describe_folder(folder: str) -> dict[str, object]:
-    contents = {}
-    for path in list_folder(folder):
-        with open_file(path) as stream:
-            contents[path.removeprefix(f"{folder}/")] = stream.read()
-    return describe(contents)
+    place = locate(folder)
+    return describe({name: place.read(name) for name in place.list()})
 
 
 def build(bucket: Bucket, *flags: str, **end: Any) -> Outcome:
@@ -86,7 +83,7 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     with knobs(small_file_bytes=100, most_fetched_bytes=100):
         build(filled, "--temp-location", f"{filled.url}/temp")
     assert describe_folder(f"{filled.url}/out") == reference
-    assert len(list_folder(filled.url)) == len(reference) + 2
+    assert len(locate(filled.url).list()) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
     verified = run_here("verify", f"{filled.url}/out", *options)
     # Lines are broken where the bucket's name is long.
@@ -131,7 +128,7 @@ def test_many_tasks_remove_what_one_task_would(
     build(filled, "--seed", "2", *few_files)
     build(filled, "--replace", *few_files)
     assert describe_folder(f"{filled.url}/out") == reference
-    assert len(list_folder(filled.url)) == len(reference) + 2
+    assert len(locate(filled.url).list()) == len(reference) + 2
     assert left
     assert not [name for name in left if name.startswith(prefixes)]
 
@@ -186,12 +183,15 @@ def test_a_list_that_lags_changes_nothing(
 ) -> None:
     """Lists lack what was written since the run began, and hold what was deleted."""
     build(filled, "--seed", "3")
-    old = dict.fromkeys(list_folder(filled.url), 1)
-    monkeypatch.setattr(
-        "transforms.storage.files.list_folder",
-        lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
-    )
-    build(filled, "--replace")
+    old = [f"{filled.url}/{name}" for name in locate(filled.url).list()]
+
+    def list_old(folder: StoredUrl) -> dict[str, int]:
+        begin = f"{folder.url}/"
+        return {path.removeprefix(begin): 1 for path in old if path.startswith(begin)}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredUrl, "list", list_old)
+        build(filled, "--replace")
     assert describe_folder(f"{filled.url}/out") == reference
 
 

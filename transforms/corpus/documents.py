@@ -40,7 +40,7 @@ from transforms.coders import NamedOutputs
 from transforms.corpus.listed import open_listed
 from transforms.corpus.read import REJECTS
 from transforms.elements import PlannedRange, cut_ranges
-from transforms.storage.files import find_files, open_file
+from transforms.storage.files import find_files, open_file, read_existing
 
 DOCUMENTS = "documents"
 
@@ -214,18 +214,10 @@ class TokenizeDocuments(beam.PTransform):
     def __init__(self, tokenizer: str | TokenizerFile) -> None:
         super().__init__()
         if isinstance(tokenizer, str):
-            tokenizer = read_tokenizer(tokenizer, _read_existing)
+            tokenizer = read_tokenizer(tokenizer, read_existing)
         self._tokenizer = tokenizer
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.PCollection:
         """Apply one DoFn."""
         tokenize = beam.ParDo(_Tokenize(self._tokenizer))
         return documents | "Tokenize" >> tokenize.with_output_types(pa.RecordBatch)
-
-
-def _read_existing(path: str) -> bytes | None:
-    files = find_files(path)
-    if not files:
-        return None
-    with open_file(files[0].path) as stream:
-        return stream.read()

@@ -22,9 +22,9 @@ from transforms.storage.checksums import is_sealed, read_blocks, seal, unseal
 from transforms.storage.files import (
     SMALL_FILE_BYTES,
     create_file,
-    file_exists,
     map_ahead,
     new_path,
+    read_existing,
     read_file,
     write_file,
 )
@@ -65,7 +65,7 @@ class CollectResult(beam.PTransform):
 
 def has_collected(path: str) -> bool:
     """Return whether a job has written its one file, and all of it, whatever its engine says."""
-    return file_exists(path) and is_sealed(read_file(path))
+    return is_sealed(read_existing(path) or b"")
 
 
 def read_collected(path: str) -> tuple[dict[str, int], list[list[Any]]]:

@@ -24,7 +24,6 @@ from botocore.exceptions import ConnectionError as NoConnectionError
 from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 from transforms.storage.store import Fault, ListedFile, Store, Upload
 
-_DELETES_PER_REQUEST = 1000
 # More than threads of a process use at once; the client would close and open others each time.
 _CONNECTIONS = 64
 _TEMPORARY = {
@@ -42,27 +41,18 @@ _WRONG_KEY = (
     "the store does not accept the credentials",
     "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in AWS_PROFILE",
 )
-_FAULTS: dict[str, Fault] = {
-    **dict.fromkeys(("NoSuchBucket", "InvalidBucketName"), "no bucket"),
-    **dict.fromkeys(("404", "NoSuchKey", "NotFound"), "no object"),
-    **dict.fromkeys(("412", "PreconditionFailed"), "exists"),
-    **dict.fromkeys(
-        (
-            "401", "403", "AccessDenied", "AllAccessDisabled", "Forbidden",
-        ),
-        "refused",
-    ),
-    **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _EXPIRED),
-    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch"), _WRONG_KEY),
-    **dict.fromkeys(
-        (
-            "301", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
-            "PermanentRedirect",
-        ),
-        _ELSEWHERE,
-    ),
-    "RequestTimeTooSkewed": _CLOCK,
-}  # fmt: skip
+_CODES: tuple[tuple[str, Fault], ...] = (
+    ("NoSuchBucket InvalidBucketName", "no bucket"),
+    ("404 NoSuchKey NotFound", "no object"),
+    ("412 PreconditionFailed", "exists"),
+    ("401 403 AccessDenied AllAccessDisabled Forbidden", "refused"),
+    ("ExpiredToken InvalidToken TokenRefreshRequired", _EXPIRED),
+    ("InvalidAccessKeyId SignatureDoesNotMatch", _WRONG_KEY),
+    ("301 AuthorizationHeaderMalformed PermanentRedirect", _ELSEWHERE),
+    ("IllegalLocationConstraintException", _ELSEWHERE),
+    ("RequestTimeTooSkewed", _CLOCK),
+)
+_FAULTS = {code: fault for codes, fault in _CODES for code in codes.split()}
 
 _clients: dict[tuple[object, ...], Any] = {}
 
@@ -118,20 +108,13 @@ def _ask(request: Callable[[str, Any], Any], operation: str, parameters: Any) ->
     return answer
 
 
-def _condition(tag: str | None) -> dict[str, str]:
-    """Return the parameters of a request that replaces an object with a tag (`Store.put`)."""
-    if tag is None:
-        return {}
-    return {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
-
-
-def _ask_if(
-    request: Callable[..., Any], parameters: dict[str, Any], condition: dict[str, str]
-) -> None:
-    """Make a request with a condition, which a few stores with S3's protocol do not know."""
+def _ask_if(request: Callable[..., Any], parameters: dict[str, Any], tag: str | None) -> None:
+    """Make a request that replaces an object with a tag, or makes it (`Store.put`)."""
+    condition = {} if tag is None else {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
     try:
         request(**parameters, **condition)
     except ClientError as error:
+        # A few stores with S3's protocol know no conditions.
         if not condition or _code(error) != "NotImplemented":
             raise
         request(**parameters)
@@ -150,10 +133,10 @@ def _judge(error: Exception) -> float | None:
 
 
 class _S3Upload:
-    def __init__(self, client: Any, bucket: str, name: str, new: bool = False) -> None:
-        self._client, self._target = client, {"Bucket": bucket, "Key": name}
-        self._condition = _condition("" if new else None)
-        upload = client.create_multipart_upload(**self._target)
+    def __init__(self, store: "AmazonS3Store", name: str, new: bool) -> None:
+        self._store, self._client, self._new = store, store.client, new
+        self._target = {"Bucket": store.bucket, "Key": name}
+        upload = self._client.create_multipart_upload(**self._target)
         self._target["UploadId"] = upload["UploadId"]
         self._parts: list[dict[str, Any]] = []
         self._bytes = 0
@@ -167,17 +150,14 @@ class _S3Upload:
     def close(self) -> None:
         finished = {**self._target, "MultipartUpload": {"Parts": self._parts}}
         try:
-            _ask_if(self._client.complete_multipart_upload, finished, self._condition)
+            _ask_if(self._client.complete_multipart_upload, finished, "" if self._new else None)
         except ClientError as error:
+            name = self._target["Key"]
             # Of an attempt that has completed it, only the answer may have been lost.
-            if _code(error) != "NoSuchUpload" or self._find_size() != self._bytes:
+            if _code(error) != "NoSuchUpload" or self._store.find(name).bytes != self._bytes:
                 raise
-            if self._condition:  # or another writer was faster, whose bytes are others
-                raise FileExistsError(errno.EEXIST, "Object exists", self._target["Key"]) from error
-
-    def _find_size(self) -> int:
-        place = {name: self._target[name] for name in ("Bucket", "Key")}
-        return int(self._client.head_object(**place)["ContentLength"])
+            if self._new:  # or another writer was faster, whose bytes are others
+                raise FileExistsError(errno.EEXIST, "Object exists", name) from error
 
     def terminate(self) -> None:
         try:
@@ -199,6 +179,7 @@ class AmazonS3Store(Store):
     """
 
     scheme = "s3"
+    deletes_per_request = 1000
     log_in = (
         "Run 'aws configure' or 'aws sso login', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     )
@@ -250,20 +231,17 @@ class AmazonS3Store(Store):
         """Write a small object."""
         written = {"Bucket": self.bucket, "Key": name, "Body": content}
         with self.explained(name):
-            _ask_if(self.client.put_object, written, _condition(tag))
+            _ask_if(self.client.put_object, written, tag)
 
     def begin_upload(self, name: str, new: bool = False) -> Upload:
         """Begin to write a large object."""
-        return _S3Upload(self.client, self.bucket, name, new)
+        return _S3Upload(self, name, new)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects, many with one request."""
-        for begin in range(0, len(names), _DELETES_PER_REQUEST):
-            keys = [{"Key": name} for name in names[begin : begin + _DELETES_PER_REQUEST]]
-            with self.explained(keys[0]["Key"]):
-                self.client.delete_objects(
-                    Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
-                )
+        """Delete objects with one request."""
+        objects = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        with self.explained(names[0]):
+            self.client.delete_objects(Bucket=self.bucket, Delete=objects)
 
     def abort_uploads(self, prefix: str) -> None:
         """Remove the parts that dead writers left; S3 keeps them for ever."""

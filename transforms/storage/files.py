@@ -77,8 +77,6 @@ _LOGGER = logging.getLogger(__name__)
 _MAGIC = re.compile(r"[*?[]")
 # Beam's name for no compression.
 _PLAIN = "uncompressed"
-# Number of objects that one call deletes.
-_NAMES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,14 +95,15 @@ class StoredUrl(Location):
 
     def list(self) -> dict[str, int]:
         """List every file below the folder."""
+        folder = self.url if is_object_path(self.url) else glob.escape(self.url)
         try:
-            sizes = list_folder(self.url)
+            files = find_files(f"{folder}/")
         except beam_errors() as error:
             if not beam_file_systems().exists(self.url):
                 return {}
             cause = f"it cannot be listed ({first_line(error)})"
             raise UserError(self.url, cause, "Check the URL and the credentials") from error
-        return {path.removeprefix(f"{self.url}/"): size for path, size in sorted(sizes.items())}
+        return {file.path.removeprefix(f"{self.url}/"): file.bytes for file in sorted(files)}
 
     def open(self, name: str = "") -> BinaryIO:
         """Open a file for reading from any position."""
@@ -141,8 +140,8 @@ class StoredUrl(Location):
         if is_object_path(self.url):
             store = find_object(self.url)[0]
             objects = (find_object(url)[1] for url in urls)
-            for _ in map_ahead(store.delete, iter(lambda: [*islice(objects, _NAMES_AT_ONCE)], [])):
-                pass
+            requests = iter(lambda: [*islice(objects, store.deletes_per_request)], [])
+            deque(map_ahead(store.delete, requests), maxlen=0)
             return
         for url in urls:
             if beam_file_systems().exists(url):
@@ -406,21 +405,6 @@ def make_folder(path: str) -> None:
         Path(path).mkdir()
     else:
         beam_file_systems().mkdirs(path)
-
-
-def list_folder(path: str) -> dict[str, int]:
-    """Return {path: size in bytes} of all files below a folder; wildcards mean themselves.
-
-    Raises:
-        UserError: the bucket does not exist, cannot be reached or refuses.
-        BeamIOError: another filesystem failed.
-    """
-    root = path.rstrip("/")
-    if scheme_of(path) is None:
-        sizes = location.locate(path).list()
-        return {join_path(root, name): size for name, size in sizes.items()}
-    listed = find_files(f"{root}/" if is_object_path(path) else f"{glob.escape(root)}/")
-    return {file.path: file.bytes for file in listed}
 
 
 def _find_objects(pattern: str) -> list[ListedFile]:

@@ -27,7 +27,6 @@ from corpusmill.outages import TEMPORARY_STATUSES, Patience, parse_wait
 from transforms.storage.store import Fault, ListedFile, Store, Upload
 
 _PART_BYTES = 16 * 2**20
-_DELETES_PER_REQUEST = 100
 # More than threads of a process use at once; the client would close and open others each time.
 _CONNECTIONS = 64
 _REFUSED = {401, 403}
@@ -86,6 +85,7 @@ class GoogleCloudStore(Store):
     """
 
     scheme = "gs"
+    deletes_per_request = 100
     log_in = (
         "Run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to the "
         "file of a service account"
@@ -158,10 +158,9 @@ class GoogleCloudStore(Store):
         return writer
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects, many with one request."""
-        for begin in range(0, len(names), _DELETES_PER_REQUEST):
-            with self.explained(names[begin]):
-                self._retry(self._delete)(names[begin : begin + _DELETES_PER_REQUEST])
+        """Delete objects with one request."""
+        with self.explained(names[0]):
+            self._retry(self._delete)(names)
 
     def _delete(self, names: Sequence[str]) -> None:
         batch = self._client.batch(raise_exception=False)

@@ -56,12 +56,14 @@ class Store(ABC):
 
     Attributes:
         scheme: scheme of the paths, such as "gs".
+        deletes_per_request: largest number of objects that one request deletes.
         log_in: how the user makes credentials known.
         bucket: name of the bucket.
         has_credentials: whether credentials were found.
     """
 
     scheme: ClassVar[str]
+    deletes_per_request: ClassVar[int]
     log_in: ClassVar[str]
 
     def __init__(self, bucket: str) -> None:
@@ -129,7 +131,7 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects; names without an object are ignored."""
+        """Delete objects, `deletes_per_request` at most; names without an object are ignored."""
 
     def abort_uploads(self, prefix: str) -> None:  # noqa: B027  most stores have nothing to do
         """Remove the parts that dead writers left for objects whose names begin with a prefix."""

@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import requests
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     JobServerOptions,
@@ -42,7 +41,7 @@ from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.portable import PortableEngine
 from transforms.recovery import count_entries
-from transforms.storage.files import list_folder
+from transforms.storage.files import locate
 
 # Beam keeps all of its metrics in one accumulator.
 _METRICS = "__metricscontainers"
@@ -377,8 +376,8 @@ class FlinkWatch:
             return
         self._listed, before = time.monotonic(), self._finished
         try:
-            files = list_folder(self._folder)
-        except (OSError, BeamIOError, UserError):
+            files = locate(self._folder).list()
+        except (OSError, UserError):
             return
         self._files, self._finished = (len(files), sum(files.values())), count_entries(files)
         if self._finished != before:

@@ -18,7 +18,6 @@ from transforms.storage.files import (
     create_file,
     create_once,
     find_files,
-    list_folder,
     locate,
     open_file,
     read_file,
@@ -57,7 +56,7 @@ def test_any_name_is_written_listed_and_read(bucket: Bucket, name: str) -> None:
     path = f"{bucket.url}/in/{name}"
     write_file(path, b"some text")
     assert [(file.path, file.bytes) for file in find_files(path)] == [(path, 9)]
-    assert list_folder(f"{bucket.url}/in") == {path: 9}
+    assert locate(f"{bucket.url}/in").list() == {name: 9}
     assert read_file(path) == b"some text"
 
 
@@ -128,7 +127,7 @@ def test_a_writer_that_fails_leaves_nothing(bucket: Bucket, bytes_before: int) -
 
     with pytest.raises(ZeroDivisionError):
         write()
-    assert list_folder(f"{bucket.url}/") == {f"{bucket.url}/x": 3}
+    assert locate(f"{bucket.url}/").list() == {"x": 3}
 
 
 def test_what_is_not_there_is_no_such_file(bucket: Bucket) -> None:
@@ -231,7 +230,7 @@ def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket, blocks
     with pytest.raises(RuntimeError, match="holds other bytes"):
         write(parts, lambda: write_file(path, b"another's"))
     assert read_file(path) == b"another's"
-    assert list_folder(bucket.url) == {path: 9}
+    assert locate(bucket.url).list() == {"once": 9}
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
