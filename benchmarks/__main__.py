@@ -40,23 +40,9 @@ PAGE = CHECKOUT / "docs" / "explanation" / "figures.md"
 FIGURES = PAGE.with_suffix(".json")
 TABLES: Mapping[str, str] = {
     "sizes": "job.sizes --rounds 2",
-    "objectives": "job.objectives --times 10 --rounds 1",
-    "many": "readers.many_shards",
-    "resume": "readers.resume",
-    "packs": "readers.packs",
-    "sources": "scale.many_sources",
-    "killed": "faults.resume",
-    "start": "job.start",
-    "append": "job.appending",
-    "provenance": "job.provenance",
     "tokenizers": "kernels.tokenization",
     "training": "kernels.tokenizer_training --vocab-size 50257",
-    "text": "kernels.reading",
-    "tables": "kernels.corpus_formats",
-    "shards": "kernels.shard_formats --length 512",
     "readers": "readers --data-sets bert --examples 30000 --rounds 1",
-    "windows": "readers --data-sets gpt --examples 30000 --rounds 1",
-    "order": "readers.shuffle_quality",
 }
 _TABLE = "(<!-- table: {} -->\n).*?(<!-- end -->)"
 # Figures depend on them.
