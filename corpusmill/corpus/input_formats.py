@@ -72,12 +72,18 @@ class CorpusFormat:
     piece_bits: int = 0
 
 
-def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -> CorpusFormat:
+def _table(
+    open_table: OpenTable,
+    suffixes: tuple[str, ...],
+    compresses: bool = False,
+    in_ranges: bool = False,
+) -> CorpusFormat:
     read, check = partial(read_table, open_table), partial(check_table, open_table)
     return CorpusFormat(
         read,
         suffixes,
         check,
+        in_ranges,
         in_compressed=False,
         compresses=compresses,
         has_fields=True,
@@ -85,12 +91,10 @@ def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -
     )
 
 
-def _open_avro(
-    stream: TableStream, size: int, options: DocumentOptions, limits: RefusalLimits
-) -> Table:
+def _open_avro(stream: TableStream, options: DocumentOptions, limits: RefusalLimits) -> Table:
     from corpusmill.corpus.tables.avro import AvroTable  # noqa: PLC0415  imports fastavro
 
-    return AvroTable(stream, size, options, limits)
+    return AvroTable(stream, options, limits)
 
 
 def _read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -138,8 +142,8 @@ TAR = CorpusFormat(
     _read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), _check_tar, in_ranges=False
 )
 WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
-PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
-ARROW = _table(ArrowTable, (".arrow", ".feather"), compresses=False)
+PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True, in_ranges=True)
+ARROW = _table(ArrowTable, (".arrow", ".feather"))
 AVRO = _table(_open_avro, (".avro",), compresses=True)
 
 

@@ -28,9 +28,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, most_valu
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
-from corpusmill.corpus.tables.table import Block, TableStream, write_long
+from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import (
@@ -44,10 +42,23 @@ from corpusmill.formats.shard_formats import (
     explain_files,
 )
 from corpusmill.formats.varints import gather, put_rows, row_sizes, take_varint
-from corpusmill.limits import LIMITS
 
-# The rows of a block bound it, and not the size that is usual where texts are stored.
-_OPTIONS = DocumentOptions(max_line_bytes=MAX_LIMIT_BYTES)
+_MAGIC, _SYNC_BYTES = b"Obj\x01", 16
+_SYNC = {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": _SYNC_BYTES}}
+
+
+def _record(name: str, **types: object) -> Any:
+    """Return the schema of a part of a file, which ends with the sync marker."""
+    fields = [{"name": field, "type": kind} for field, kind in types.items()]
+    return fastavro.parse_schema({"type": "record", "name": name, "fields": [*fields, _SYNC]})
+
+
+_HEADER = _record(
+    "org.apache.avro.file.Header",
+    magic={"type": "fixed", "name": "Magic", "size": len(_MAGIC)},
+    meta={"type": "map", "values": "bytes"},
+)
+_BLOCK = _record("Block", rows="long", data="bytes")
 
 
 @njit
@@ -177,27 +188,42 @@ class AvroFormat(ShardFormat):
         longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema and codec are as `open_writer` writes them."""
-        source = sources[0]
-        size = source.seek(0, io.SEEK_END)
+        stream: Any = TableStream(sources[0])
+        stream.seek(0)
         try:
-            table = AvroTable(TableStream(source), size, _OPTIONS, LIMITS.refusals)
-            _check_header(table, columns, options)
-            for block in table.blocks():
-                most = self._most_bytes(block, columns, longest, options.is_padded)
-                data = np.frombuffer(table.content(block, most), np.uint8)
-                # Every row has a field, and every field takes a byte.
-                if not 0 <= block.rows <= min(len(data), chunk_rows(columns)):
-                    claim = f"{block.rows:,} rows in {len(data):,} bytes"
-                    raise ValueError(f"block {block.index}: {claim}")
-                rows = _decode(data, block, columns, options.is_padded)
+            with stream.damage_is("damaged-shard"):
+                header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+                _check_header(header, columns, options)
+            while stream.tell() < stream.size:
+                with stream.damage_is("damaged-shard"):
+                    block: Any = fastavro.schemaless_reader(stream, _BLOCK, None)
+                    if block["sync"] != header["sync"]:
+                        raise ValueError("a block does not end with the mark of the file's blocks")
+                    rows = self._decode(block, columns, options, longest)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
         except UnreadableError as error:
             raise ValueError(f"{error.reason}: {error.detail}") from None
 
-    def _most_bytes(self, block: Block, columns: Columns, longest: int, padded: bool) -> int:
-        """Return the most bytes that a block can have, decompressed."""
-        rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
+    def _decode(
+        self, block: Any, columns: Columns, options: OutputOptions, longest: int
+    ) -> pa.RecordBatch:
+        rows, padded = block["rows"], options.is_padded
+        most = self._most_bytes(rows, columns, longest, padded)
+        data = np.frombuffer(_decompress(block["data"], options.compression, most), np.uint8)
+        # Every row has a field, and every field takes a byte.
+        if not 0 <= rows <= min(len(data), chunk_rows(columns)):
+            raise ValueError(f"a block claims {rows:,} rows in {len(data):,} bytes")
+        is_list = np.array([bool(column.width) for column in columns])
+        values, starts, ends, damaged = decode_rows(data, rows, is_list)
+        if damaged >= 0:
+            raise ValueError(f"row {damaged} of {rows:,} of a block is damaged")
+        fields = [gather(values, starts[i], ends[i]) for i in range(len(columns))]
+        return restore(columns, fields, padded)
+
+    def _most_bytes(self, rows: int, columns: Columns, longest: int, padded: bool) -> int:
+        """Return the most bytes that a block of some rows can have, decompressed."""
+        rows, total = max(0, min(rows, chunk_rows(columns))), 0
         for column in columns:
             most = most_values(column, longest, padded)
             values = rows * most
@@ -226,21 +252,22 @@ class _Writer:
         self._sink, self._columns, self._options = sink, columns, options
         schema, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
         meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
-        self._sync = hashlib.sha256(b"\n".join(meta.values())).digest()[:SYNC_BYTES]
-        header = io.BytesIO()
-        content = {"magic": MAGIC, "meta": meta, "sync": self._sync}
-        fastavro.schemaless_writer(header, HEADER, content)
-        sink.write(header.getvalue())
+        self._sync = hashlib.sha256(b"\n".join(meta.values())).digest()[:_SYNC_BYTES]
+        self._put(_HEADER, {"magic": _MAGIC, "meta": meta})
 
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [flatten(rows.column(column.name)) for column in self._columns]
         for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
             data = self._compress(self._encode(chunk))
-            counts = write_long(len(chunk[0][1]) - 1) + write_long(len(data))
-            self._sink.write(counts + data + self._sync)
+            self._put(_BLOCK, {"rows": len(chunk[0][1]) - 1, "data": data})
 
     def close(self) -> None:
         pass
+
+    def _put(self, schema: Any, record: dict[str, Any]) -> None:
+        part = io.BytesIO()
+        fastavro.schemaless_writer(part, schema, {**record, "sync": self._sync})
+        self._sink.write(part.getvalue())
 
     def _encode(self, numbers: list[tuple[np.ndarray, np.ndarray]]) -> bytes:
         parts: list[tuple[np.ndarray, np.ndarray]] = []
@@ -286,18 +313,27 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) -> None:
+def _check_header(header: Any, columns: Columns, options: OutputOptions) -> None:
     expected, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
-    if table.schema != expected:
-        raise ValueError(f"it has the schema {table.schema}, the manifest says {expected}")
-    if table.codec != codec:
-        raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
+    schema = json.loads(header["meta"]["avro.schema"])
+    actual = header["meta"].get("avro.codec", b"null").decode()
+    if schema != expected:
+        raise ValueError(f"it has the schema {schema}, the manifest says {expected}")
+    if actual != codec:
+        raise ValueError(f"its codec is {actual}, the manifest says {codec}")
 
 
-def _decode(data: np.ndarray, block: Block, columns: Columns, padded: bool) -> pa.RecordBatch:
-    is_list = np.array([bool(column.width) for column in columns])
-    values, starts, ends, damaged = decode_rows(data, block.rows, is_list)
-    if damaged >= 0:
-        raise ValueError(f"block {block.index}: row {damaged} of {block.rows:,} is damaged")
-    rows = [gather(values, starts[i], ends[i]) for i in range(len(columns))]
-    return restore(columns, rows, padded)
+def _decompress(data: bytes, compression: str | None, most: int) -> bytes:
+    """Decompress a block.
+
+    Raises:
+        ValueError: it has more than the most bytes that its rows can have.
+    """
+    if compression == "deflate":
+        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most + 1)
+    elif compression == "zstd":
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            data = stream.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"a block claims more than the {most:,} bytes that its rows can have")
+    return data

@@ -8,8 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
-from corpusmill.corpus.tables.parquet import read_pages
-from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_writer import Chunk, PagesWriter, can_be_stored, find_bounds
@@ -24,8 +22,8 @@ from corpusmill.formats.shard_formats import (
     explain_files,
 )
 
-# A value and its levels take at most this many bytes, and a page of few values some more.
-_MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
+# A value and its levels take at most this many bytes, and a column of few values some more.
+_MOST_VALUE_BYTES, _MOST_OTHER_BYTES = 16, 2**16
 # Of columns without and with a dictionary.
 _ENCODINGS = {False: {"PLAIN", "RLE"}, True: {"PLAIN", "RLE", "RLE_DICTIONARY"}}
 
@@ -134,9 +132,9 @@ class _RowGroup:
         self.rows: int = self._described.num_rows
 
     def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read the rows, once it is known that its pages do not claim more than these can have."""
-        for number, most in enumerate(self._most):
-            _check_pages(self._shard, self._described, number, most)
+        """Read the rows, once it is known that the footer claims no more than these can have."""
+        for chunk, most in zip(self._chunks(), self._most, strict=True):
+            _check_size(self._shard, chunk, self.rows, most)
         # Callers have threads of their own, each with a shard.
         yield from self._shard.file.iter_batches(
             batch_rows, row_groups=[self._number], use_threads=False
@@ -178,23 +176,19 @@ def _to_chunk(column: Column, chunk: pq.ColumnChunkMetaData) -> Chunk:
     )
 
 
-def _check_pages(shard: _Shard, group: pq.RowGroupMetaData, number: int, most: int) -> None:
-    """Refuse a column of a row group whose pages claim more than its rows can have.
+def _check_size(shard: _Shard, chunk: pq.ColumnChunkMetaData, rows: int, most: int) -> None:
+    """Refuse a column of a row group that claims more than its rows can have.
 
     Args:
         shard: the shard.
-        group: the row group.
-        number: of the column.
+        chunk: the column.
+        rows: of the row group.
         most: values of a row.
     """
-    limit = max(0, min(group.num_rows, GROUP_ROWS)) * most
+    limit = max(0, min(rows, GROUP_ROWS)) * most
     if not shard.options.is_padded:
         limit = min(limit, GROUP_TOKENS + most)
-    values, dictionary = 0, 0
-    for page in read_pages(TableStream(shard.source), group.column(number)):
-        values += 0 if page.is_dictionary else page.values
-        dictionary += page.values if page.is_dictionary else 0
-        most_bytes = _MOST_VALUE_BYTES * page.values + _MOST_PAGE_BYTES
-        if max(values, dictionary) > limit or page.bytes > most_bytes:
-            claim = f"{page.values:,} values in {page.bytes:,} bytes"
-            raise ValueError(f"a page claims {claim}, and its row group has at most {limit:,}")
+    values, size = chunk.num_values, chunk.total_uncompressed_size
+    if values > limit or size > _MOST_VALUE_BYTES * values + _MOST_OTHER_BYTES:
+        claim = f"{values:,} values in {size:,} bytes"
+        raise ValueError(f"a column claims {claim}, and its row group has at most {limit:,}")

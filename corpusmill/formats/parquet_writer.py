@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.arrays.ragged import flatten
-from corpusmill.corpus.tables.table import write_long
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.parquet_encodings import (
     Dictionary,
@@ -33,6 +32,7 @@ from corpusmill.formats.parquet_encodings import (
     put_places,
 )
 from corpusmill.formats.shard_formats import Columns, Sink
+from corpusmill.formats.varints import write_long
 from corpusmill.knobs import knob
 
 

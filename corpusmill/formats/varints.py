@@ -13,6 +13,20 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 
 
+def write_long(number: int) -> bytes:
+    """Encode a number that is not negative, with zigzag.
+
+    Example:
+        63 gives the byte 126, 64 the bytes 128 and 1.
+    """
+    number <<= 1
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*written, number])
+
+
 @njit
 def varint_size(number: int) -> int:
     """Return the bytes of a number that is not negative; 127 takes 1, 128 takes 2."""

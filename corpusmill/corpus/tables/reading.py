@@ -36,8 +36,6 @@ from corpusmill.corpus.tables.table import (
     TableStream,
     TextRows,
     lengths_of,
-    limit_decoded,
-    out_of_proportion,
 )
 from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
@@ -108,7 +106,7 @@ def _explain_invalid(text: pa.Scalar) -> str:
 PIECE_BITS = 12
 MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
 
-OpenTable = Callable[[TableStream, int, DocumentOptions, RefusalLimits], Table]
+OpenTable = Callable[[TableStream, DocumentOptions, RefusalLimits], Table]
 
 
 class _Stretch(NamedTuple):
@@ -160,19 +158,6 @@ class _OpenBlock:
     lost: float = 0.0
     is_read: bool = False
 
-    def add(self, rows: TextRows, part: FileRange) -> None:
-        """Add the text of some rows.
-
-        Raises:
-            UnreadableError: it is out of proportion to what is stored.
-        """
-        for column in (rows.texts, *rows.fields):
-            self.text_bytes += int(lengths_of(column).sum())
-        refusals = part.limits.refusals
-        limit = limit_decoded(self.block.length, part.options.max_line_bytes, refusals)
-        if self.text_bytes > limit:
-            raise out_of_proportion(self.block.length, limit)
-
     @property
     def rejected_bytes(self) -> int:
         """How many bytes of the file the rejects take."""
@@ -201,9 +186,7 @@ class _TableReader(RecordCollector):
         self._open.append(opened)
         try:
             self._check_field(table)
-            if block.fault:
-                raise block.fault
-            for rows in table.texts(block):
+            for rows in block.texts():
                 if stretch.rows < block.rows:
                     cause = f"at most {MAX_ROWS:,} rows of a table are read"
                     last = f"row {row + block.rows:,} of {self.part.file}"
@@ -213,7 +196,8 @@ class _TableReader(RecordCollector):
                     raise UnreadableError("damaged-block", detail)
                 if not len(rows.texts):  # there may be any number of blocks without rows
                     continue
-                opened.add(rows, self.part)
+                columns = (rows.texts, *rows.fields)
+                opened.text_bytes += sum(int(lengths_of(column).sum()) for column in columns)
                 self._unchecked.append((row, opened, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.
@@ -324,8 +308,7 @@ def check_table(
     """
     name = options.text_field
     try:
-        source = TableStream(stream)
-        table = open_table(source, source.seek(0, 2), options, LIMITS.refusals)
+        table = open_table(TableStream(stream), options, LIMITS.refusals)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
         cure = "Repair it or leave it out"
@@ -366,12 +349,12 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
         UserError: the table has more than 2**28 rows.
     """
     source, reader = TableStream(stream), _TableReader(part)
-    size = source.seek(0, 2)
+    size = source.size
     start, last = part.start, min(part.bounds[1], size)
     if start < last:
         is_empty = True
         try:
-            table = open_table(source, size, part.options, part.limits.refusals)
+            table = open_table(source, part.options, part.limits.refusals)
             for stretch in _lay_out(table.blocks(), size):
                 is_empty = False
                 if stretch.block.offset >= last:

@@ -1,14 +1,11 @@
-"""Tables with one text in each row, read block by block: what each format implements.
-
-The headers of Avro and Parquet share one encoding of integers, which is here, too.
-"""
+"""Tables with one text in each row, read block by block: what each format implements."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import SEEK_CUR, SEEK_SET, BytesIO
+from io import SEEK_END, SEEK_SET
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,58 +26,9 @@ from corpusmill.errors import UserError
 from corpusmill.limits import RefusalLimits
 
 
-def read_long(stream: BytesIO, zigzag: bool = True) -> int:
-    """Read a number: seven bits a byte, the lowest first, with zigzag the sign in the lowest bit.
-
-    Raises:
-        EOFError: the number has no end.
-    """
-    number = shift = 0
-    while True:
-        byte = stream.read(1)
-        if not byte or shift > 63:
-            raise EOFError("a number has no end")
-        number |= (byte[0] & 127) << shift
-        shift += 7
-        if byte[0] < 128:
-            return number >> 1 ^ -(number & 1) if zigzag else number
-
-
-def write_long(number: int) -> bytes:
-    """Encode a number that is not negative, with zigzag.
-
-    Example:
-        63 gives the byte 126, 64 the bytes 128 and 1.
-    """
-    number <<= 1
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*written, number])
-
-
 def too_large(num_bytes: int, limit: int) -> UnreadableError:
     """Make the error for a block that is not read, as it would have to be decoded at once."""
     detail = f"{num_bytes} bytes, above the limit of {limit} for a block"
-    return UnreadableError("block-too-large", detail)
-
-
-def limit_decoded(stored: int, max_line_bytes: int, limits: RefusalLimits) -> int:
-    """Return how many bytes of text a block may hold.
-
-    Args:
-        stored: bytes of the block in the file.
-        max_line_bytes: bytes of the largest text.
-        limits: the thresholds of what is refused.
-    """
-    texts_bytes = limits.most_texts * max_line_bytes
-    return max(limits.any_text_bytes, texts_bytes, limits.most_times * stored)
-
-
-def out_of_proportion(stored: int, limit: int) -> UnreadableError:
-    """Make the error for a block that a few bytes blow up, which no one means to train with."""
-    detail = f"its {stored} bytes would become more than {limit} bytes of text"
     return UnreadableError("block-too-large", detail)
 
 
@@ -89,18 +37,33 @@ class Block:
     """Rows that are stored together: a row group, a record batch, a block.
 
     Attributes:
-        index: its number in the file.
         offset: its first byte in the file; never before that of the previous block.
         length: its own bytes, without what may lie between it and the next block.
         rows: as many as the file declares; 0 if that cannot be known.
-        fault: why it cannot be read, if that is already known.
+        texts: yields its rows in their order, in pieces of bounded size, with kept fields; raises
+            UnreadableError where it is damaged from there on, or too large.
     """
 
-    index: int
     offset: int
     length: int
     rows: int
-    fault: UnreadableError | None = None
+    texts: "Callable[[], Iterator[TextRows]]"
+
+
+def lost_block(start: int, size: int, error: UnreadableError) -> Block:
+    """Make a block of what cannot be read of a file, from some byte to its end.
+
+    Args:
+        start: the byte.
+        size: the bytes of the file.
+        error: why it cannot be read.
+    """
+
+    def texts() -> Iterator[TextRows]:
+        raise error
+
+    start = min(start, size - 1)
+    return Block(start, size - start, 0, texts)
 
 
 class TextRows(NamedTuple):
@@ -288,14 +251,7 @@ class Table(Protocol):
         """Its fields."""
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all blocks in the order of the file, without reading their rows."""
-
-    def texts(self, block: Block) -> Iterator[TextRows]:
-        """Yield the rows of a block in their order, in pieces of bounded size, with kept fields.
-
-        Raises:
-            UnreadableError: it is damaged from here on, or too large.
-        """
+        """Yield all blocks in the order of the file; the last one has what cannot be read of it."""
 
 
 class TableStream(SourceStream):
@@ -303,39 +259,35 @@ class TableStream(SourceStream):
 
     Args:
         raw: the file; it stays open.
+
+    Attributes:
+        size: its bytes.
+        lowest: the lowest offset that was sought since someone set it.
     """
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        """Read up to size bytes from an offset on."""
-        self.seek(offset)
-        return self.read(size)
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__(raw)
+        self.lowest = 0
+        self.size = self.lowest = self.seek(0, SEEK_END)
 
-    def read_into(self, buffer: memoryview, offset: int) -> None:
-        """Fill a buffer with the file's bytes from an offset on.
-
-        Raises:
-            EOFError: the file ends too early.
-        """
-        self.seek(offset)
-        filled = 0
-        while filled < len(buffer):
-            data = self.read(min(len(buffer) - filled, 2**24))
-            if not data:
-                raise EOFError("the file ends too early")
-            buffer[filled : filled + len(data)] = data
-            filled += len(data)
+    def read(self, size: int = -1) -> bytes:
+        """Read as any file does, without reserving memory for what a damaged length claims."""
+        rest = self.size - self.tell()
+        return super().read(rest if size < 0 else min(size, rest))
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         """Seek as any file does."""
         try:
-            return self._raw.seek(offset, whence)
+            position = self._raw.seek(offset, whence)
         except Exception as error:
             self.error = error
             raise
+        self.lowest = min(self.lowest, position)
+        return position
 
     def tell(self) -> int:
         """Return the position as any file does."""
-        return self.seek(0, SEEK_CUR)
+        return self._raw.tell()
 
     def close(self) -> None:
         """Do nothing: whoever opened the file closes it."""
@@ -345,9 +297,12 @@ class TableStream(SourceStream):
         """Turn a decoder's error into an UnreadableError, but not one of the file itself."""
         try:
             yield
-        except (UnreadableError, UserError, MemoryError):
+        except (UnreadableError, UserError):
             raise
         except Exception as error:  # decoders raise nearly anything when they meet garbage
+            # Arrow asks for as much memory as a damaged length claims.
+            if isinstance(error, MemoryError) and not isinstance(error, pa.ArrowMemoryError):
+                raise
             if self.error:
                 raise self.error from None
             raise UnreadableError(reason, f"{type(error).__name__}: {error}") from None
@@ -452,17 +407,8 @@ def _decode(column: pa.Array, limits: RefusalLimits) -> pa.Array:
         UnreadableError: a value is too large to be decoded.
     """
     if pa.types.is_dictionary(column.type):
-        values, most = column.dictionary, limits.dictionary_bytes
-        if values.nbytes > most and is_text_type(values.type):
-            # Each row gets a copy of a value that may be as large as a whole block.
-            places = column.indices.drop_null().to_numpy()
-            _limit_value(int(lengths_of(values)[places].sum()), most)
         return column.dictionary_decode()
-    if not is_text_type(column.type):  # it becomes objects, and then text
-        _limit_value(column.nbytes, limits.nested_bytes)
+    # What is no text becomes objects, and then text.
+    if not is_text_type(column.type) and column.nbytes > limits.nested_bytes:
+        raise too_large(column.nbytes, limits.nested_bytes)
     return column
-
-
-def _limit_value(size: int, limit: int) -> None:
-    if size > limit:
-        raise too_large(size, limit)

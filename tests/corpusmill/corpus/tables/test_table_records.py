@@ -20,8 +20,7 @@ from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable
 from corpusmill.errors import UserError
 from corpusmill.limits import LIMITS, RefusalLimits
-from tests.tools.small_limits import refusal_limits
-from tests.tools.table_files import FORMATS, Texts, parquet, read, reference
+from tests.tools.table_files import FORMATS, Texts, read, reference
 
 texts = st.lists(
     st.one_of(
@@ -132,35 +131,6 @@ def test_rejects_cost_their_share_of_the_block(kind: str) -> None:
     assert 0 < broken.rejected_bytes <= broken.bytes == len(data) - 40
 
 
-@pytest.mark.parametrize("kind", ["parquet", "Arrow file", "Arrow stream"])
-@pytest.mark.parametrize("number", [9, 10, 11])
-def test_a_block_whose_text_is_out_of_proportion_is_refused(kind: str, number: int) -> None:
-    limits = refusal_limits(any_text_bytes=500, most_texts=0, most_times=0)
-    data = write(kind, [b"x" * 50] * number, number)
-    result = read(data, options_for(kind, max_document_bytes=60), limits=limits)
-    if number <= 10 and kind == "parquet":
-        assert (len(result.documents), result.reasons) == (number, [])
-        return
-    [reason] = result.reasons
-    assert reason == "block-too-large"
-    assert "would become more than 500 bytes of text" in result.rejects[0].detail
-    assert result.counts.records + result.counts.rejected_rows == number
-
-
-@pytest.mark.parametrize(
-    ("most_texts", "most_times", "is_read"), [(3, 0, False), (4, 0, True), (0, 1, True)]
-)
-def test_a_block_may_hold_some_long_texts_or_some_times_what_is_stored(
-    most_texts: int, most_times: int, is_read: bool
-) -> None:
-    # 540 bytes, and 4 for the length of each text.
-    content = [b"x%d" % number * 9 for number in range(10, 30)]
-    data = parquet(content, 20, use_dictionary=False, compression="none")
-    limits = refusal_limits(any_text_bytes=1, most_texts=most_texts, most_times=most_times)
-    result = read(data, options_for("parquet", max_line_bytes=200), limits=limits)
-    assert result.reasons == ([] if is_read else ["block-too-large"])
-
-
 @kinds
 @pytest.mark.parametrize(
     ("limit", "sizes"),
@@ -173,9 +143,8 @@ def test_a_block_may_hold_some_long_texts_or_some_times_what_is_stored(
 )
 def test_rows_are_decoded_in_steps(kind: str, limit: dict[str, int], sizes: list[int]) -> None:
     stream, options = io.BytesIO(write(kind, [b"x" * 10] * 9, 9)), options_for(kind)
-    arguments = (tables.TableStream(stream), len(stream.getvalue()), options)
-    table = OPEN[options.input_format](*arguments, RefusalLimits(**limit))
-    steps = [len(rows.texts) for block in table.blocks() for rows in table.texts(block)]
+    table = OPEN[options.input_format](tables.TableStream(stream), options, RefusalLimits(**limit))
+    steps = [len(rows.texts) for block in table.blocks() for rows in block.texts()]
     assert list(filter(None, steps)) == sizes
 
 
@@ -249,17 +218,6 @@ def test_what_is_left_of_a_truncated_file_is_read(kind: str) -> None:
 
 
 @kinds
-def test_a_block_that_is_too_large_is_never_decoded(kind: str) -> None:
-    data = write(kind, [b"a", b"b" * 50_000, b"c"], 1)
-    limits = refusal_limits(block_bytes=20_000)
-    result = read(data, options_for(kind, max_line_bytes=2**20), limits=limits)
-    assert result.sentences == ["a", "c"]
-    assert result.reasons == ["block-too-large"]
-    assert result.rejects[0].detail.startswith("rows 1 to 1: ")
-    assert "20000" in result.rejects[0].detail
-
-
-@kinds
 def test_more_rows_than_there_are_ids_for_are_refused(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,20 +256,3 @@ def test_a_failing_disk_is_not_taken_for_damage(kind: str) -> None:
 )  # fmt: skip
 def test_types_that_hold_text(kind: pa.DataType, expected: bool) -> None:
     assert tables.is_text_type(kind) == expected
-
-
-@pytest.mark.parametrize("number", [0, 1, 63, 64, 8191, 8192, 2**31, 2**63 - 1])
-def test_a_number_takes_seven_bits_of_a_byte(number: int) -> None:
-    written = tables.write_long(number)
-    assert tables.read_long(io.BytesIO(written + b"next")) == number
-    assert len(written) == -(-max(1, (2 * number).bit_length()) // 7)
-
-
-@pytest.mark.parametrize(("begin", "is_refused"), [(9, False), (10, True)])
-def test_a_number_of_more_than_64_bits_has_no_end(begin: int, is_refused: bool) -> None:
-    stream = io.BytesIO(b"\xff" * begin + b"\x01")
-    if is_refused:
-        with pytest.raises(EOFError, match="a number has no end"):
-            tables.read_long(stream)
-    else:
-        assert tables.read_long(stream, zigzag=False) == 2**64 - 1
