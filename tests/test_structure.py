@@ -19,7 +19,6 @@ _OUTSIDE_ROOMS = {
     "knobs.py",
     "outages.py",
     "lazy_names.py",
-    "limits.py",
     "location.py",
     "plugins.py",
     "publishing.py",

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import CorpusReading
-from corpusmill.limits import LIMITS, Limits
 
 
 class Part(NamedTuple):
@@ -204,17 +203,11 @@ class PlannedRange(NamedTuple):
     modified: float = 0.0
     format_is_known: bool = True
 
-    def read_as(self, reading: CorpusReading, limits: Limits = LIMITS) -> FileRange:
+    def read_as(self, reading: CorpusReading) -> FileRange:
         """Return the range for a reader."""
-        return FileRange(
-            self.name,
-            self.file_index,
-            reading.of_file(self.file_index),
-            self.start,
-            self.end,
-            limits,
-            self.format_is_known,
-        )
+        options = reading.of_file(self.file_index)
+        bounds = self.start, self.end
+        return FileRange(self.name, self.file_index, options, *bounds, self.format_is_known)
 
 
 def cut_ranges(files: Iterable[PlannedRange], range_bytes: int) -> Iterator[PlannedRange]:

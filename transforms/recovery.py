@@ -26,7 +26,6 @@ from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.dataset.ownership import OwnFolder
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import OutageError, RefusedError, UserError
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.location import TEMPORARY, Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
@@ -172,7 +171,6 @@ class Workplace:
         version: number of the version whose folder in it is the run's.
         token: the run's token.
         sizes: how much a task takes.
-        limits: the thresholds of what is refused.
     """
 
     temp_folder: str
@@ -180,7 +178,6 @@ class Workplace:
     version: int = 0
     token: str = ""
     sizes: TaskSizes = field(default_factory=TaskSizes)
-    limits: Limits = LIMITS
 
     @property
     def folder(self) -> Location:

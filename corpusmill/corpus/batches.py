@@ -17,12 +17,13 @@ from corpusmill.arrays.text_hashes import text_facts
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.knobs import knob
-from corpusmill.limits import LIMITS, Limits
 
 BATCH_BYTES = knob("batch_bytes", 2**20, test=2000)
 """The text that is read at a time, and about what a batch of documents holds."""
 BATCH_REJECTS = knob("batch_rejects", 2**14, test=125)
 """The rejects at which a batch ends early, as a file of nothing else would fill the memory."""
+TOLD_REJECTS = knob("told_rejects", 100)
+"""The first rejects of each file and reason have lines of their own, with details."""
 # A longer detail of a reject is cut: it may quote names of any length.
 MAX_DETAIL = 1000
 
@@ -170,7 +171,6 @@ class FileRange:
         options: how the file becomes documents.
         start: first byte of the range.
         end: byte after the range; None for the end of the file.
-        limits: what is refused.
         format_is_known: whether the format of the options was given by someone, or found in this
             file; it may be that of other files otherwise.
 
@@ -183,7 +183,6 @@ class FileRange:
     options: DocumentOptions
     start: int = 0
     end: int | None = None
-    limits: Limits = LIMITS
     format_is_known: bool = True
 
     def __post_init__(self) -> None:
@@ -340,7 +339,7 @@ class Collector(ABC):
     def __init__(self, part: FileRange) -> None:
         self.part = part
         # How many rejects of each reason have an entry of their own, with details.
-        self._told, self._most_told = Counter[str](), part.limits.refusals.told_rejects
+        self._told = Counter[str]()
         self._start_batch()
 
     def _start_batch(self) -> None:
@@ -360,7 +359,7 @@ class Collector(ABC):
         self, offset: int, length: int, reason: str, detail: str, row: int | None = None
     ) -> None:
         """Add a reject; see `Reject` for the values."""
-        if length < 0 or self._told[reason] < self._most_told:
+        if length < 0 or self._told[reason] < TOLD_REJECTS:
             self._told[reason] += 1
             self.rejects.append(self.part.reject(offset, length, reason, detail, row))
         else:
@@ -384,7 +383,7 @@ class Collector(ABC):
             explain: returns the detail of one of them, by its index; called for the first ones.
             rows: int64[n]; None outside of tables.
         """
-        few = min(len(offsets), max(0, self._most_told - self._told[reason]))
+        few = min(len(offsets), max(0, TOLD_REJECTS - self._told[reason]))
         for index in range(few):
             row = None if rows is None else int(rows[index])
             place = int(offsets[index]), int(lengths[index])

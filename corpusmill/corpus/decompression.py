@@ -16,7 +16,14 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from corpusmill.corpus.content import find_compression, find_container, has_open_line, is_plain
-from corpusmill.limits import LIMITS, RefusalLimits
+from corpusmill.knobs import knob
+
+COMPRESSED_STEP = knob("compressed_step", 2**14, test=100)
+"""The bytes of a compressed file that are read at a time."""
+TEXT_STEP = knob("text_step", 2**15, test=150)
+"""The text that is decompressed at a time: little, as damage costs the text of a step."""
+ARROW_STEP = knob("arrow_step", 2**12, test=120)
+"""The text that Arrow decompresses at a time, of Zstandard and LZ4, for the same reason."""
 
 
 class DamagedStreamError(Exception):
@@ -87,13 +94,8 @@ class _Members:
     standard library would skip them silently.
     """
 
-    def __init__(
-        self,
-        new_decompressor: Callable[[], _Decompressor],
-        source: SourceStream,
-        limits: RefusalLimits,
-    ) -> None:
-        self._source, self._new_decompressor, self._limits = source, new_decompressor, limits
+    def __init__(self, new_decompressor: Callable[[], _Decompressor], source: SourceStream) -> None:
+        self._source, self._new_decompressor = source, new_decompressor
         self._decompressor = new_decompressor()
         self._next_input = b""
 
@@ -103,9 +105,9 @@ class _Members:
             data, self._next_input = self._next_input, b""
             exhausted = False
             if not data and self._decompressor.needs_input:
-                data = self._source.read(self._limits.compressed_step)
+                data = self._source.read(COMPRESSED_STEP)
                 exhausted = not data
-            if text := self._decompressor.decompress(data, self._limits.text_step):
+            if text := self._decompressor.decompress(data, TEXT_STEP):
                 return text
             if exhausted:
                 raise EOFError("the file ends before its compressed data does")
@@ -115,7 +117,7 @@ class _Members:
         """Start the member that follows; return false if only zeros (padding) or nothing does."""
         data = self._decompressor.unused_data.lstrip(b"\0")
         while not data:
-            if not (block := self._source.read(self._limits.compressed_step)):
+            if not (block := self._source.read(COMPRESSED_STEP)):
                 return False
             data = block.lstrip(b"\0")
         self._decompressor, self._next_input = self._new_decompressor(), data
@@ -125,13 +127,13 @@ class _Members:
 class _Frames:
     """Reads the frames of a Zstandard or LZ4 file with Arrow's decoder."""
 
-    def __init__(self, codec: str, source: SourceStream, limits: RefusalLimits) -> None:
-        self._source, self._step = source, limits.arrow_step
+    def __init__(self, codec: str, source: SourceStream) -> None:
+        self._source = source
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec)
 
     def read(self) -> bytes:
         """Read some text; none at the end of the last frame."""
-        text = self._stream.read(self._step)
+        text = self._stream.read(ARROW_STEP)
         if self._source.is_empty:
             raise EOFError("the file is empty")
         return cast(bytes, text)
@@ -186,8 +188,7 @@ class _DecompressedStream(io.RawIOBase):
 
 
 _new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
-_NewDecoder = Callable[[SourceStream, RefusalLimits], _Members | _Frames]
-_DECODERS: dict[str, _NewDecoder] = {
+_DECODERS: dict[str, Callable[[SourceStream], _Members | _Frames]] = {
     ".gz": partial(_Members, _GzipDecompressor),
     ".bz2": partial(_Members, bz2.BZ2Decompressor),
     ".xz": partial(_Members, _new_xz),
@@ -239,9 +240,7 @@ def compression_of(head: bytes, path: str) -> str:
     return _TAR_SUFFIXES.get(suffix, suffix)
 
 
-def open_decompressed(
-    raw: BinaryIO, path: str, limits: RefusalLimits = LIMITS.refusals
-) -> BinaryIO:
+def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     """Open the text of a file that is compressed if its first bytes say so.
 
     Members (gz, bz2, xz) or frames (zst, lz4) that follow each other are read to the last one, with
@@ -251,7 +250,6 @@ def open_decompressed(
     Args:
         raw: the file, seekable, at its beginning; closed with the returned stream.
         path: its path, for the suffix.
-        limits: how much is read and decompressed at a time.
 
     Returns:
         A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
@@ -261,7 +259,7 @@ def open_decompressed(
     if suffix := compression_of(head, path):
         raw.seek(0)
         source = SourceStream(raw)
-        return cast(BinaryIO, _DecompressedStream(source, _DECODERS[suffix](source, limits)))
+        return cast(BinaryIO, _DecompressedStream(source, _DECODERS[suffix](source)))
     head += read_fully(raw, HEAD_BYTES - len(head))
     if len(head) < HEAD_BYTES:  # whoever reads it looks at its beginning once more, and seeks
         return BytesIO(head)

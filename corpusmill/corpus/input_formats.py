@@ -41,7 +41,6 @@ from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table,
 from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
-from corpusmill.limits import RefusalLimits
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,10 @@ def _table(
     )
 
 
-def _open_avro(stream: TableStream, options: DocumentOptions, limits: RefusalLimits) -> Table:
+def _open_avro(stream: TableStream, options: DocumentOptions) -> Table:
     from corpusmill.corpus.tables.avro import AvroTable  # noqa: PLC0415  imports fastavro
 
-    return AvroTable(stream, options, limits)
+    return AvroTable(stream, options)
 
 
 def _read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -333,7 +332,7 @@ def open_range(raw: BinaryIO, part: FileRange) -> tuple[BinaryIO, FileRange]:
     Returns:
         The file itself and the range; or its text and all of it if it is compressed.
     """
-    stream = open_decompressed(raw, part.file, part.limits.refusals)
+    stream = open_decompressed(raw, part.file)
     return stream, replace(part, start=0, end=None) if is_decompressed(stream) else part
 
 

@@ -27,8 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from corpusmill.corpus.batches import Reject, RejectColumns
-from corpusmill.limits import RefusalLimits
+from corpusmill.corpus.batches import TOLD_REJECTS, Reject, RejectColumns
+from corpusmill.knobs import knob
+
+REJECT_WINDOW = knob("reject_window", 2**20)
+"""The bytes of a file, or rows of a table, whose other rejects share a line."""
 
 # The fewest equal numbers that are written as one number and how often it occurs.
 _FEWEST_EQUAL = 4
@@ -46,16 +49,13 @@ class RejectWriter:
 
     Args:
         sink: where the lines go.
-        limits: how many rejects of each file and reason are a line of their own, and of what
-            window the other ones share a line for each reason.
 
     Attributes:
         number: rejects that were added.
     """
 
-    def __init__(self, sink: _Sink, limits: RefusalLimits) -> None:
-        self._sink, self._limits = sink, limits
-        self.number = 0
+    def __init__(self, sink: _Sink) -> None:
+        self._sink, self.number = sink, 0
         self._file, self._window = "", -1
         # How many rejects of each reason in the file were told.
         self._told = Counter[str]()
@@ -65,7 +65,7 @@ class RejectWriter:
     def add(self, rejects: Sequence[Reject], columns: Sequence[RejectColumns] = ()) -> None:
         """Add rejects of neighboring places in one file."""
         pieces: list[tuple[int, Reject | RejectColumns]] = [
-            (reject.place // self._limits.reject_window, reject) for reject in rejects
+            (reject.place // REJECT_WINDOW, reject) for reject in rejects
         ]
         pieces += [piece for some in columns for piece in self._divide(some)]
         for window, piece in sorted(pieces, key=lambda piece: piece[0]):
@@ -82,7 +82,7 @@ class RejectWriter:
         self._enter("", -1)
 
     def _divide(self, columns: RejectColumns) -> Iterator[tuple[int, RejectColumns]]:
-        windows = columns.places // self._limits.reject_window
+        windows = columns.places // REJECT_WINDOW
         bounds = [0, *(np.flatnonzero(np.diff(windows)) + 1).tolist(), len(windows)]
         for first, last in pairwise(bounds):
             rows = None if columns.rows is None else columns.rows[first:last]
@@ -93,7 +93,7 @@ class RejectWriter:
         """Write the window that has ended, and begin another one."""
         untold: dict[str, list[RejectColumns]] = {}
         for reject in sorted(self._rejects, key=lambda reject: (reject.place, reject.reason)):
-            if reject.length < 0 or self._told[reject.reason] < self._limits.told_rejects:
+            if reject.length < 0 or self._told[reject.reason] < TOLD_REJECTS:
                 self._told[reject.reason] += 1
                 self._sink.write(to_line(reject))
             else:

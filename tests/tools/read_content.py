@@ -19,7 +19,6 @@ from corpusmill.corpus.batches import (
 )
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.limits import LIMITS, Limits
 
 
 @dataclass
@@ -94,12 +93,10 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def read_ranges(
-    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), limits: Limits = LIMITS
-) -> Content:
+def read_ranges(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Content:
     """Read all ranges between the cuts."""
     stream, content = io.BytesIO(data), Content()
     for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
-        part = FileRange("f", 3, options, start, end, limits)
+        part = FileRange("f", 3, options, start, end)
         content.add(read_corpus(stream, part))
     return content

@@ -39,8 +39,8 @@ _LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 # Thresholds of which only some values have a meaning.
 _POWERS_OF_TWO = ("filter_bits", "first_slots")
 _LEAST = {"packed_tokens": 2, "words_at_once": 3}
-# Those below which a text has other tokens than those of the tokenizers library.
-_OF_TOKENS = ("most_characters", "sought_characters")
+# Those below which a text has other tokens than those of the tokenizers library, or is refused.
+_NOT_DRAWN = ("most_characters", "sought_characters", "block_bytes", "nested_bytes")
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _draw_knobs(random: Random) -> tuple[dict[str, int], dict[str, int]]:
     """Draw those on which files depend, which have no test value, and all others."""
     drawn: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for name, knob in list_knobs().items():
-        if random.random() < 0.2 or name in _OF_TOKENS:
+        if random.random() < 0.2 or name in _NOT_DRAWN:
             continue
         value = round(2 ** random.uniform(0, 14))
         if name in _POWERS_OF_TWO:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.limits import LIMITS, Limits
 from tests.tools.read_content import Content, read_ranges
 
 Texts = Sequence[bytes | None] | Sequence[str | None]
@@ -86,11 +85,9 @@ class CountingStream(io.BytesIO):
         return data
 
 
-def read(
-    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), limits: Limits = LIMITS
-) -> Content:
+def read(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Content:
     """Read a file in the ranges between the cuts, and check what holds for any file."""
-    content = read_ranges(data, options, cuts, limits)
+    content = read_ranges(data, options, cuts)
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.rows == counts.records + counts.rejected_rows

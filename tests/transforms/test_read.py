@@ -18,10 +18,9 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import judge_name, resolve_format
 from corpusmill.dataset.accounting import split_files
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits
+from tests.tools.knobs import knobs
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
-from tests.tools.small_limits import refusal_limits
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange, cut_ranges, group_ranges
@@ -37,7 +36,6 @@ def read(
     temp: Path,
     splittable: bool = True,
     task_bytes: int = 200_000,
-    limits: Limits = LIMITS,
     options: DocumentOptions | None = None,
 ) -> dict[str, Any]:
     """Return the documents, rejects and counts of some files, read task by task."""
@@ -54,8 +52,7 @@ def read(
     documents: list[Any] = []
     rejects: list[Any] = []
     for task in planned:
-        place = Workplace(str(temp), limits=limits)
-        reader = TaskReader(options or DocumentOptions(), place, tally)
+        reader = TaskReader(options or DocumentOptions(), Workplace(str(temp)), tally)
         documents += reader.read(read_task(task))
         rejects += reader.rejects(task.number)
     return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
@@ -117,15 +114,15 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None
     assert document["sentences"] == ["Fine .", "Fine again ."]
 
 
+@knobs(told_rejects=20, reject_window=600)
 def test_joined_rejects_are_the_same_bytes_however_files_are_cut(tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     for file in files:
         file.write_bytes(b"".join(b"\xff%d words\n\n" % n for n in range(100, 300)))
-    limits = refusal_limits(told_rejects=20, reject_window=600)
 
     def join(range_bytes: int) -> bytes:
-        result = read(files, range_bytes, tmp_path, task_bytes=1, limits=limits)
-        [joined] = join_rejects(0, result["rejects"], Workplace(str(tmp_path), limits=limits))
+        result = read(files, range_bytes, tmp_path, task_bytes=1)
+        [joined] = join_rejects(0, result["rejects"], Workplace(str(tmp_path)))
         assert joined.lines == result["counts"]["read.rejects"] == 2 * 200
         return Path(joined.path).read_bytes()
 
@@ -143,7 +140,8 @@ def test_damage_costs_the_text_that_is_decompressed_at_once(
     content = bytearray(gzip.compress(b"".join(b"%4d words\n\n" % n for n in range(50))))
     content[-8] ^= 1  # the checksum
     (tmp_path / "text.gz").write_bytes(content)
-    result = read([tmp_path / "text.gz"], 9, tmp_path, False, limits=refusal_limits(text_step=step))
+    with knobs(text_step=step):
+        result = read([tmp_path / "text.gz"], 9, tmp_path, False)
     assert len(rows(result["documents"])) == number
 
 
@@ -217,8 +215,8 @@ def test_only_what_follows_known_damage_counts_as_unread(tmp_path: Path) -> None
     assert len(content) - _HEADER - 512 <= unread <= len(content) - _HEADER
     member = gzip.compress(b"A line .\n" * 10**5)
     (tmp_path / "text.gz").write_bytes(member + b"no member" * 10**4)
-    limits = refusal_limits(compressed_step=1000)
-    counts = read([tmp_path / "text.gz"], 10**9, tmp_path, False, limits=limits)["counts"]
+    with knobs(compressed_step=1000):
+        counts = read([tmp_path / "text.gz"], 10**9, tmp_path, False)["counts"]
     [unread] = split_files(counts)[1].values()
     assert 9 * 10**4 - 2000 <= unread <= 9 * 10**4
 

@@ -31,7 +31,6 @@ from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -95,12 +94,12 @@ coders.registry.register_coder(RejectedRecord, coders.RowCoder)
 class _ReadRange(beam.DoFn):
     """Read the documents of a range."""
 
-    def __init__(self, options: DocumentOptions, limits: Limits) -> None:
-        self._options, self._limits = options, limits
+    def __init__(self, options: DocumentOptions) -> None:
+        self._options = options
 
     def process(self, element: PlannedRange) -> Iterator[Any]:
         with open_listed(element) as raw:
-            for batch in read_file(raw, element.read_as(self._options, self._limits)):
+            for batch in read_file(raw, element.read_as(self._options)):
                 yield from (TaggedOutput(REJECTS, one) for one in _list_rejects(batch))
                 if batch.documents.num_rows:
                     yield batch.documents
@@ -126,7 +125,6 @@ class ReadDocuments(beam.PTransform):
         options: how files become documents; by default, lines of text are sentences and WikiText's
             titles and empty lines separate documents.
         range_bytes: the longest range of a file; compressed files are read whole.
-        limits: how much is read at a time, what a batch holds, and what is refused.
 
     Raises:
         UserError: a pattern matches no file, the files have several formats, or one has none.
@@ -137,10 +135,8 @@ class ReadDocuments(beam.PTransform):
         patterns: str | Sequence[str],
         options: DocumentOptions | None = None,
         range_bytes: int = 64 * 2**20,
-        limits: Limits = LIMITS,
     ) -> None:
         super().__init__()
-        self._limits = limits
         paths = [patterns] if isinstance(patterns, str) else list(patterns)
         sizes = {file.path: file.bytes for path in paths for file in _find_files(path)}
         names = sorted(sizes)
@@ -156,7 +152,7 @@ class ReadDocuments(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:
         """Spread the ranges, and read each of them."""
-        read = beam.ParDo(_ReadRange(self._options, self._limits)).with_output_types(
+        read = beam.ParDo(_ReadRange(self._options)).with_output_types(
             pa.RecordBatch, **{REJECTS: RejectedRecord}
         )
         return (

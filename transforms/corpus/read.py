@@ -62,7 +62,6 @@ class TaskReader:
         sources: SourceTally | None = None,
     ) -> None:
         self._options, self._temp_folder, self._tally = options, place.temp_folder, tally
-        self._limits = place.limits
         self._steps, self._keeps_rejects = steps, keeps_rejects
         self._keeps_checksums, self._sources = keeps_checksums, sources
         self.ranges: list[ReadRange] = []
@@ -106,7 +105,7 @@ class TaskReader:
 
     def _read_range(self, planned: PlannedRange, opened: BinaryIO) -> Iterator[DocumentBatch]:
         path, start = planned.file, planned.start
-        file_range = planned.read_as(self._options, self._limits)
+        file_range = planned.read_as(self._options)
         with as_listed(planned, opened) as raw:
             if not self._keeps_checksums or is_hub_path(path):
                 yield from self._read_stream(raw, planned, file_range)
@@ -162,7 +161,7 @@ class TaskReader:
         if not self._writer:
             self._path = new_path(self._temp_folder, "rejects", ".jsonl")
             self._sink = HashingWriter(files.enter_context(create_file(self._path)))
-            self._writer = RejectWriter(self._sink, self._limits.refusals)
+            self._writer = RejectWriter(self._sink)
         self._writer.add(batch.rejects, batch.more_rejects)
 
     def _count(self, batch: DocumentBatch) -> int:

@@ -168,7 +168,7 @@ def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> I
     path = new_path(place.temp_folder, "rejects", ".jsonl")
     with create_file(path) as stream:
         sink = HashingWriter(stream)
-        writer = RejectWriter(sink, place.limits.refusals)
+        writer = RejectWriter(sink)
         for blocks in map_ahead(_open_blocks, sorted(files)):
             for reject in read_rejects(_split_lines(blocks)):
                 if isinstance(reject, Reject):

@@ -328,7 +328,7 @@ def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        part: the whole file, with the format ("csv" or "tsv"), text field and limits;
+        part: the whole file, with the format ("csv" or "tsv") and text field;
             `max_line_bytes` limits a row.
 
     Yields:

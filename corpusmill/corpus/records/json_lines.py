@@ -351,7 +351,7 @@ def read_line_records(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBat
 
     Args:
         stream: the file's bytes, decompressed; sought in only to read a part of the file.
-        part: the range, with the format ("json-lines" or "lines"), text field and limits.
+        part: the range, with the format ("json-lines" or "lines") and text field.
 
     Yields:
         At least one batch. The length of a document is that of its line without white space at its

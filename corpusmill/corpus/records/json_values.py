@@ -238,7 +238,7 @@ def read_json(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        part: the whole file, with text field and limits; `max_line_bytes` limits a record.
+        part: the whole file, with text field; `max_line_bytes` limits a record.
 
     Yields:
         At least one batch. Ids hold the byte at which a record begins. A record is counted as a

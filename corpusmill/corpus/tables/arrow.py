@@ -15,7 +15,6 @@ import pyarrow.ipc
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.tables import table
-from corpusmill.limits import RefusalLimits
 
 _MAGIC, _FEATHER_1 = b"ARROW1\0\0", b"FEA1"
 
@@ -26,16 +25,13 @@ class ArrowTable:
     Args:
         stream: the file.
         options: with the names of the columns to read.
-        limits: what is too large, and how much is decoded at once.
 
     Raises:
         UnreadableError: it does not begin as Arrow does.
     """
 
-    def __init__(
-        self, stream: table.TableStream, options: DocumentOptions, limits: RefusalLimits
-    ) -> None:
-        self._stream, self._limits = stream, limits
+    def __init__(self, stream: table.TableStream, options: DocumentOptions) -> None:
+        self._stream = stream
         with stream.damage_is("damaged-file"):
             schema = self._open(pa.ipc.IpcReadOptions(use_threads=False)).schema
             self.fields = table.fields_of_schema(schema, options)
@@ -88,4 +84,4 @@ class ArrowTable:
 
     def _texts(self, batch: pa.RecordBatch) -> Iterator[table.TextRows]:
         with self._stream.damage_is("damaged-block"):
-            yield from table.slice_batch(batch, self.fields, self._limits)
+            yield from table.slice_batch(batch, self.fields)

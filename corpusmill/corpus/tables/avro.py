@@ -19,7 +19,6 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.record_documents import make_text_bytes, to_text
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.record_values import leave_out_nulls, to_plain
-from corpusmill.limits import RefusalLimits
 
 Path = tuple[str, ...]
 
@@ -101,16 +100,13 @@ class AvroTable:
     Args:
         stream: the file.
         options: with the names of the fields to read.
-        limits: how much is decoded at once.
 
     Raises:
         UnreadableError: its header cannot be read, or its codec is not known.
     """
 
-    def __init__(
-        self, stream: table.TableStream, options: DocumentOptions, limits: RefusalLimits
-    ) -> None:
-        self._stream, self._limits = stream, limits
+    def __init__(self, stream: table.TableStream, options: DocumentOptions) -> None:
+        self._stream = stream
         with stream.damage_is("damaged-file"):
             stream.seek(0)
             # Bytes that are not UTF-8 become surrogates, so that they cost their record and not
@@ -157,7 +153,7 @@ class AvroTable:
                     text = self._keep(_find(record, found.path), found.kind) if found else None
                     field.append(text)
                     size += len(text or "")
-                if size >= self._limits.decoded_bytes or len(values) >= self._limits.decoded_rows:
+                if size >= table.DECODED_BYTES or len(values) >= table.DECODED_ROWS:
                     yield _to_rows(values, kept)
                     values, kept, size = [], [[] for _ in kept], 0
             yield _to_rows(values, kept)

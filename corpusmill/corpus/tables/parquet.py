@@ -8,7 +8,13 @@ import pyarrow.parquet as pq
 
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.tables import table
-from corpusmill.limits import RefusalLimits
+from corpusmill.knobs import knob
+
+BLOCK_BYTES = knob("block_bytes", 2**30)
+"""The bytes of a row above which a row group of Parquet is refused, on average."""
+DICTIONARY_ROWS = knob("dictionary_rows", 128, test=2)
+"""The rows of a row group with a dictionary that are decoded at once, as each may hold a value as
+large as the whole dictionary; more while the group is small."""
 
 
 def _is_in(path: str, name: str) -> bool:
@@ -22,23 +28,20 @@ class ParquetTable:
     Args:
         stream: the file.
         options: with the names of the columns to read.
-        limits: what is too large, and how much is decoded at once.
 
     Raises:
         UnreadableError: its footer cannot be read.
     """
 
-    def __init__(
-        self, stream: table.TableStream, options: DocumentOptions, limits: RefusalLimits
-    ) -> None:
-        self._stream, self._limits = stream, limits
+    def __init__(self, stream: table.TableStream, options: DocumentOptions) -> None:
+        self._stream = stream
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
             # it would be read at once.
             self._file = pq.ParquetFile(
                 pa.PythonFile(stream, mode="r"),
                 pre_buffer=False,
-                buffer_size=limits.decoded_bytes,
+                buffer_size=table.DECODED_BYTES,
                 page_checksum_verification=True,
             )
             self.fields = table.fields_of_schema(self._file.schema_arrow, options)
@@ -76,19 +79,18 @@ class ParquetTable:
 
     def _texts(self, index: int, rows: int) -> Iterator[table.TextRows]:
         """Yield the rows of a row group, about a megabyte at a time."""
-        limits = self._limits
         with self._stream.damage_is("damaged-block"):
             group = self._file.metadata.row_group(index)
             chunks = [group.column(number) for number in self._leaves]
             size = max(1, sum(chunk.total_uncompressed_size for chunk in chunks))
-            if size > limits.block_bytes * max(1, rows):
-                raise table.too_large(size, limits.block_bytes)
-            step = min(limits.decoded_rows, limits.decoded_bytes * rows // size)
+            if size > BLOCK_BYTES * max(1, rows):
+                raise table.too_large(size, BLOCK_BYTES)
+            step = min(table.DECODED_ROWS, table.DECODED_BYTES * rows // size)
             if any(chunk.has_dictionary_page for chunk in chunks):
                 # A long value of a dictionary may occur in any number of rows, and the metadata do
                 # not say in how many.
-                times = max(1, limits.decoded_bytes // size)
-                step = min(step, limits.dictionary_rows * times)
+                times = max(1, table.DECODED_BYTES // size)
+                step = min(step, DICTIONARY_ROWS * times)
             batches = self._file.iter_batches(max(1, step), [index], self._names, use_threads=False)
             for batch in batches:
-                yield from table.slice_batch(batch, self.fields, limits)
+                yield from table.slice_batch(batch, self.fields)

@@ -40,7 +40,6 @@ from corpusmill.corpus.tables.table import (
 from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError, option
-from corpusmill.limits import LIMITS, RefusalLimits
 
 
 class Fault(NamedTuple):
@@ -106,7 +105,7 @@ def _explain_invalid(text: pa.Scalar) -> str:
 PIECE_BITS = 12
 MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
 
-OpenTable = Callable[[TableStream, DocumentOptions, RefusalLimits], Table]
+OpenTable = Callable[[TableStream, DocumentOptions], Table]
 
 
 class _Stretch(NamedTuple):
@@ -308,7 +307,7 @@ def check_table(
     """
     name = options.text_field
     try:
-        table = open_table(TableStream(stream), options, LIMITS.refusals)
+        table = open_table(TableStream(stream), options)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
         cure = "Repair it or leave it out"
@@ -339,7 +338,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
     Args:
         open_table: opens tables of the format.
         stream: the file, seekable.
-        part: the range, with the text field and limits.
+        part: the range, with the text field.
 
     Yields:
         At least one batch. Ids are file_index << 40 | row << 12 | index of the piece of a text that
@@ -354,7 +353,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
     if start < last:
         is_empty = True
         try:
-            table = open_table(source, part.options, part.limits.refusals)
+            table = open_table(source, part.options)
             for stretch in _lay_out(table.blocks(), size):
                 is_empty = False
                 if stretch.block.offset >= last:

@@ -23,7 +23,16 @@ from corpusmill.corpus.tables.record_values import (
     to_values,
 )
 from corpusmill.errors import UserError
-from corpusmill.limits import RefusalLimits
+from corpusmill.knobs import knob
+
+NESTED_BYTES = knob("nested_bytes", 2**25)
+"""The values of other types than text that are decoded at once; they become objects of Python,
+which take ten times their bytes."""
+DECODED_BYTES = knob("decoded_bytes", 2**20, test=500)
+"""The rows of a block that are decoded at once, about; complete steps of a damaged block are
+kept."""
+DECODED_ROWS = knob("decoded_rows", 8192, test=7)
+"""The most rows that are decoded at once, which bounds the objects of Python made of them."""
 
 
 def too_large(num_bytes: int, limit: int) -> UnreadableError:
@@ -67,7 +76,7 @@ def lost_block(start: int, size: int, error: UnreadableError) -> Block:
 
 
 class TextRows(NamedTuple):
-    """Rows of the text field that follow each other, at most `RefusalLimits.decoded_rows`.
+    """Rows of the text field that follow each other, at most `DECODED_ROWS`.
 
     Attributes:
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
@@ -153,62 +162,56 @@ def fields_of_schema(schema: pa.Schema, options: DocumentOptions) -> Fields:
     return Fields(schema, options, _members_of, lambda k: is_text_type(k) or is_json_type(k))
 
 
-def slice_batch(batch: pa.RecordBatch, fields: Fields, limits: RefusalLimits) -> Iterator[TextRows]:
+def slice_batch(batch: pa.RecordBatch, fields: Fields) -> Iterator[TextRows]:
     """Cut the columns of a batch that are read into pieces, as `slice_texts`.
 
     Args:
         batch: with these columns at least, straight from a file.
         fields: with a field of text.
-        limits: how much a piece holds, and which values are too large.
     """
     kept = [found and _take_column(batch, found.path) for found in fields.kept]
     if fields.parts:
         columns = [_take_column(batch, found.path) for found in fields.parts.values()]
         records = pa.StructArray.from_arrays(columns, [*fields.parts])
-        yield from _slice_made(records, kept, fields, limits)
+        yield from _slice_made(records, kept, fields)
         return
     assert fields.text  # noqa: S101  so the caller has it
-    yield from slice_texts(_take_column(batch, fields.text.path), kept, limits)
+    yield from slice_texts(_take_column(batch, fields.text.path), kept)
 
 
 def _slice_made(
-    records: pa.StructArray,
-    kept: Sequence[pa.Array | None],
-    fields: Fields,
-    limits: RefusalLimits,
+    records: pa.StructArray, kept: Sequence[pa.Array | None], fields: Fields
 ) -> Iterator[TextRows]:
     """Make the texts of records, and keep fields beside them, a piece at a time."""
     records.validate(full=True)
     columns = [None if each is None else _check_texts(each)[0] for each in kept]
-    step = max(1, limits.decoded_bytes * len(records) // max(1, records.nbytes))
+    step = max(1, DECODED_BYTES * len(records) // max(1, records.nbytes))
     for start in range(0, len(records), step):
-        texts = [*_make_texts(records.slice(start, step), fields, limits)]
-        yield to_rows(texts, _keep_columns(columns, start, len(texts), limits))
+        texts = [*_make_texts(records.slice(start, step), fields)]
+        yield to_rows(texts, _keep_columns(columns, start, len(texts)))
 
 
-def _make_texts(
-    records: pa.StructArray, fields: Fields, limits: RefusalLimits
-) -> Iterator[bytes | UnreadableError]:
+def _make_texts(records: pa.StructArray, fields: Fields) -> Iterator[bytes | UnreadableError]:
     """Yield the text of each record, or why it has none; one alone may be too large."""
-    if records.nbytes <= limits.nested_bytes:
+    if records.nbytes <= NESTED_BYTES:
         for record in to_values(records):
             yield make_text_bytes(record, fields.options, fields.others)
     elif len(records) == 1:
-        detail = f"{records.nbytes} bytes, above the limit of {limits.nested_bytes} for a record"
+        detail = f"{records.nbytes} bytes, above the limit of {NESTED_BYTES} for a record"
         yield UnreadableError("record-too-long", detail)
     else:
         for row in range(len(records)):
-            yield from _make_texts(records.slice(row, 1), fields, limits)
+            yield from _make_texts(records.slice(row, 1), fields)
 
 
 def _keep_columns(
-    columns: Sequence[pa.Array | None], start: int, rows: int, limits: RefusalLimits
+    columns: Sequence[pa.Array | None], start: int, rows: int
 ) -> tuple[pa.Array, ...]:
     """Return some rows of columns that are kept, which `_check_texts` has checked, as text."""
     return tuple(
         pa.nulls(rows, pa.string())
         if column is None
-        else column_to_text(_decode(column.slice(start, rows), limits))
+        else column_to_text(_decode(column.slice(start, rows)))
         for column in columns
     )
 
@@ -345,18 +348,15 @@ def lengths_of(texts: pa.Array) -> npt.NDArray[np.integer]:
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
-def slice_texts(
-    texts: pa.Array, kept: Sequence[pa.Array | None], limits: RefusalLimits
-) -> Iterator[TextRows]:
+def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None]) -> Iterator[TextRows]:
     """Cut a column, and the columns that are kept beside it, into pieces of about a megabyte.
 
     Args:
         texts: a column straight from a file, of JSON or a type for which `is_text_type` is true.
         kept: columns of any type, with as many rows; None for one that the file does not have.
-        limits: how much a piece holds, and which values are too large.
 
     Yields:
-        Pieces of one or more rows, within the limits unless one row alone has more.
+        Pieces of one or more rows: few, and of few bytes unless one row alone has more.
 
     Raises:
         pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
@@ -370,11 +370,11 @@ def slice_texts(
     columns = [field and field[0] for field in fields]
     before = position = 0
     while position < len(ends):
-        stop = int(np.searchsorted(ends, before + limits.decoded_bytes, "right"))
-        stop = min(max(stop, position + 1), position + limits.decoded_rows)
-        part = _decode(column.slice(position, stop - position), limits)
+        stop = int(np.searchsorted(ends, before + DECODED_BYTES, "right"))
+        stop = min(max(stop, position + 1), position + DECODED_ROWS)
+        part = _decode(column.slice(position, stop - position))
         part, kinds = take_strings(part) if is_json else (part, {})
-        yield TextRows(part, kinds, _keep_columns(columns, position, stop - position, limits))
+        yield TextRows(part, kinds, _keep_columns(columns, position, stop - position))
         before, position = ends[stop - 1], stop
 
 
@@ -400,7 +400,7 @@ def _check_texts(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
     return column, np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
 
 
-def _decode(column: pa.Array, limits: RefusalLimits) -> pa.Array:
+def _decode(column: pa.Array) -> pa.Array:
     """Return a column without a dictionary.
 
     Raises:
@@ -409,6 +409,6 @@ def _decode(column: pa.Array, limits: RefusalLimits) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return column.dictionary_decode()
     # What is no text becomes objects, and then text.
-    if not is_text_type(column.type) and column.nbytes > limits.nested_bytes:
-        raise too_large(column.nbytes, limits.nested_bytes)
+    if not is_text_type(column.type) and column.nbytes > NESTED_BYTES:
+        raise too_large(column.nbytes, NESTED_BYTES)
     return column

@@ -379,7 +379,7 @@ def read_text(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 
     Args:
         stream: the file's bytes, decompressed; sought in only to read a part of the file.
-        part: the range, with the document rule and limits.
+        part: the range, with the document rule.
 
     Yields:
         At least one batch. The text of an open document waits for its end, so memory is bounded by

@@ -16,7 +16,7 @@ from corpusmill.corpus.decompression import (
     is_decompressed,
     open_decompressed,
 )
-from corpusmill.limits import LIMITS, RefusalLimits
+from tests.tools.knobs import knobs
 
 TEXT = b"".join(b"%d the line number %d\n" % (n * n, n) for n in range(20_000))
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -29,11 +29,9 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 ALL = pytest.mark.parametrize("suffix", COMPRESS)
 
 
-def read_to_damage(
-    data: bytes, suffix: str, size: int = 5000, limits: RefusalLimits = LIMITS.refusals
-) -> tuple[bytes, DamagedStreamError]:
+def read_to_damage(data: bytes, suffix: str, size: int = 5000) -> tuple[bytes, DamagedStreamError]:
     """Return the text before the damage, and the damage."""
-    text, stream = b"", open_decompressed(io.BytesIO(data), f"a{suffix}", limits)
+    text, stream = b"", open_decompressed(io.BytesIO(data), f"a{suffix}")
     try:
         while part := stream.read(size):
             text += part
@@ -98,7 +96,8 @@ def test_a_flipped_byte_is_damage(suffix: str) -> None:
 def test_damage_costs_the_text_of_a_step(suffix: str, checksum: int, step: int) -> None:
     data = bytearray(COMPRESS[suffix](TEXT[:5000]))
     data[checksum] ^= 1
-    text, _ = read_to_damage(bytes(data), suffix, limits=RefusalLimits(text_step=step))
+    with knobs(text_step=step):
+        text, _ = read_to_damage(bytes(data), suffix)
     assert text == TEXT[: 4999 // step * step]
 
 
@@ -106,7 +105,8 @@ def test_damage_costs_the_text_of_a_step(suffix: str, checksum: int, step: int) 
 def test_damage_costs_a_block_of_zst_and_the_text_of_a_step(step: int) -> None:
     data = bytearray(COMPRESS[".zst"](TEXT))
     data[-4] ^= 1  # in the checksum; four blocks of 128 KiB are sound
-    text, _ = read_to_damage(bytes(data), ".zst", limits=RefusalLimits(arrow_step=step))
+    with knobs(arrow_step=step):
+        text, _ = read_to_damage(bytes(data), ".zst")
     assert text == TEXT[: 2**19 // step * step]
 
 
@@ -125,8 +125,8 @@ class Counting(io.BytesIO):
 def test_compressed_files_are_read_in_steps(suffix: str, step: int) -> None:
     raw = Counting(COMPRESS[suffix](TEXT[:5000]))
     raw.sizes = []
-    stream = open_decompressed(raw, f"a{suffix}", RefusalLimits(compressed_step=step))
-    assert stream.read() == TEXT[:5000]
+    with knobs(compressed_step=step):
+        assert open_decompressed(raw, f"a{suffix}").read() == TEXT[:5000]
     assert set(raw.sizes[1:]) == {step}  # after the bytes that tell the compression
 
 

@@ -14,9 +14,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter, read_rejects
 from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.limits import LIMITS, RefusalLimits
 from tests.tools.knobs import knobs
-from tests.tools.small_limits import refusal_limits
 
 # Distances between rejects, lengths, and reasons.
 RECORDS = st.lists(
@@ -34,17 +32,22 @@ def rejects_of(records: list[tuple[int, int, str]], in_tables: bool) -> list[Rej
 
 def write(parts: list[list[Reject]], told: int = 2, window: int = 16) -> bytes:
     """Write rejects part by part, and join what each part gives."""
-    files, limits = [], RefusalLimits(told_rejects=told, reject_window=window)
+    with knobs(told_rejects=told, reject_window=window):
+        return write_and_join(parts)
+
+
+def write_and_join(parts: list[list[Reject]]) -> bytes:
+    files = []
     for part in parts:
         sink = io.BytesIO()
-        writer = RejectWriter(sink, limits)
+        writer = RejectWriter(sink)
         for reject in part:
             writer.add([reject])
         writer.close()
         assert writer.number == len(part)
         files.append(sink.getvalue())
     sink = io.BytesIO()
-    writer = RejectWriter(sink, limits)
+    writer = RejectWriter(sink)
     for some in itertools.chain.from_iterable(read_rejects(io.BytesIO(file)) for file in files):
         if isinstance(some, Reject):
             writer.add([some])
@@ -97,14 +100,14 @@ def test_a_file_that_ends_early_is_always_told_by_itself() -> None:
 def test_millions_of_rejects_take_few_bytes() -> None:
     numbers = np.arange(2_000_000)
     sink = io.BytesIO()
-    writer = RejectWriter(sink, LIMITS.refusals)
+    writer = RejectWriter(sink)
     writer.add([], [RejectColumns("f", "bad", 2 * numbers, np.ones_like(numbers))])
     writer.close()
     assert writer.number == len(numbers)
     assert len(sink.getvalue()) < 1000
     irregular = np.cumsum(np.random.default_rng(1).integers(2, 9, 100_000))
     sink = io.BytesIO()
-    writer = RejectWriter(sink, LIMITS.refusals)
+    writer = RejectWriter(sink)
     writer.add([], [RejectColumns("f", "bad", irregular, np.diff(irregular, append=0) * 0 + 1)])
     writer.close()
     assert len(sink.getvalue()) < 4 * irregular[-1]
@@ -130,9 +133,9 @@ def test_a_long_detail_is_cut(length: int, told: int) -> None:
 def test_the_first_of_a_reason_are_read_with_details(
     input_format: str, start: bytes, told: int, numbers: tuple[int, int]
 ) -> None:
-    options, limits = DocumentOptions(input_format=input_format), refusal_limits(told_rejects=told)
-    stream = io.BytesIO(start + b"\xff\n" * 5)
-    [batch] = read_corpus(stream, FileRange("f", 0, options, limits=limits))
+    part = FileRange("f", 0, DocumentOptions(input_format=input_format))
+    with knobs(told_rejects=told):
+        [batch] = read_corpus(io.BytesIO(start + b"\xff\n" * 5), part)
     assert (len(batch.rejects), sum(map(len, batch.more_rejects))) == numbers
 
 

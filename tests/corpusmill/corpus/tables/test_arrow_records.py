@@ -12,8 +12,8 @@ import pytest
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError
+from tests.tools.knobs import knobs
 from tests.tools.lazily import LazyModule
-from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import arrow_file, arrow_stream, read
 
 datasets = LazyModule("datasets")
@@ -141,8 +141,8 @@ def test_a_nested_value_that_is_too_large_does_not_become_objects(
     rows = pa.table({"text": ["a", "b"], "numbers": pa.array([[1], [1] * 100])})
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=1)
-    options, limits = replace(OPTIONS, keep_fields=("numbers",)), refusal_limits(nested_bytes=limit)
-    result = read(sink.getvalue(), options, limits=limits)
+    with knobs(nested_bytes=limit):
+        result = read(sink.getvalue(), replace(OPTIONS, keep_fields=("numbers",)))
     assert (result.sentences[:1], result.reasons) == (["a"], reasons)
 
 

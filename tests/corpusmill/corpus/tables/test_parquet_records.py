@@ -10,11 +10,10 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.tables.parquet import ParquetTable
-from corpusmill.corpus.tables.table import TableStream
+from corpusmill.corpus.tables.table import DECODED_BYTES, TableStream
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, RefusalLimits
+from tests.tools.knobs import knobs
 from tests.tools.read_content import Content
-from tests.tools.small_limits import refusal_limits
 from tests.tools.table_files import CountingStream, parquet, read
 
 OPTIONS = DocumentOptions(input_format="parquet")
@@ -63,7 +62,7 @@ def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
     assert len(sink.getvalue()) < 10**6
     before = pa.total_allocated_bytes()
     for batch in read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)):
-        assert batch.documents.nbytes < 2 * LIMITS.refusals.decoded_bytes
+        assert batch.documents.nbytes < 2 * DECODED_BYTES
         # 128 times the row group, which has five texts in its dictionary.
         assert pa.total_allocated_bytes() - before < 40 * 2**20
 
@@ -73,7 +72,7 @@ def test_millions_of_rows_without_text_are_read_in_few_steps(texts: list[str | N
     sink = io.BytesIO()
     pq.write_table(pa.table({"text": pa.array(texts * 2**20, pa.string())}), sink)
     assert len(sink.getvalue()) < 10**5
-    table = ParquetTable(TableStream(sink), OPTIONS, LIMITS.refusals)
+    table = ParquetTable(TableStream(sink), OPTIONS)
     assert sum(1 for block in table.blocks() for _ in block.texts()) < 200
     batches = list(read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)))
     assert sum(batch.counts.rows for batch in batches) == 2**20
@@ -128,7 +127,8 @@ def test_a_table_without_columns() -> None:
 
 def test_a_row_group_that_is_too_large_is_never_decoded() -> None:
     data = parquet([b"a", b"b" * 50_000, b"c"], 1, write_statistics=False)
-    content = read(data, OPTIONS, limits=refusal_limits(block_bytes=20_000))
+    with knobs(block_bytes=20_000):
+        content = read(data, OPTIONS)
     assert content.sentences == ["a", "c"]
     assert content.reasons == ["block-too-large"]
     assert content.rejects[0].detail.startswith("rows 1 to 1: ")
@@ -139,7 +139,7 @@ def test_few_rows_that_share_a_dictionary_are_decoded_at_once() -> None:
     data = parquet([b"x" * 100] * 20, 20)
     size = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1).total_uncompressed_size
     for dictionary_rows, times, rows in ((1, 9, 9), (2, 9, 18), (3, 9, 20)):
-        limits = RefusalLimits(dictionary_rows=dictionary_rows, decoded_bytes=times * size)
-        table = ParquetTable(TableStream(io.BytesIO(data)), OPTIONS, limits)
-        steps = [len(part.texts) for block in table.blocks() for part in block.texts()]
+        with knobs(dictionary_rows=dictionary_rows, decoded_bytes=times * size):
+            table = ParquetTable(TableStream(io.BytesIO(data)), OPTIONS)
+            steps = [len(part.texts) for block in table.blocks() for part in block.texts()]
         assert steps[0] == rows

@@ -18,10 +18,9 @@ from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
 from corpusmill.corpus.tables.record_values import to_values
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, Limits
 from tests.tools.containers import CONTAINERS, LAYOUTS, Record, avro, csv_cells, json_lines, parquet
+from tests.tools.knobs import knobs
 from tests.tools.read_content import Content, read_ranges
-from tests.tools.small_limits import refusal_limits
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,14 @@ def read(data: bytes, kind: str, fields: Sequence[str]) -> Content:
     return read_with(Recorder((*fields,)), data, kind)
 
 
-def read_with(
-    maker: TextMaker, data: bytes, kind: str, limits: Limits = LIMITS, keep: Sequence[str] = ()
-) -> Content:
+def read_with(maker: TextMaker, data: bytes, kind: str, keep: Sequence[str] = ()) -> Content:
     options = DocumentOptions(
         input_format=kind,
         document_rule="whole-file",
         sentence_rule="document",
         keep_fields=(*keep,),
     )
-    return read_ranges(data, make_texts(options, maker), [], limits)
+    return read_ranges(data, make_texts(options, maker))
 
 
 def texts_of(content: Content) -> list[str]:
@@ -188,8 +185,8 @@ def test_one_record_that_is_nested_too_deep_is_a_reject() -> None:
 def test_one_record_that_is_too_large_is_a_reject() -> None:
     records: list[Record] = [{"x": [{"a": letter * (90 if letter == "c" else 3)}]} for letter in
                              "abcd"]  # fmt: skip
-    limits = refusal_limits(nested_bytes=64)
-    content = read_with(Recorder(("x",)), parquet(records), "parquet", limits)
+    with knobs(nested_bytes=64):
+        content = read_with(Recorder(("x",)), parquet(records), "parquet")
     assert [text for [text] in content.texts] == [repr(records[row]) for row in (0, 1, 3)]
     assert [(reject.reason, reject.detail[:6]) for reject in content.rejects] == [
         ("record-too-long", "row 2:")

@@ -19,7 +19,7 @@ from corpusmill.corpus.tables.avro import AvroTable
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable
 from corpusmill.errors import UserError
-from corpusmill.limits import LIMITS, RefusalLimits
+from tests.tools.knobs import knobs
 from tests.tools.table_files import FORMATS, Texts, read, reference
 
 texts = st.lists(
@@ -114,7 +114,7 @@ def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
     batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, options_for(kind))))
     numbers = [batch.count_rejects().total() for batch in batches]
     assert sum(numbers) == 30_000
-    assert max(numbers) <= 3 * LIMITS.refusals.decoded_rows
+    assert max(numbers) <= 3 * tables.DECODED_ROWS
 
 
 @kinds
@@ -143,8 +143,9 @@ def test_rejects_cost_their_share_of_the_block(kind: str) -> None:
 )
 def test_rows_are_decoded_in_steps(kind: str, limit: dict[str, int], sizes: list[int]) -> None:
     stream, options = io.BytesIO(write(kind, [b"x" * 10] * 9, 9)), options_for(kind)
-    table = OPEN[options.input_format](tables.TableStream(stream), options, RefusalLimits(**limit))
-    steps = [len(rows.texts) for block in table.blocks() for rows in block.texts()]
+    with knobs(**limit):
+        table = OPEN[options.input_format](tables.TableStream(stream), options)
+        steps = [len(rows.texts) for block in table.blocks() for rows in block.texts()]
     assert list(filter(None, steps)) == sizes
 
 
