@@ -180,22 +180,6 @@ def count_things(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
-def check_option(name: str, value: object, is_valid: bool, allowed: str) -> None:
-    """Refuse an option's value that is not valid.
-
-    Args:
-        name: of the option, with underscores ("max_seq_length").
-        value: the option's value.
-        is_valid: whether the value is accepted.
-        allowed: the accepted values, in words ("5 to 65535").
-
-    Raises:
-        UserError: the value is not valid.
-    """
-    if not is_valid:
-        raise UserError(option(name, value), "the value is out of range", f"Give {allowed}")
-
-
 class PanicError(Exception):
     """A compiled library met something that it did not foresee."""
 

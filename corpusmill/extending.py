@@ -6,6 +6,7 @@ come from are not.
 An objective derives its options and itself:
 
     ObjectiveOptions, Preset                options of a command, and sets of them
+    Range, Needs                            what a value of an option must be, in its field
     SuitedTokenizer                         the tokenizer that suits an objective
     Objective, Repeat                       what builds rows, and the pass that it builds
     Column, Role, ANY_LENGTH, NO_PAD        the columns of a data set
@@ -102,6 +103,8 @@ if TYPE_CHECKING:
     from corpusmill.reading.load.batches import Collator as Collator
     from corpusmill.reading.rows import Batch as Batch
     from corpusmill.reading.rows import Rows as Rows
+    from corpusmill.settings.constraints import Needs as Needs
+    from corpusmill.settings.constraints import Range as Range
     from corpusmill.testing import check_input_format as check_input_format
     from corpusmill.testing import check_objective as check_objective
     from corpusmill.testing import check_output_format as check_output_format
@@ -141,6 +144,7 @@ else:
             "corpusmill.reading.data_set": "Samples",
             "corpusmill.reading.load.batches": "Collator",
             "corpusmill.reading.rows": "Batch Rows",
+            "corpusmill.settings.constraints": "Needs Range",
             "corpusmill.testing": (
                 "check_input_format check_objective check_output_format small_tokenizer"
             ),

@@ -5,14 +5,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import MAX_REPEAT
+from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
 from transforms.task_sizes import TaskSizes
@@ -142,14 +143,14 @@ def _spell_own(name: str, words: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions:
+class CorpusOptions(CheckedOptions):
     """What is read, and how its examples are spread over files."""
 
     input: tuple[str, ...] = ()
     """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz, .lz4), local, gs:// or s3://,
     or a data set on the Hugging Face hub: hf://datasets/organization/name[@revision][/path or
     glob], wikitext-2 or wikitext-103."""
-    source: tuple[str, ...] = ()
+    source: Annotated[tuple[str, ...], Needs("input", ())] = ()
     """In place of --input: parts of the corpus with names, as NAME=PATH or NAME=PATH@REPEAT. Each
     has shards of its own, and its counts are told apart. REPEAT is how often its documents are
     taken: books=PATH@2 takes each twice, and web=PATH@0.5 every second at random. What differs in
@@ -159,15 +160,15 @@ class CorpusOptions:
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
     name of a model on the Hugging Face hub, with or without @REVISION."""
-    num_shards: int | None = None
+    num_shards: Annotated[int | None, Range(1, MAX_SHARDS)] = None
     """Number of files of the train split; by default, one for about every 256 MB of examples, and
     more where documents have fewer than 64 bytes."""
     order: Literal["shuffled", "corpus"] = "shuffled"
     """Where a document's examples stand: anywhere in the data set, at random (shuffled), or in the
     order of the corpus, so that each shard holds a contiguous part of it (corpus)."""
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """The same input, options and seed give the same bytes."""
-    validation_share: float = 0.0
+    validation_share: Annotated[float, Range(0, 1, without=1)] = 0.0
     """Share of the documents that forms a validation split."""
 
     def __post_init__(self) -> None:
@@ -176,16 +177,9 @@ class CorpusOptions:
         Raises:
             UserError: a value is not valid.
         """
-        if self.input and self.source:
-            cause = "either all text belongs to sources with names, or none does"
-            raise UserError(f"{option('input')} {option('source')}", cause, "Give one of them")
+        super().__post_init__()
         for source in self.source:
             parse_source(source)
-        shards, share = self.num_shards, self.validation_share
-        is_valid = shards is None or 1 <= shards <= MAX_SHARDS
-        check_option("num_shards", shards, is_valid, f"1 to {MAX_SHARDS}")
-        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
-        check_option("validation_share", share, 0 <= share < 1, "0 up to, not including, 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,93 +194,47 @@ class DatasetOptions(CorpusOptions):
     shards' bytes for sections of articles in rows of 512 tokens, 4.5 % in rows of 128 tokens, 3 %
     where each paragraph is a document, 7 % where such a document is a row of its own, and 13 % for
     the few bytes of ELECTRA's rows."""
-    max_rejects: float | None = None
+    max_rejects: Annotated[float | None, Range(0)] = None
     """How many rejects are allowed, as a number (100) or as a share (0.001) of the input's lines
     and rows, of its bytes, of its files for those that end early or are damaged, and of the stored
     bytes that these have lost, or have in all where that is unknown; all by default."""
     strict: bool = False
     """Fail before anything is published if the data set has findings: what makes it of little use,
     such as rows of padding."""
-    replace: bool = False
+    replace: Annotated[bool, Needs("resume", False), Needs("append", False)] = False
     """Replace the data set in the output folder."""
-    append: bool = False
+    append: Annotated[bool, Needs("provenance", True)] = False
     """Add the input to the data set in the output folder, as a generation with shards of its own;
     no file of the data set is touched but those that describe it. All options must be those of the
     data set."""
-    existing: Literal["refuse", "skip", "allow"] = "refuse"
+    existing: Annotated[Literal["refuse", "skip", "allow"], Needs("append", True)] = "refuse"
     """With --append, what becomes of documents whose text the data set holds already: the run fails
     before anything is tokenized (refuse), they are left out and counted (skip), or they are added
     once more (allow)."""
     resume: bool = False
     """Resume a run into the output folder that was stopped; if there is none, start one."""
 
-    def __post_init__(self) -> None:
-        """Check each value.
-
-        Raises:
-            UserError: a value is not valid.
-        """
-        super().__post_init__()
-        if self.replace and self.resume:
-            raise UserError(
-                f"{option('replace', True)} {option('resume', True)}",
-                "one starts over and the other resumes",
-                "Give one of them",
-            )
-        if self.append and self.replace:
-            cause = "one adds to the data set and the other removes it"
-            raise UserError(f"{option('append')} {option('replace')}", cause, "Give one of them")
-        if self.append and not self.provenance:
-            cause = "a data set is only added to if it tells its documents apart"
-            raise UserError(
-                f"{option('append')} {option('provenance', False)}",
-                cause,
-                f"Leave {option('provenance', False)} out",
-            )
-        if self.existing != "refuse" and not self.append:
-            cause = "it only matters where a data set is added to"
-            raise UserError(
-                option("existing", self.existing),
-                cause,
-                f"Add {option('append', True)}, or leave it out",
-            )
-        rejects = self.max_rejects
-        check_option("max_rejects", rejects, rejects is None or rejects >= 0, "0 or more")
-
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(CheckedOptions):
     """Where and how the job runs. No byte of the output depends on these options."""
 
     runner: str = "local"
     """local (processes of this machine; DirectRunner means the same), PrismRunner, FlinkRunner,
     DataflowRunner, or any other runner of Beam's; its own options follow after --."""
-    workers: int = os.cpu_count() or 1
+    workers: Annotated[int, Range(1)] = os.cpu_count() or 1
     """Largest number of worker processes of the local runner."""
-    range_bytes: int | None = None
+    range_bytes: Annotated[int | None, Range(1)] = None
     """Longest part of a file that is one task; by default 64 MB, or less for small inputs."""
-    min_bytes_per_worker: int = 32 * 2**20
+    min_bytes_per_worker: Annotated[int, Range(0)] = 32 * 2**20
     """Bytes of input for which one more worker process starts; 0 always starts all of them."""
     temp_location: str | None = None
     """Folder for temporary files that all workers can reach; by default in the output folder."""
     wait: bool = True
     """Wait for the end of a job that runs elsewhere. --no-wait only submits it."""
-    patience: int = 1800
+    patience: Annotated[int, Range(0)] = 1800
     """Seconds without progress after which a job on Flink is cancelled, because Flink does not
     report most faults; 0 waits for ever."""
     progress: bool = True
     """Show a progress line if the output is a terminal."""
     task_sizes: TaskSizes = field(default_factory=TaskSizes)
-
-    def __post_init__(self) -> None:
-        """Check each value.
-
-        Raises:
-            UserError: a value is not valid.
-        """
-        check_option("workers", self.workers, self.workers >= 1, "1 or more")
-        length = self.range_bytes
-        check_option("range_bytes", length, length is None or length >= 1, "1 or more")
-        check_option("patience", self.patience, self.patience >= 0, "0 or more")
-        least = self.min_bytes_per_worker
-        check_option("min_bytes_per_worker", least, least >= 0, "0 or more")

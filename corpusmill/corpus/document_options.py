@@ -3,11 +3,12 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Protocol, Self, get_args
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.records.csv_dialects import Quotes
-from corpusmill.errors import UserError, check_option, option, suggest
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
@@ -42,7 +43,7 @@ class TextMaker(Protocol):
 
 
 @dataclass(frozen=True)
-class DocumentOptions:
+class DocumentOptions(CheckedOptions):
     """How files become documents. A rule of None means WikiText's documents and lines as sentences.
 
     Raises:
@@ -83,21 +84,20 @@ class DocumentOptions:
     which is cut into sentences by the rules of --language (needs the extra "sentences"); with
     "document" a document is one text as it stands, line breaks, white space and the titles of
     articles included, as GPT reads it. By default what the objective expects."""
-    language: str | None = None
+    language: Annotated[str | None, Needs("sentence_rule", "split")] = None
     """Language of running text, as a code of two or three letters ("en", "zh")."""
     suffixes: tuple[str, ...] = ()
     """Take only the files of folders and archives whose names end with one of these (.txt .md), not
     counting .gz and the like; by default all files but those whose names start with a point."""
-    max_document_bytes: int = 16 * 2**20
+    max_document_bytes: Annotated[int, Range(1, MAX_LIMIT_BYTES)] = 16 * 2**20
     """A document with more text than this is cut between lines into several (a single line is
     never cut), before any line is split into sentences. A whole file that is one text is cut
     after the line that reaches a multiple of this, so that many workers can read it."""
-    max_line_bytes: int = 16 * 2**20
+    max_line_bytes: Annotated[int, Range(1, MAX_LIMIT_BYTES)] = 16 * 2**20
     """A line with more bytes than this is rejected."""
 
     def __post_init__(self) -> None:
-        self._check_rule("document_rule", get_args(DocumentRule))
-        self._check_rule("sentence_rule", get_args(SentenceRule))
+        super().__post_init__()
         if self.sentence_rule == "split" and self.language is None:
             cause = "sentences are split by the rules of a language, and none is given"
             raise UserError(
@@ -105,13 +105,7 @@ class DocumentOptions:
                 cause,
                 f"Add {option('language', 'en')}, or another code",
             )
-        if self.sentence_rule != "split" and self.language is not None:
-            cause = "a language is only used to split sentences"
-            raise UserError(
-                option("language", self.language), cause, f"Add {option('sentence_rule', 'split')}"
-            )
         self._check_fields()
-        self._check_rule("csv_quotes", get_args(Quotes))
         if self.csv_separator in {r"\t", "tab"}:  # as people write it on a command line
             object.__setattr__(self, "csv_separator", "\t")
         separator = self.csv_separator
@@ -124,10 +118,6 @@ class DocumentOptions:
             raise UserError(
                 option("suffixes"), "one of them is empty", "Give ends of names such as .txt"
             )
-        for name in ("max_document_bytes", "max_line_bytes"):
-            limit = getattr(self, name)
-            allowed = f"1 to {MAX_LIMIT_BYTES}; the default is right for most corpora"
-            check_option(name, limit, 1 <= limit <= MAX_LIMIT_BYTES, allowed)
 
     def _check_fields(self) -> None:
         """Split the names of fields at commas, and check them."""
@@ -146,12 +136,6 @@ class DocumentOptions:
                 cause, cure = f"{name} is the text itself", "Name other fields"
             if cause:
                 raise UserError(option("keep_fields", names), cause, cure)
-
-    def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
-        rule = getattr(self, name)
-        if rule not in {None, *rules}:
-            cure = f"{suggest(str(rule), rules)}Use one of {', '.join(rules)}"
-            raise UserError(f"{name}={rule!r}", "there is no such rule", cure)
 
     def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
         """Return the options with these rules in place of those that are None."""

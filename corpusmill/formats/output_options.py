@@ -1,17 +1,17 @@
 """How shards are written: the options that all file formats share."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from corpusmill.errors import check_option
 from corpusmill.formats.shard_names import check_pattern
+from corpusmill.settings.constraints import CheckedOptions, Range
 
 Padding = Literal["max_length", "do_not_pad"]
 Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(CheckedOptions):
     """How shards are written."""
 
     output_format: str = "parquet"
@@ -24,7 +24,7 @@ class OutputOptions:
     lengths. The default is what the trainers that read the format expect."""
     compression: Compression | None = None
     """Codec; the default depends on the format."""
-    compression_level: int | None = None
+    compression_level: Annotated[int | None, Range(1, 22)] = None
     """Level of the codec: 1 to 22 for zstd (default 1; levels above 3 gain little on token ids), 1
     to 9 for gzip and deflate (default 6; 4 for ernie-text)."""
     shard_name: str | None = None
@@ -43,8 +43,6 @@ class OutputOptions:
         Raises:
             UserError: no codec has the level, or the pattern does not name shards.
         """
+        super().__post_init__()
         if self.shard_name is not None:
             check_pattern(self.shard_name)
-        level = self.compression_level
-        levels = "1 to 22 for zstd, 1 to 9 for gzip and deflate"
-        check_option("compression_level", level, level is None or 1 <= level <= 22, levels)

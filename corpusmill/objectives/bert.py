@@ -15,7 +15,7 @@ with a row's tokens when predictions are, and words and n-grams that continue af
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
 from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
 from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
@@ -33,6 +33,7 @@ from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import BERT_PRESETS
+from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import Vocabulary, marked_dtype
 
 
@@ -52,24 +53,24 @@ class BertOptions(ObjectiveOptions):
     end of a document and a [SEP] with those of another (RoBERTa); with "doc-sentences" they are of
     one document. "packed" has no pairs either: a row is as many documents as fit, each between its
     own [CLS] and [SEP], with their boundaries (ModernBERT)."""
-    max_seq_length: int = 512
+    max_seq_length: Annotated[int, Range(5, 65535)] = 512
     """Longest example in tokens, with [CLS] and every [SEP]."""
-    duplicates: int = 10
+    duplicates: Annotated[int, Range(1, 65535)] = 10
     """How many times each document is built, each time with other pairs and masks."""
-    short_seq_prob: float = 0.1
+    short_seq_prob: Annotated[float, Range(0, 1)] = 0.1
     """Probability that a pass over a document aims at shorter pairs, of a uniformly drawn length;
     whole sentences always aim at the full length."""
-    masked_lm_prob: float = 0.15
+    masked_lm_prob: Annotated[float, Range(0, 1, without=0)] = 0.15
     """Share of an example's tokens that are predicted."""
-    max_predictions_per_seq: int | None = 20
+    max_predictions_per_seq: Annotated[int | None, Range(1)] = 20
     """Most predictions in an example; with None, the full share is predicted."""
     whole_word_mask: bool = False
     """Mask all tokens of a word or none; a word with more tokens than predictions are left is
     skipped."""
-    ngram: int = 1
+    ngram: Annotated[int, Range(1, 100), Needs("whole_word_mask", True)] = 1
     """Longest run of whole words that is masked at once, with shorter runs more often (ALBERT: 3);
     needs --whole-word-mask."""
-    words: str = "unicode"
+    words: Annotated[str, Needs("whole_word_mask", True)] = "unicode"
     """What --whole-word-mask counts as a word: "unicode" (Unicode's words), "jieba" (Chinese
     phrases), "wordpiece" (a piece of the vocabulary and those that continue it, as in Google's
     programs), the name of a package's rule, or package.module:function."""
@@ -77,49 +78,22 @@ class BertOptions(ObjectiveOptions):
     """"static" masks the examples as they are built; "dynamic" stores them unmasked, to be masked
     anew in each epoch when they are loaded, with seg_labels that mark words if these are masked
     whole."""
-    pool_tokens: int = 128_000_000
+    pool_tokens: Annotated[int, Range(1, 2**48 - 1)] = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is used
     whole. Only next-sentence pairs and those of Google's rule use the pool."""
-    pairs: bert_rows.Pairs = "article"
+    pairs: Annotated[bert_rows.Pairs, Needs("segments", *bert_rows.PAIRED)] = "article"
     """Whose rule makes pairs and counts predictions: the "article"'s, or "google" for that of
     Google's own programs, BERT's with "next-sentence" and ALBERT's with "sentence-order". By
     theirs a pair always has a second segment if there is another document."""
-    draw_each_token: bool = False
+    draw_each_token: Annotated[
+        bool,
+        Needs("mask", "dynamic"),
+        Needs("max_predictions_per_seq", None),
+        Needs("whole_word_mask", False),
+    ] = False
     """Draw for each token by itself whether it is predicted, for [CLS] and [SEP] too, and replace
     by any id, as ModernBERT's program does; otherwise a row has its exact share of predictions, and
     no special tokens. Needs --mask dynamic and --max-predictions-per-seq None."""
-
-    def __post_init__(self) -> None:
-        """Check each option.
-
-        Raises:
-            UserError: examples cannot be built with a value.
-        """
-        self.check_ranges(
-            max_seq_length=(5, 65535), duplicates=(1, 65535), short_seq_prob=(0, 1), ngram=(1, 100)
-        )
-        check_option(
-            "masked_lm_prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1"
-        )
-        cap = self.max_predictions_per_seq
-        check_option("max_predictions_per_seq", cap, cap is None or cap >= 1, "None, or 1 and more")
-        if not self.whole_word_mask:
-            _check_default("ngram", self.ngram, "n-grams are runs of whole words")
-            _check_default("words", self.words, "single tokens are masked, not words")
-        if self.draw_each_token:
-            wanted = {"mask": "dynamic", "max_predictions_per_seq": None, "whole_word_mask": False}
-            for name, value in wanted.items():
-                given = getattr(self, name)
-                cause = f"{option('draw_each_token', True)} draws single tokens, [CLS] among them"
-                if given != value:
-                    raise UserError(option(name, given), cause, f"Give {option(name, value)}")
-        is_valid = 1 <= self.pool_tokens < 2**48
-        check_option("pool_tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
-        check_option("pairs", self.pairs, self.pairs in {"article", "google"}, "article or google")
-        if self.pairs == "google" and not bert_rows.has_pairs(self.segments):
-            cause = f"{option('segments', self.segments)} has whole sentences instead of pairs"
-            cure = f"Leave it out, or give {option('segments', 'next-sentence')} or sentence-order"
-            raise UserError(option("pairs", "google"), cause, cure)
 
     @property
     def num_special(self) -> int:
@@ -168,13 +142,6 @@ class BertOptions(ObjectiveOptions):
         if self.segments == "packed":
             return documents.or_else("wikitext-articles", "document")
         return documents.or_else("wikitext", "line").require_sentences("bert")
-
-
-def _check_default(name: str, value: object, cause: str) -> None:
-    if value != getattr(BertOptions, name):
-        raise UserError(
-            option(name, value), cause, f"Add {option('whole_word_mask', True)}, or leave it out"
-        )
 
 
 @dataclass(frozen=True)

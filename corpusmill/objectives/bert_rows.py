@@ -48,6 +48,7 @@ _LABELS: dict[tuple[Segments, Pairs], Column] = {
 }
 
 # `pack` makes rows of what is built, and masks them.
+PAIRED: tuple[Segments, ...] = ("next-sentence", "sentence-order")
 COMBINED: tuple[Segments, ...] = ("full-sentences", "packed")
 
 # A piece of a document has a token at least, between [CLS] and [SEP].
@@ -56,7 +57,7 @@ _SHORTEST_PIECE = 1 + combined_rows.NUM_SPECIAL
 
 def has_pairs(segments: Segments) -> bool:
     """Return whether rows are pairs of segments, not whole sentences."""
-    return segments in {"next-sentence", "sentence-order"}
+    return segments in PAIRED
 
 
 def label_column(segments: Segments, pairs: Pairs) -> Column | None:

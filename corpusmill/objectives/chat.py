@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from corpusmill.objectives.examples.row_spans import locate_stretches, single_sp
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, SuitedTokenizer
 from corpusmill.objectives.tokenized_documents import unpack_documents
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.marked_texts import list_special
 from corpusmill.tokenization.text_cuts import RESERVED, Cuts, TextMarks
 from corpusmill.tokenization.tokenizer_file import (
@@ -64,7 +65,7 @@ class ChatOptions(ObjectiveOptions):
         "bpe", ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
     )
 
-    max_seq_length: int = 4096
+    max_seq_length: Annotated[int, Range(2, 2**20)] = 4096
     """Longest row, in tokens. A conversation is never cut: longer ones are left out and counted."""
     chat_template: str | None = None
     """File of the Jinja template that renders conversations; by default the chat_template.jinja
@@ -98,7 +99,7 @@ class ChatOptions(ObjectiveOptions):
         Raises:
             UserError: rows cannot be built with a value.
         """
-        self.check_ranges(max_seq_length=(2, 2**20))
+        super().__post_init__()
         for name in ("learned_roles", "instruction_fields", "end_of_turn"):
             object.__setattr__(self, name, (*getattr(self, name),))  # JSON has lists
         for name in ("messages_field", "learned_roles"):

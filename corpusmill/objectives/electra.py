@@ -15,7 +15,7 @@ and rows of about four million tokens are shuffled together. Only the last row o
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.randomness import purpose_of
 from corpusmill.corpus.document_options import DocumentOptions, DocumentRule
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import (
     FIRST_LENGTH,
@@ -49,6 +49,7 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ELECTRA_PRESETS
 from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
+from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
@@ -65,20 +66,20 @@ class ElectraOptions(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build an ELECTRA data set: text packed into one or two segments, to be masked in training."
     )
-    max_seq_length: int = 128
+    max_seq_length: Annotated[int, Range(5, 65535)] = 128
     """Longest example in tokens, with [CLS] and both [SEP]."""
-    duplicates: int = 1
+    duplicates: Annotated[int, Range(1, 65535)] = 1
     """How many times each document is built, each time with other draws."""
-    short_seq_prob: float = 0.05
+    short_seq_prob: Annotated[float, Range(0, 1), Needs("merge_documents", False)] = 0.05
     """Probability that an example has a shorter target length, uniform from 5 up."""
-    single_segment_prob: float = 0.1
+    single_segment_prob: Annotated[float, Range(0, 1), Needs("merge_documents", False)] = 0.1
     """Probability that an example has a single segment, as in classification tasks."""
     blanks_separate_docs: bool = True
     """Empty lines of a text separate documents; otherwise a file is one document (--document-rule
     whole-file), which one worker reads, and cuts between lines into several documents if it is
     longer than --max-document-bytes; at each cut an example ends early. In formats with records, a
     record is always a document."""
-    overflow: Literal["drop", "keep"] = "drop"
+    overflow: Annotated[Literal["drop", "keep"], Needs("merge_documents", False)] = "drop"
     """What becomes of tokens that do not fit into an example: "drop" leaves them out, as the
     original does, and counts them; "keep" puts them before the sentences of the document's next
     example, so that no token is lost."""
@@ -86,26 +87,6 @@ class ElectraOptions(ObjectiveOptions):
     """Join the tokens of all documents, and cut them into rows without segments that are all full,
     as DeBERTa-v3's program does; no token is lost. Then nothing is drawn, and --short-seq-prob,
     --single-segment-prob and --overflow must be left out."""
-
-    def __post_init__(self) -> None:
-        """Check each option.
-
-        Raises:
-            UserError: examples cannot be built with a value.
-        """
-        self.check_ranges(
-            max_seq_length=(5, 65535),
-            duplicates=(1, 65535),
-            short_seq_prob=(0, 1),
-            single_segment_prob=(0, 1),
-        )
-        check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
-        for name in ("short_seq_prob", "single_segment_prob", "overflow"):
-            if self.merge_documents and (value := getattr(self, name)) != getattr(
-                ElectraOptions, name
-            ):
-                cause = f"with {option('merge_documents', True)} all rows are full"
-                raise UserError(option(name, value), cause, "Leave one of the two out")
 
     def bind(self, tokenizer: Vocabulary) -> "Electra":
         """Return the objective for a tokenizer."""

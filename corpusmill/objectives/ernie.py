@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import index
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.bert_rows import SentenceObjective, further_columns
 from corpusmill.objectives.columns import (
     SPANS,
@@ -60,6 +60,7 @@ from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD, label_wo
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import ERNIE_PRESETS
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 CHOICE_PROB = 0.15
@@ -235,11 +236,11 @@ class ErnieOptions(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."
     )
-    max_seq_length: int = 512
+    max_seq_length: Annotated[int, Range(5, 65535)] = 512
     """Longest example in tokens, with [CLS] and both [SEP]."""
-    duplicates: int = 10
+    duplicates: Annotated[int, Range(1, 65535)] = 10
     """How many times each document is built, each time with other pairs."""
-    short_seq_prob: float = 0.1
+    short_seq_prob: Annotated[float, Range(0, 1)] = 0.1
     """Probability that a pass over a document aims at a shorter, uniformly drawn length."""
     words: str = "unicode"
     """What a word is: "unicode" for languages that write spaces, "jieba" for Chinese (needs the
@@ -248,10 +249,10 @@ class ErnieOptions(ObjectiveOptions):
     mask: Literal["dynamic", "static"] = "dynamic"
     """"dynamic" leaves masking to the trainer, which draws it anew in each epoch; "static" masks
     each example once and stores the original ids."""
-    mask_word_prob: float = 1.0
+    mask_word_prob: Annotated[float, Range(0, 1)] = 1.0
     """Probability that whole words of a sequence are masked, rather than single tokens. The
     original's list of files has 1.1, which means always."""
-    pool_tokens: int = 128_000_000
+    pool_tokens: Annotated[int, Range(1, 2**48 - 1)] = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is used
     whole."""
 
@@ -261,12 +262,9 @@ class ErnieOptions(ObjectiveOptions):
         Raises:
             UserError: examples cannot be built with a value.
         """
-        self.check_ranges(max_seq_length=(5, 65535), duplicates=(1, 65535), short_seq_prob=(0, 1))
-        share = self.mask_word_prob
-        check_option("mask-word-prob", share, 0 <= share <= 1, "0 (never) to 1 (always)")
-        is_valid = 1 <= self.pool_tokens < 2**48
-        check_option("pool-tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
-        check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
+        super().__post_init__()
+        if not self.words:
+            raise UserError(option("words", self.words), "it is empty", "Leave it out")
 
     def bind(self, tokenizer: Vocabulary) -> "Ernie":
         """Return the objective for a tokenizer."""

@@ -25,7 +25,7 @@ Before they become rows, the middles of some documents may be moved to their end
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,11 +49,12 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import GPT_PRESETS
 from corpusmill.objectives.tokenized_documents import Documents, unpack_documents
+from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 # The lengths that a row may have.
-LENGTHS = (2, 2**20)
+LENGTHS = Range(2, 2**20)
 
 # Longer than any document: a stream's documents are not cut.
 _WHOLE = 2**62
@@ -76,10 +77,10 @@ class GptOptions(ObjectiveOptions):
     """What a row is: a document and the end-of-text token, for readers that cut examples from one
     stream of tokens (stream); at most max-seq-length tokens of one document (windows); whole
     documents that together fill max-seq-length, with their boundaries (pack)."""
-    max_seq_length: int = 1024
+    max_seq_length: Annotated[int, LENGTHS] = 1024
     """Longest row of windows and pack, in tokens. A stream is cut by its reader; for a stream this
     is the length of the examples that reports count."""
-    overlap: int = 0
+    overlap: Annotated[int, Needs("mode", "windows")] = 0
     """Tokens that a window shares with the previous one."""
     begin_of_text: bool | None = None
     """Begin each document with the tokenizer's token for that, such as <s>, <bos> or
@@ -88,11 +89,11 @@ class GptOptions(ObjectiveOptions):
     end_of_text: bool | None = None
     """End each document with the end-of-text token; by default in stream and pack, and in windows
     if middles are moved or the tokenizer itself ends each text with it."""
-    fim_rate: float = 0.0
+    fim_rate: Annotated[float, Range(0, 1), Needs("end_of_text", None, True)] = 0.0
     """Share of the documents whose middle is moved to their end, so that a model learns to fill in
     the middle: 0.5 to 0.9 is usual. The tokenizer needs <|fim_prefix|>, <|fim_middle|> and
     <|fim_suffix|>, or the same in another common spelling."""
-    fim_spm_share: float = 0.5
+    fim_spm_share: Annotated[float, Range(0, 1)] = 0.5
     """Share of these documents that begin with the suffix (SPM); the others begin with the prefix
     (PSM)."""
     fim_cut: Literal["characters", "tokens"] = "characters"
@@ -105,20 +106,7 @@ class GptOptions(ObjectiveOptions):
         Raises:
             UserError: rows cannot be built with a value.
         """
-        self.check_ranges(max_seq_length=LENGTHS, fim_rate=(0, 1), fim_spm_share=(0, 1))
-        if self.fim_rate and self.end_of_text is False:
-            raise UserError(
-                f"{option('end_of_text')} False",
-                "a middle must end where the model is to stop, and "
-                f"{option('fim_rate')} is {self.fim_rate}",
-                "Leave it out",
-            )
-        if self.mode != "windows" and self.overlap:
-            raise UserError(
-                option("overlap", self.overlap),
-                f"only windows overlap, and the mode is {self.mode}",
-                f"Give {option('mode', 'windows')}, or leave it out",
-            )
+        super().__post_init__()
         if not 0 <= self.overlap < self.max_seq_length:
             raise UserError(
                 option("overlap", self.overlap),

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
-from corpusmill.errors import UserError, check_option, option, suggest
+from corpusmill.errors import UserError, option, suggest
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
+from corpusmill.settings.constraints import CheckedOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, Vocabulary
 
 
@@ -39,7 +40,7 @@ class SuitedTokenizer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ObjectiveOptions(ABC):
+class ObjectiveOptions(CheckedOptions, ABC):
     """The options of an objective; the fields of each subclass are the flags of its command.
 
     Attributes:
@@ -114,7 +115,7 @@ class ObjectiveOptions(ABC):
             UserError: the tokenizer lacks a special token that the examples need.
         """
 
-    def check_build(self) -> None:  # noqa: B027  most have no such options
+    def check_build(self) -> None:
         """Refuse options with which a new data set would be of little use.
 
         Data sets that were built with them before stay readable, unlike those with options that
@@ -146,14 +147,3 @@ class ObjectiveOptions(ABC):
         None if the rows of an encoder-decoder have targets, or models are not encoder-decoders.
         """
         return None
-
-    def check_ranges(self, **ranges: tuple[float, float]) -> None:
-        """Check that options lie in their ranges, as in max_seq_length=(5, 65535).
-
-        Raises:
-            UserError: an option is out of range.
-        """
-        for name, (least, most) in ranges.items():
-            value = getattr(self, name)
-            is_valid = least <= value <= most
-            check_option(name, value, is_valid, f"{least} to {most}")

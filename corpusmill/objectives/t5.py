@@ -21,7 +21,7 @@ counted, and `overflow` keeps them.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
 from corpusmill.knobs import knob
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import (
@@ -67,6 +67,7 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
 from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
+from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
 # T5's own tokenizer has a hundred sentinels; UL2's rows of 512 tokens have up to 127 spans.
@@ -90,14 +91,14 @@ class T5Options(ObjectiveOptions):
         "unigram", ("<pad>", "</s>", "<unk>", *_SUITED_TOKENS)
     )
 
-    max_seq_length: int = 512
+    max_seq_length: Annotated[int, Range(5, 65535)] = 512
     """Longest input of the encoder in tokens, with sentinels and the end token. The length of the
     targets follows from it: 114 for inputs of 512."""
-    duplicates: int = 1
+    duplicates: Annotated[int, Range(1, 65535)] = 1
     """How many times each document is built, each time with other rows and spans."""
-    noise_density: float = 0.15
+    noise_density: Annotated[float, Range(0.01, 0.9), Needs("denoisers", "spans")] = 0.15
     """Share of a row's tokens that is left out and predicted."""
-    mean_noise_span_length: float = 3.0
+    mean_noise_span_length: Annotated[float, Range(1, 1000), Needs("denoisers", "spans")] = 3.0
     """Mean length of the spans that are left out, in tokens."""
     mask: Literal["static", "dynamic"] = "static"
     """"static" leaves out spans when the examples are built; "dynamic" stores their text, of which
@@ -120,22 +121,11 @@ class T5Options(ObjectiveOptions):
         Raises:
             UserError: examples cannot be built with a value.
         """
-        self.check_ranges(
-            max_seq_length=(5, 65535),
-            duplicates=(1, 65535),
-            noise_density=(0.01, 0.9),
-            mean_noise_span_length=(1, 1000),
-        )
-        for name in ("noise_density", "mean_noise_span_length"):
-            value = getattr(self, name)
-            if self.denoisers != "spans" and value != getattr(T5Options, name):
-                flag = f"--{name.replace('_', '-')} {value}"
-                raise UserError(flag, "UL2's denoisers have their own", "Leave it out")
+        super().__post_init__()
         if self.duplicates > 1 and self.mask == "dynamic" and not self.merge_documents:
             cause = "each pass would cut documents into the same rows, and readers leave out spans"
             cure = f"Give {option('duplicates', 1)}; other spans are left out in each epoch"
             raise UserError(option("duplicates", self.duplicates), cause, cure)
-        check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
     @property
     def mixture(self) -> tuple[MixedDenoiser, ...]:

@@ -78,10 +78,9 @@ class TokenPacks(Samples):
         self, data_set: DataSet, max_seq_length: int, file: str | Path | None = None
     ) -> None:
         check_stream(data_set)
-        least, most = LENGTHS
-        if not least <= max_seq_length <= most:
+        if max_seq_length not in LENGTHS:
             cause = "rows of this length cannot be packed"
-            raise UserError(f"max_seq_length={max_seq_length}", cause, f"Give {least} to {most}")
+            raise UserError(f"max_seq_length={max_seq_length}", cause, f"Give {LENGTHS}")
         self.data_set, self.max_seq_length = data_set, max_seq_length
         tokens, manifest = data_set.columns[0], data_set.manifest
         meaning = "the tokens of documents, one behind the other"

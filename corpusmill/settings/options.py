@@ -50,6 +50,7 @@ class Option:
             when it is shown.
         title: of the group of options that it belongs to ("run options").
         group: what it has in common with the options beside it, in words.
+        constraints: what its value must be beyond its type (`corpusmill.settings.constraints`).
     """
 
     name: str
@@ -58,6 +59,7 @@ class Option:
     document: Callable[[], str]
     title: str
     group: str
+    constraints: tuple[Any, ...] = ()
 
     @property
     def text(self) -> str:
@@ -219,9 +221,13 @@ def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
             yield from _walk(hint, choices, f"{inner} options")
             continue
         default = _default_of(declared[name]) if name in declared else None
+        constraints: tuple[Any, ...] = ()
+        if get_origin(hint) is Annotated and hint not in {Positional, Positionals}:
+            hint, constraints = hint.__origin__, hint.__metadata__  # noqa: PLW2901
         listed = choices.get((kind, name))
         hint = Literal[listed] if listed else hint  # noqa: PLW2901
-        yield Option(name, hint, default, partial(_document, kind, name), title, group)
+        document = partial(_document, kind, name)
+        yield Option(name, hint, default, document, title, group, constraints)
 
 
 def _document(kind: type, name: str) -> str:

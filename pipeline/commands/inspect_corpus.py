@@ -1,9 +1,11 @@
 """The command that measures a corpus, and estimates what a build of it would give."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from corpusmill.commands.command import Command
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import CheckedOptions, Range
 from pipeline.commands.builds import FORMAT_NAMES, make_commands
 from pipeline.job_options import parse_size
 from pipeline.recipe.build_options import BuildOptions
@@ -14,7 +16,7 @@ _LARGEST = 16 * 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
-class InspectCorpus(BuildOptions):
+class InspectCorpus(BuildOptions, CheckedOptions):
     """Measure a corpus, and estimate what a build of it would give, without building it.
 
     The name of an objective, which may follow the command, says what a build would make.
@@ -22,7 +24,7 @@ class InspectCorpus(BuildOptions):
     Temporary files are in the system's folder for them, or under --temp-location.
     """
 
-    sample_tokens: int = 4_000_000
+    sample_tokens: Annotated[int, Range(1, _MOST_SAMPLE_TOKENS)] = 4_000_000
     """Size of the sample, in tokens, that is built to estimate what a build would give. For a
     corpus with fewer tokens the numbers are exact."""
     scale_to: int | str | None = None
@@ -41,15 +43,15 @@ class InspectCorpus(BuildOptions):
             UserError: the sample is empty, or too large to be built in memory; the size that is
                 named is none, or larger than a corpus can be.
         """
+        super().__post_init__()
         if self.dataset.source:
             cause = "a corpus is measured as a whole"
             raise UserError(
                 option("source"), cause, f"Give {option('input')}; measure each source by itself"
             )
-        is_valid = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
-        check_option("sample_tokens", self.sample_tokens, is_valid, f"1 to {_MOST_SAMPLE_TOKENS}")
-        is_valid = (self.named_size or 0) <= _LARGEST
-        check_option("scale_to", self.scale_to, is_valid, "up to 16PB, the most that is read")
+        if (self.named_size or 0) > _LARGEST:
+            value, cause = option("scale_to", self.scale_to), "no corpus that is read is as large"
+            raise UserError(value, cause, "Give up to 16PB")
 
     @property
     def named_size(self) -> int | None:

@@ -1,14 +1,14 @@
 """The command that trains a tokenizer: it writes a tokenizer.json, and a model's own files."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.commands.command import Command
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.errors import UserError, check_option, option
 from corpusmill.objectives.objective_options import SuitedTokenizer
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
@@ -16,34 +16,26 @@ from pipeline.job_options import RunOptions, parse_size
 
 
 @dataclass(frozen=True)
-class SampleOptions:
+class SampleOptions(CheckedOptions):
     """Which part of a corpus to train with; all of it if neither a share nor bytes are set."""
 
-    sample: float | None = None
+    sample: Annotated[float | None, Range(0, 1, without=0), Needs("sample_bytes", None)] = None
     """Share of the documents to train with, drawn uniformly from the whole corpus."""
     sample_bytes: int | str | None = None
     """About how many bytes of text to train with, such as 500MB or 2GB, from pieces of the corpus
     that are drawn uniformly. Nothing else of it is read, but compressed files are read to their
     end."""
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """The same corpus and seed give the same sample."""
 
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: a value is out of range, or both a share and a number of bytes are set.
+            UserError: a value is not valid, or both a share and a number of bytes are set.
         """
-        share, size = self.sample, self.bytes
-        if share is not None and size is not None:
-            raise UserError(
-                f"{option('sample', share)} {option('sample_bytes', self.sample_bytes)}",
-                "both set the size of the sample",
-                "Give one of them",
-            )
-        if share is not None:
-            check_option("sample", share, 0 < share <= 1, "more than 0, at most 1")
-        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
+        super().__post_init__()
+        _ = self.bytes
 
     @property
     def bytes(self) -> int | None:

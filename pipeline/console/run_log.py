@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from corpusmill.console.terminal import Terminal
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import CheckedOptions, Range
 
 if TYPE_CHECKING:
     from corpusmill.inspection.findings import Finding
@@ -31,7 +32,7 @@ _BEAMS = ("apache_beam", "root", "PrismRunner", "SdkWorker")
 
 
 @dataclass(frozen=True)
-class LogOptions:
+class LogOptions(CheckedOptions):
     """What is logged during a run, and where."""
 
     log_format: Literal["text", "json"] = "text"
@@ -42,7 +43,7 @@ class LogOptions:
     process."""
     log_file: str | None = None
     """File to which the log is appended; by default the log is written to standard error."""
-    log_seconds: float = 30.0
+    log_seconds: Annotated[float, Range(0.01, 10**6)] = 30.0
     """Seconds between two records of progress, which is logged if no progress line is shown."""
 
     def __post_init__(self) -> None:
@@ -51,8 +52,7 @@ class LogOptions:
         Raises:
             UserError: a value is not valid.
         """
-        is_valid = 0.01 <= self.log_seconds <= 1e6
-        check_option("log_seconds", self.log_seconds, is_valid, "0.01 to 1000000")
+        super().__post_init__()
         if self.log_file and "://" in self.log_file:
             raise UserError(
                 option("log_file", self.log_file),

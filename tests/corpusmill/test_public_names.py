@@ -32,8 +32,8 @@ NAMES = {
     "corpusmill.extending": """
         ANY_LENGTH Batch Collator CollatorOptions Column Columns CorpusFormat
         DataSetContents DocumentBatch DocumentOptions FileRange LONGEST_ROW
-        Masker NO_PAD Objective ObjectiveOptions OutputOptions Padding Preset
-        ReadCounts RecordCollector Repeat Role Rows SPANS Samples ShardFormat
+        Masker NO_PAD Needs Objective ObjectiveOptions OutputOptions Padding Preset
+        Range ReadCounts RecordCollector Repeat Role Rows SPANS Samples ShardFormat
         ShardWriter Sinks Sources SpecialTokens SuitedTokenizer TextCuts TextMaker TextMarks
         UnreadableError Vocabulary
         arrow_schema attention_mask check_input_format check_objective check_output_format

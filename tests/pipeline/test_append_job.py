@@ -259,8 +259,8 @@ def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
         (("--validation-share", "0.1"), ("validation_share was 0.2 and is 0.1",)),
         (("--compression", "gzip"), ("compression",)),
         (("--drop-duplicates",), ("filter",)),
-        (("--replace",), ("--append --replace",)),
-        (("--no-provenance",), ("--append --no-provenance",)),
+        (("--replace",), ("--replace: it does not go with --append",)),
+        (("--no-provenance",), ("--append: it does not go with --no-provenance",)),
     ],
 )
 def test_other_options_are_refused_before_any_work(
@@ -302,7 +302,7 @@ def test_data_sets_to_which_nothing_can_be_added(
     empty = Growing(tmp_path / "empty", wordpiece)
     empty.append(halves[1], refused=("--append", "no complete data set", "Leave --append out"))
     assert not empty.output.exists()
-    build([halves[0]], wordpiece, empty.output, "--existing", "skip", refused=("Add --append",))
+    build([halves[0]], wordpiece, empty.output, "--existing", "skip", refused=("Give --append",))
 
 
 def test_files_that_are_not_ours_stay(

@@ -114,7 +114,8 @@ def test_what_cannot_be_done_is_refused(
     refused = ("<|fim_prefix|>", "corpusmill train-tokenizer --for gpt --input")
     build(sample, gpt_tokenizer, output, *MOVED, refused=refused)
     build(sample, path, output, *MOVED, "--sentence-rule", "line", refused=("--fim-cut tokens",))
-    build(sample, path, output, *MOVED, "--end-of-text", "False", refused=("Leave it out",))
+    ended = ("--end-of-text", "False")
+    build(sample, path, output, *MOVED, *ended, refused=("go with --end-of-text False",))
     build(sample, path, output, "--fim-rate", "1.1", refused=("0 to 1",))
     words = Tokenizer.from_file(str(gpt_tokenizer))
     words.add_special_tokens([names[-2] for names in FIM_TOKENS.values()])  # as CodeLlama has them

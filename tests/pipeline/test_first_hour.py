@@ -17,7 +17,7 @@ MISTAKES = [
         "that is not part of a data set (a.txt). Move that file away",
     ),
     ("bert --input {}/text --output {}/tokenizer.json", "it is a file, and no folder. Give a new"),
-    ("bert --input {}/text --source a={}/text", "either all text belongs to sources"),
+    ("bert --input {}/text --source a={}/text", "text: it does not go with --input"),
     ("bert --input {}/text --sentence-rule split", "Add --language en, or another code"),
     (
         "bert --input {}/text --config {}/config.yaml",

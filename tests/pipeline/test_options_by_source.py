@@ -240,7 +240,7 @@ def test_mistakes(corpus: Path, gpt_tokenizer: Path, tmp_path: Path) -> None:
         ([f"{web};max-line-bytes=many"], ["max-line-bytes=many", "not a whole number"]),
         ([f"{web};max-line-bytes=0"], ["--source web: max-line-bytes=0: the value is out of"]),
         ([f"{web};repeat=0"], ["cannot be taken 0 times"]),
-        ([f"{web};language=en"], ["web: language=en", "Add sentence-rule=split"]),
+        ([f"{web};language=en"], ["web: language=en", "Give sentence-rule=split"]),
         ([f"x={corpus}/a;b.txt"], ["'b.txt' after a ; is not an option", r"write \; for a ;"]),
         ([web], ["--source web: ", "text-field"]),
         ([f"{forum};text-field=none"], ["--source forum: ", "text-field=none"]),

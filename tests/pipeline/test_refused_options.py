@@ -47,7 +47,7 @@ CASES = [
     ("bert", "--whole-word-mask --words nonsense", "--words nonsense"),
     ("bert", "--words wordpiece", "--words wordpiece", "--whole-word-mask"),
     ("bert", "--pairs google --segments full-sentences",
-     "--pairs google", "full-sentences has whole sentences", "sentence-order"),
+     "--pairs google", "it does not go with --segments full-sentences"),
     ("ernie", "--mask-word-prob 1.1", "--mask-word-prob 1.1"),
     ("ernie", "--words nonsense", "--words nonsense"),
     # Documents and sentences
@@ -63,7 +63,7 @@ CASES = [
      "--document-rule wikitext", "--no-blanks-separate-docs"),
     ("electra", "--max-seq-length 4", "--max-seq-length 4", "5 to 65535"),
     ("electra", "--overflow keep --duplicates 0", "--duplicates 0", "1 to 65535"),
-    ("gpt", "--overlap 3", "--overlap 3", "only windows overlap"),
+    ("gpt", "--overlap 3", "--overlap 3", "it needs --mode windows"),
     # Formats and names of shards
     ("bert", "--output-format tfrecord --shard-name x.tfrecord-{shard} --validation-share 0.1",
      "--shard-name", "the same names", "Add {split}"),

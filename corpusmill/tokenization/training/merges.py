@@ -23,6 +23,7 @@ them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,8 @@ import pyarrow as pa
 from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
-from corpusmill.errors import check_option
 from corpusmill.knobs import knob
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
 from corpusmill.tokenization.training.counted_words import CountedWords, check_words
 from corpusmill.tokenization.training.merge_pairs import (
@@ -49,8 +50,9 @@ from corpusmill.tokenization.training.merge_steps import (
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
+    FREQUENCIES,
+    VOCAB_SIZES,
     TrainingOptions,
-    check_min_frequency,
     check_vocab_size,
 )
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
@@ -217,15 +219,15 @@ class ByteLevelBpeOptions(TrainingOptions):
     special_tokens: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     """Have the first ids. With all 256 bytes, nothing is unknown, but models expect such a
     token."""
-    vocab_size: int = 30000
+    vocab_size: Annotated[int, VOCAB_SIZES] = 30000
     """Most tokens in the vocabulary, special tokens and the 256 bytes included."""
-    min_frequency: int = 2
+    min_frequency: Annotated[int, FREQUENCIES] = 2
     """How often two neighbouring pieces must occur to be joined into one."""
     add_prefix_space: bool = False
     """Begin every text with a space, so that its first word is tokenized like any other."""
     trim_offsets: bool = False
     """Leave the space before a word out of its offsets."""
-    dropout: float = 0.0
+    dropout: Annotated[float, Range(0, 1)] = 0.0
     """Share of joins left out at random when the tokenizer is used (Provilkov et al. 2020). It does
     not affect the training, and a build of a data set removes it."""
 
@@ -238,8 +240,6 @@ class ByteLevelBpeOptions(TrainingOptions):
         super().__post_init__()
         tokens = len({*ALPHABET, *self.special_tokens})
         check_vocab_size(self.vocab_size, tokens, "the 256 bytes and the special tokens")
-        check_min_frequency(self.min_frequency)
-        check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
     def make_counter(self) -> WordCounter:
         """Return the counter of the model's words, as they stand in the text."""

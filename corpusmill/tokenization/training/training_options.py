@@ -3,17 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import CheckedOptions, Range
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
 from corpusmill.tokenization.training.counted_words import CountedWords, WordLimits
-from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
+from corpusmill.tokenization.training.parts import NormalizerName
 from corpusmill.tokenization.training.word_counters import WordCounter
+
+# The trainers make room for all tokens before they begin, and end the process if they get none.
+VOCAB_SIZES = Range(1, MOST_TOKENS)
+FREQUENCIES = Range(1, 2**63 - 1)
 
 
 @dataclass(frozen=True)
-class TrainingOptions(ABC):
+class TrainingOptions(CheckedOptions, ABC):
     """A model that can be trained: the options that all of them have, and the training.
 
     Attributes:
@@ -22,16 +27,16 @@ class TrainingOptions(ABC):
 
     files: ClassVar[tuple[str, ...]]
 
-    vocab_size: int | None = None
+    vocab_size: Annotated[int | None, VOCAB_SIZES] = None
     """Most tokens in the vocabulary, special tokens included; None for no limit."""
     special_tokens: tuple[str, ...] = ()
     """Tokens that text is never split into, in the order of their ids."""
     normalizers: tuple[NormalizerName, ...] = ()
     """Normalizers applied to text before it is split, in this order."""
-    max_distinct_words: int = 5_000_000
+    max_distinct_words: Annotated[int, Range(1)] = 5_000_000
     """Most distinct words to train with. If a corpus has more, the rarest are left out: all that
     occur less often than some number, the smallest that leaves no more."""
-    max_distinct_bytes: int = 48_000_000
+    max_distinct_bytes: Annotated[int, Range(1)] = 48_000_000
     """Most bytes of distinct words to train with, which bounds the memory of training. If a corpus
     has more, as one without spaces between words, the rarest words are left out, and of those that
     occur equally often a sample is kept."""
@@ -42,23 +47,8 @@ class TrainingOptions(ABC):
         Raises:
             UserError: a tokenizer cannot be trained with a value.
         """
-        size = self.vocab_size
-        # The trainers make room for all tokens before they begin, and end the process if they get
-        # none.
-        is_valid = size is None or size <= MOST_TOKENS
-        check_option("vocab_size", size, is_valid, f"at most {MOST_TOKENS}")
+        super().__post_init__()
         _check_special_tokens(self.special_tokens)
-        for name in self.normalizers:
-            if name not in NORMALIZERS:
-                raise UserError(
-                    option("normalizers", name),
-                    "this is not a known normalizer",
-                    f"Choose from {', '.join(NORMALIZERS)}",
-                )
-        most = self.max_distinct_words
-        check_option("max_distinct_words", most, most >= 1, "1 or more")
-        most = self.max_distinct_bytes
-        check_option("max_distinct_bytes", most, most >= 1, "1 or more")
 
     @property
     def word_limits(self) -> WordLimits:
@@ -97,16 +87,6 @@ def _check_special_tokens(tokens: Sequence[str]) -> None:
     repeated = [token for place, token in enumerate(tokens) if token in tokens[:place]]
     if repeated:
         raise UserError(value, f"{repeated[0]} is given twice", "Give each token once")
-
-
-def check_min_frequency(min_frequency: int) -> None:
-    """Refuse a smallest count that no count can have, or that the trainers cannot hold.
-
-    Raises:
-        UserError: it is one.
-    """
-    is_valid = 1 <= min_frequency < 2**63
-    check_option("min_frequency", min_frequency, is_valid, f"1 to {2**63 - 1}")
 
 
 def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:

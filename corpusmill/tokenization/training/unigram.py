@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,8 @@ from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers.models import Unigram, WordLevel
 
 from corpusmill.arrays import ragged
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -37,8 +39,9 @@ from corpusmill.tokenization.training.counted_words import (
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.training_options import (
+    FREQUENCIES,
+    VOCAB_SIZES,
     TrainingOptions,
-    check_min_frequency,
     check_unknown_token,
     check_vocab_size,
 )
@@ -62,12 +65,12 @@ class WordLevelOptions(TrainingOptions):
     """Have the last ids, as in the seed."""
     unk_token: str = "<|unk|>"  # noqa: S105 - not a password
     """The special token for words outside the vocabulary."""
-    vocab_size: int | None = None
+    vocab_size: Annotated[int | None, VOCAB_SIZES] = None
     """Most tokens in the vocabulary, special tokens included; None for all words. The most frequent
     words are kept; of equally frequent ones, those that sort first."""
-    min_frequency: int = 1
+    min_frequency: Annotated[int, FREQUENCIES] = 1
     """How often a word must occur."""
-    max_distinct_bytes: int = 64_000_000
+    max_distinct_bytes: Annotated[int, Range(1)] = 64_000_000
     """As of all models: by default all words are kept in the vocabulary."""
 
     def __post_init__(self) -> None:
@@ -78,7 +81,6 @@ class WordLevelOptions(TrainingOptions):
         """
         super().__post_init__()
         check_unknown_token(self.unk_token, self.special_tokens)
-        check_min_frequency(self.min_frequency)
         if self.vocab_size is not None:
             least = len(self.special_tokens) + 1
             check_vocab_size(self.vocab_size, least, "the special tokens and one word")
@@ -164,14 +166,14 @@ class UnigramOptions(TrainingOptions):
     """Have the first ids."""
     unk_token: str = "<unk>"  # noqa: S105 - not a password
     """The special token for characters outside the vocabulary."""
-    vocab_size: int = 8000
+    vocab_size: Annotated[int, VOCAB_SIZES] = 8000
     """Most tokens in the vocabulary, special tokens included."""
-    character_coverage: float = 1.0
+    character_coverage: Annotated[float, Range(0.98, 1)] = 1.0
     """Share of the corpus' characters that the vocabulary covers; the rarest are left out. 0.9995
     is usual for Chinese and Japanese."""
-    max_distinct_bytes: int = 24_000_000
+    max_distinct_bytes: Annotated[int, Range(1)] = 24_000_000
     """As of all models: SentencePiece takes more memory than the others."""
-    max_trained_bytes: int = 80_000_000
+    max_trained_bytes: Annotated[int, Range(1)] = 80_000_000
     """Most bytes of words, each as often as it occurs: SentencePiece copies them as often when it
     looks for its first pieces, and takes 13 bytes for each of theirs. If a corpus has more, all
     counts are divided by one number, and words that would have none have one."""
@@ -186,11 +188,6 @@ class UnigramOptions(TrainingOptions):
         check_unknown_token(self.unk_token, self.special_tokens)
         least = len(self.special_tokens) + 2
         check_vocab_size(self.vocab_size, least, "the special tokens, the space and a letter")
-        allowed = "0.98 to 1, such as 0.9995 for a script of thousands of characters"
-        coverage = self.character_coverage
-        check_option("character_coverage", coverage, 0.98 <= coverage <= 1, allowed)
-        most = self.max_trained_bytes
-        check_option("max_trained_bytes", most, most >= 1, "1 or more")
 
     def describe_limits(self, words: CountedWords) -> Iterator[str]:
         """Say by what counts are divided."""

@@ -8,11 +8,13 @@ order before pairs are merged; this determines everything else.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
-from corpusmill.errors import UserError, check_option, option
+from corpusmill.errors import UserError, option
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -22,8 +24,9 @@ from corpusmill.tokenization.training.counted_words import (
 from corpusmill.tokenization.training.merges import character_ids, train_merges
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.training_options import (
+    FREQUENCIES,
+    VOCAB_SIZES,
     TrainingOptions,
-    check_min_frequency,
     check_vocab_size,
 )
 from corpusmill.tokenization.training.word_counters import BertCounter, WordCounter
@@ -41,14 +44,14 @@ class WordPieceOptions(TrainingOptions):
 
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS
     """Have the first ids; BERT's special tokens must be among them."""
-    vocab_size: int = 30522
+    vocab_size: Annotated[int, VOCAB_SIZES] = 30522
     """Most tokens in the vocabulary, special tokens included. Every character of the corpus is a
     token at the start of words, and another one inside words."""
-    min_frequency: int = 2
+    min_frequency: Annotated[int, FREQUENCIES] = 2
     """How often two neighbouring pieces must occur to be joined into one."""
     lowercase: bool = True
     """Lower-case the text and strip accents, like BERT's uncased models."""
-    limit_alphabet: int | None = None
+    limit_alphabet: Annotated[int | None, Range(1)] = None
     """Most characters in the vocabulary, the most frequent ones; None for all. Words with another
     character are unknown."""
 
@@ -68,9 +71,6 @@ class WordPieceOptions(TrainingOptions):
             )
         least = len(self.special_tokens) + 1
         check_vocab_size(self.vocab_size, least, "the special tokens and a letter")
-        check_min_frequency(self.min_frequency)
-        limit = self.limit_alphabet
-        check_option("limit_alphabet", limit, limit is None or limit >= 1, "1 or more")
 
     def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""

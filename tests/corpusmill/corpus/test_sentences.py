@@ -229,7 +229,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     ("wrong", "message"),
     [
         ({"sentence_rule": "split"}, "Add --language"),
-        ({"language": "en"}, "--language en: .*Add --sentence-rule split"),
+        ({"language": "en"}, "--language en: .*Give --sentence-rule split"),
         ({"sentence_rule": "words"}, "words"),
     ],
 )

@@ -92,5 +92,5 @@ def test_rows_are_shuffled() -> None:
     "other", [{"short_seq_prob": 0.1}, {"single_segment_prob": 1.0}, {"overflow": "keep"}]
 )
 def test_options_without_effect_are_refused(other: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="all rows are full"):
+    with pytest.raises(UserError, match="it does not go with --merge-documents"):
         ElectraOptions(merge_documents=True, **other)

@@ -31,7 +31,7 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
         (BertOptions, {"words": "jieba"}, ["--words jieba: "]),
         (BertOptions, {"whole_word_mask": True, "ngram": 0}, ["--ngram 0: "]),
         (BertOptions, {"whole_word_mask": True, "ngram": 101}, ["--ngram 101: "]),
-        (BertOptions, {"pairs": "googol"}, ["--pairs googol: ", "article or google"]),
+        (BertOptions, {"pairs": "googol"}, ["--pairs googol: ", "one of article, google"]),
         *(
             (BertOptions, {"pairs": "google", "segments": kind}, ["--pairs google: ", kind])
             for kind in ("full-sentences", "doc-sentences")
@@ -41,7 +41,7 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
         (ElectraOptions, {"duplicates": 0}, ["--duplicates 0", "1 to 65535"]),
         (ElectraOptions, {"short_seq_prob": 1.1}, ["--short-seq-prob 1.1", "0 to 1"]),
         (ElectraOptions, {"single_segment_prob": -0.1}, ["--single-segment-prob -0.1", "0 to 1"]),
-        (ElectraOptions, {"overflow": "cut"}, ["--overflow cut", "drop or keep"]),
+        (ElectraOptions, {"overflow": "cut"}, ["--overflow cut", "one of drop, keep"]),
         (ErnieOptions, {"max_seq_length": 4}, ["--max-seq-length 4"]),
         (ErnieOptions, {"duplicates": 0}, ["--duplicates 0"]),
         (ErnieOptions, {"short_seq_prob": 1.5}, ["--short-seq-prob 1.5"]),
@@ -60,7 +60,7 @@ from corpusmill.objectives.objective_options import ObjectiveOptions
         (
             GptOptions,
             {"mode": "pack", "overlap": 1},
-            ["--overlap 1", "only windows overlap", "mode is pack"],
+            ["--overlap 1", "it needs --mode windows"],
         ),
     ],
 )

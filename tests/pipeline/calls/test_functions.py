@@ -139,7 +139,7 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
         ({"seed": "1"}, "seed='1': the value is not a whole number. Give a whole number."),
         ({"mask": "dynamc"}, "mask='dynamc': .* one of static, dynamic. Did you mean dynamic?"),
         ({"sentence_rule": "split"}, "Add language='en', or another code."),
-        ({"replace": True, "resume": True}, "replace=True resume=True: one starts over"),
+        ({"replace": True, "resume": True}, "replace=True: it does not go with resume=True"),
         ({"input_format": "csv"}, "input_format='csv': the input is not files"),
         ({"wait": False}, "wait=False: the data set is returned"),
         ({"documents": {}}, "documents=: it is of type dict. Give DocumentOptions"),

@@ -21,7 +21,7 @@ echo "${{COMPREPLY[@]}}"
     [
         ("ver", "verify"),
         ("bert --max-se", "--max-seq-length"),
-        ("plan gpt --max-se", "--max-seq-length"),
+        ("gpt --max-se", "--max-seq-length"),
         ("bert --order cor", "corpus"),
         ("train-tokenizer --vocab", "--vocab-size"),
     ],

@@ -19,7 +19,7 @@ from pipeline.recipe.inputs import InputFile
         ({"sample": float("nan")}, "--sample nan"),
         ({"sample_bytes": 0}, "--sample-bytes 0"),
         ({"sample_bytes": "7XB"}, "--sample-bytes 7XB"),
-        ({"sample": 0.5, "sample_bytes": 100}, "--sample 0.5 --sample-bytes 100"),
+        ({"sample": 0.5, "sample_bytes": 9}, "--sample 0.5: it does not go with --sample-bytes 9"),
         ({"seed": -1}, "--seed -1"),
     ],
 )

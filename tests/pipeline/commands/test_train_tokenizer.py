@@ -203,7 +203,7 @@ def test_files_that_end_early_are_named(way: tuple[str, ...], sample: Path, tmp_
         (("--sample", "0"), ("--sample 0",)),
         (("--sample", "1e-9"), ("--sample 1e-09", "none of the 105 documents")),
         (("--sample-bytes", "1"), ("--sample-bytes 1", "none of the 105 documents")),
-        (("--sample", "0.1", "--sample-bytes", "5"), ("--sample 0.1 --sample-bytes 5",)),
+        (("--sample", "0.1", "--sample-bytes", "5"), ("--sample 0.1", "with --sample-bytes 5")),
         (("--vocab-size", "20"), ("--vocab-size 20", "characters of the corpus")),
     ],
 )

@@ -87,9 +87,11 @@ def test_padding_is_not_predicted() -> None:
     assert (masked, set(labels)) == ([0] * 1000, {IGNORED})
 
 
-@pytest.mark.parametrize(
-    "other", [{"max_predictions_per_seq": 20}, {"whole_word_mask": True}, {"mask": "static"}]
-)
-def test_what_would_limit_the_draws_is_refused(other: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="draws single tokens"):
-        BertOptions(**{**OPTIONS, **other})
+def test_what_would_limit_the_draws_is_refused() -> None:
+    for other, cause in (
+        ({"max_predictions_per_seq": 20}, "it needs --max-predictions-per-seq None"),
+        ({"whole_word_mask": True}, "it does not go with --whole-word-mask"),
+        ({"mask": "static"}, "it needs --mask dynamic"),
+    ):
+        with pytest.raises(UserError, match=f"--draw-each-token: {cause}"):
+            BertOptions(**{**OPTIONS, **other})
