@@ -198,12 +198,16 @@ def remove_unfinished(unfinished: UnfinishedRun, written: Iterable[str] = ()) ->
         written: names of files that it may have written since its record was removed.
     """
     output = unfinished.output
-    if temp_folder := unfinished.run.own_folder(output):
+    temp_folder = unfinished.run.own_folder(output)
+    is_marked = temp_folder is not None and temp_folder.is_there()
+    if temp_folder:
         temp_folder.discard()
     content = output.read_any(MANIFEST)
     # Its command may not have heard that it has committed, and another one have added to that.
     kept = decode(content, str(output)).entries if content is not None else ()
     remove_version(output, unfinished.number, kept, written)
+    if temp_folder and is_marked:  # a run that does not know yet that it is over may still write
+        remove_remains(temp_folder.place)
 
 
 @contextmanager
@@ -345,7 +349,9 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     if not folder.has_begun and folder.earlier is not None:
         end_run(place.folder, folder.token, "failed")
         return
-    finished = count_finished(folder.path) if intent.resumable and folder.has_begun else {}
+    own = folder_of_run(locate(folder.path), locate(folder.output))
+    can_resume = intent.resumable and folder.has_begun and own.is_there()
+    finished = count_finished(folder.path) if can_resume else {}
     # What the data is stands against the run, so that it would be refused again.
     is_refused = run.refused or (intent.changes and run.mistake is not None)
     if not finished or is_refused:
