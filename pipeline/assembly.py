@@ -109,7 +109,7 @@ def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
 
 
 def choose_routes(recipe: Recipe, sizes: TaskSizes, tasks: int) -> Routes:
-    """Return how the documents of so many tasks of some sizes reach their shards."""
+    """Return how documents reach their shards, by the number of tasks and the sizes of these."""
     tokens = recipe.text_bytes * _TOKENS_PER_TEXT_BYTE
     return plan_routes(
         sizes,

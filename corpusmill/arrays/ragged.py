@@ -387,8 +387,8 @@ def _restore_column(
 
 
 CHUNK_NUMBERS = knob("chunk_numbers", 2**18)
-"""The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows. Of so many
-the result stays in the processor's cache, and the cost of calls does not matter."""
+"""The numbers that Avro and TFRecord encode at once; a block of Avro has no more rows. The
+result stays in the processor's cache, and the cost of calls does not matter."""
 
 
 def chunk_rows(columns: Sequence[Column]) -> int:

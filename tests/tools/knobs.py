@@ -141,7 +141,7 @@ def _fresh_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def small_batches(size: int) -> AbstractContextManager[None]:
-    """Let a few times so many bytes cross all thresholds of reading the corpus."""
+    """Give all thresholds of reading the corpus values that a few times `size` bytes cross."""
     few = max(1, size // 16)
     return knobs(
         batch_bytes=size, batch_rows=few, batch_rejects=few, block_lines=few, parsed_bytes=few,
