@@ -58,7 +58,7 @@ def render_page_list(folder: Path) -> str:
     """
     first = (folder / "index.md").read_text(encoding="utf-8")
     lines = ["# corpusmill", "", f"> {_first_sentence(first)}", ""]
-    for section in ("tutorials", "how-to", "reference", "explanation", "contributing"):
+    for section in ("tutorials", "how-to", "reference", "explanation"):
         lines += [f"## {section.capitalize()}", ""]
         for page in sorted((folder / section).rglob("*.md")):
             text = page.read_text(encoding="utf-8")

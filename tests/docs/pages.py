@@ -199,9 +199,7 @@ def _environment(folder: Path) -> dict[str, str]:
     start = f'exec "{sys.executable}" -P -m corpusmill "$@"'
     program.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{CHECKOUT}" {start}\n')
     program.chmod(0o755)
-    (programs / "python").unlink(missing_ok=True)
-    (programs / "python").symlink_to(sys.executable)
-    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
     return {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)}
 
 

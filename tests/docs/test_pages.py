@@ -19,10 +19,12 @@ from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
 from tests.corpusmill.test_public_names import NAMES
 from tests.docs.pages import Block, Session, list_files, read_blocks, split_commands, split_words
-from tests.examples.recipes import PAGES as RECIPES
 
 # These are run by tests of their own: tests/examples and tests/pipeline/test_plugins.py.
-_ELSEWHERE = {*(page.name for page in RECIPES), "write-an-objective.md", "write-a-format.md"}
+_ELSEWHERE = {
+    "read-in-pytorch.md", "read-with-trainer-and-lightning.md",
+    "write-an-objective.md", "write-a-format.md",
+}  # fmt: skip
 _ALL = sorted(str(page.relative_to(CHECKOUT)) for page in (CHECKOUT / "docs").rglob("*.md"))
 _PAGES = [
     page
@@ -71,6 +73,19 @@ def follow(page: Path, prepared: Path, folder: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((CHECKOUT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_readme_says_of_speed_what_the_table_says() -> None:
+    readme = " ".join((CHECKOUT / "README.md").read_text(encoding="utf-8").split())
+    claimed = re.search(r"(\d+) MB of synthetic text.*? took (\d+) s and ([\d,]+) MiB", readme)
+    assert claimed
+    figures = (CHECKOUT / "docs/explanation/figures.md").read_text(encoding="utf-8")
+    rows = (line.split("|")[2:-1] for line in figures.splitlines() if "corpusmill, 2 work" in line)
+    measured = {
+        (size.strip(), f"{float(seconds):.0f}", peak.strip()) for size, seconds, *_, peak in rows
+    }
+    megabytes, seconds, peak = claimed.groups()
+    assert (f"{megabytes}.0", seconds, peak) in measured
 
 
 def test_the_picture_of_the_graph_is_that_of_the_graph() -> None:

@@ -12,14 +12,12 @@ PAGES = tuple(
     for name in (
         "read-in-pytorch",
         "read-with-trainer-and-lightning",
-        "read-in-numpy-and-jax",
-        "read-in-tensorflow",
-        "read-as-tables",
+        "read-in-other-frameworks",
     )
 )
 
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```python(?: title=\"needs [^\"]*\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def read_blocks(*pages: Path) -> dict[str, list[str]]:

@@ -23,7 +23,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
-from tests.examples.recipes import find_code, read_blocks, run_recipes
+from tests.examples.recipes import PAGES, find_code, read_blocks, run_recipes
 from tests.tools.ranks import run_two_ranks
 
 _STATIC = BertOptions(max_seq_length=64, duplicates=2)
@@ -36,7 +36,8 @@ def _assert_falling(losses: list[float], least: float = 0.3) -> None:
 
 def test_every_recipe_is_run_by_a_test() -> None:
     tests = Path(__file__).read_text()
-    for heading in read_blocks():
+    # Those of the last page that no test here runs are run with the page by tests/docs.
+    for heading in read_blocks(*PAGES[:-1]):
         assert f'"{heading}' in tests, heading
 
 
@@ -76,7 +77,7 @@ def test_electra_learns(build: Builder) -> None:
         build(ElectraOptions(max_seq_length=64, duplicates=2)), "Batches", "ELECTRA"
     )
     _assert_falling(names["losses"])
-    assert names["found"].loss < 0.6
+    assert names["judged"].loss < 0.6
     batch, labels = names["batch"], names["labels"]
     changed = names["replaced"] == 1
     assert torch.equal(changed, (labels >= 0) & (batch["input_ids"] != labels))

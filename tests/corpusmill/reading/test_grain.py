@@ -52,7 +52,7 @@ class Batch:
 
 
 def batches(samples: Samples, host: int = 0, hosts: int = 1) -> Any:
-    """The batches of one host, as docs/how-to/read-with-grain.md makes them."""
+    """The batches of one host, as docs/how-to/read-in-other-frameworks.md makes them."""
     size = len(samples)
     stream = grain.MapDataset.range(size).shuffle(seed=1).repeat(2)
     places = stream.map_with_index(lambda place, number: np.array([number, place // size]))
