@@ -128,6 +128,13 @@ def test_links_lead_to_files(page: str) -> None:
             assert target.exists(), link
 
 
+def test_each_section_lists_its_pages() -> None:
+    indexes = (CHECKOUT / "docs").rglob("index.md")
+    pages = {page: index.read_text() for index in indexes for page in index.parent.glob("*.md")}
+    names = [str(page) for page, text in pages.items() if f"({page.name}" not in text]
+    assert [name for name in names if not name.endswith("index.md")] == []
+
+
 def test_commands_go_on_over_lines() -> None:
     script = "a --b \\\n  c  # comment\n\n# nothing\npython -c '\nprint(1)\n'\n"
     assert list(split_commands(script)) == ["a --b   c  # comment", "python -c '\nprint(1)\n'"]
