@@ -18,7 +18,7 @@ from enum import Enum
 from itertools import islice
 from typing import NamedTuple
 
-from corpusmill.corpus.records.csv_dialects import SEPARATORS, list_lines, list_rows
+from corpusmill.corpus.records.csv_dialects import SEPARATORS, find_dialect, list_lines
 
 
 class Content(NamedTuple):
@@ -510,7 +510,7 @@ def _judge_table(text: str, is_whole: bool) -> Content | None:
         names = [name.strip('"') for name in match[0].split(separator)] if match else []
         if not match or len({*names}) < len(names):
             continue
-        table = list_rows(text, is_whole, separator)
+        _, table = find_dialect(text, is_whole, separator, None, "")
         rows = [row for row in table if len(row) == len(names)]
         is_usual = _are_usual(names)
         if (len(table) - len(rows)) * (4 if is_usual else _PROSE_SHARE) > len(table):

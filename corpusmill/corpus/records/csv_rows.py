@@ -287,7 +287,7 @@ def _find_dialect(head: bytes, options: DocumentOptions) -> Dialect:
     _allow_long_cells()
     text, is_whole = head.decode(errors="replace"), len(head) < HEAD_BYTES
     separator = options.csv_separator or ("\t" if options.input_format == "tsv" else None)
-    return find_dialect(text, is_whole, separator, options.csv_quotes, options.text_field)
+    return find_dialect(text, is_whole, separator, options.csv_quotes, options.text_field)[0]
 
 
 def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:

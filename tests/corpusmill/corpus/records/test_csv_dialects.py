@@ -13,7 +13,7 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.decompression import HEAD_BYTES
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_file
-from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect, find_separator
+from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
 
@@ -125,9 +125,9 @@ def test_quotes_have_one_of_three_meanings() -> None:
     [("id;text", ";"), ("text", ","), ("a,b;text", ";"), ("a|b|c,d", "|"), ('"id"\t"text"', "\t")],
 )
 def test_the_header_tells_the_separator(header: str, expected: str) -> None:
-    assert find_separator(header, "text") == expected
+    assert find_dialect(header, True, None, None, "text")[0].separator == expected
 
 
 @given(st.text(), st.booleans())
 def test_any_text_has_a_dialect(text: str, is_whole: bool) -> None:
-    assert isinstance(find_dialect(text, is_whole, None, None, "text"), Dialect)
+    assert isinstance(find_dialect(text, is_whole, None, None, "text")[0], Dialect)
