@@ -50,6 +50,18 @@ from corpusmill.tokenization.tokenizer_file import (
 )
 
 _NOT_LEARNED = -100
+# What the value of an option must be beyond its type, and the cure.
+_CHECKS: tuple[tuple[str, Callable[[Any], Any], str], ...] = (
+    ("messages_field", bool, "Leave it out"),
+    ("learned_roles", lambda roles: roles and all(roles), "Leave it out"),
+    ("instruction_fields", lambda names: len(names) > 1, "Name two or three: question answer"),
+    (
+        "chat_template_kwargs",
+        lambda text: isinstance(json.loads(text or "{}"), dict),
+        "Give an object in JSON",
+    ),
+    ("chat_template_date", datetime.fromisoformat, "Give a date such as 2025-01-31"),
+)
 _GREETING = [{"role": "user", "content": "Hi"}, {"role": ASSISTANT, "content": "Hello"}]
 
 
@@ -102,26 +114,14 @@ class ChatOptions(ObjectiveOptions):
         super().__post_init__()
         for name in ("learned_roles", "instruction_fields", "end_of_turn"):
             object.__setattr__(self, name, (*getattr(self, name),))  # JSON has lists
-        for name in ("messages_field", "learned_roles"):
-            values = getattr(self, name)
-            if not values or not all(values):
-                raise UserError(f"{option(name)} ''", "it is empty", "Leave it out")
-        try:
-            name, cure = "chat_template_kwargs", "Give an object in JSON"
-            self.template_values.items()
-            name, cure = "chat_template_date", "Give a date such as 2025-01-31"
-            datetime.fromisoformat(self.chat_template_date)
-            name, cure = "instruction_fields", "Name two or three fields, as in question answer"
-            _, *_, _ = self.instruction_fields[:3]
-        except (AttributeError, TypeError, ValueError):
-            cause = "its value is none of its kind"
-            raise UserError(option(name, getattr(self, name)), cause, cure) from None
-
-    @property
-    def template_values(self) -> dict[str, Any]:
-        """The values that the template gets beside the messages."""
-        values: dict[str, Any] = json.loads(self.chat_template_kwargs or "{}")
-        return values
+        for name, check, cure in _CHECKS:
+            value = getattr(self, name)
+            try:
+                is_sound = check(value)
+            except (TypeError, ValueError):
+                is_sound = False
+            if not is_sound:
+                raise UserError(option(name, value), "its value is none of its kind", cure)
 
     @property
     def layout(self) -> Layout:
@@ -145,18 +145,15 @@ class ChatOptions(ObjectiveOptions):
             UserError: there is none, or it cannot be used.
         """
         text = self.chat_template
-        if text is None:
-            text = tokenizer.chat_template
-            if text is None:
-                cause = f"the tokenizer {tokenizer.name} has no chat template beside it"
-                cure = "Give the file of one, or a folder that has tokenizer_config.json, too"
-                raise UserError(option("chat_template"), cause, cure)
-        elif "{" not in text:  # a path, and not a text as manifests have it
+        if text is None and (text := tokenizer.chat_template) is None:
+            cause = f"the tokenizer {tokenizer.name} has no chat template beside it"
+            cure = "Give the file of one, or a folder that has tokenizer_config.json, too"
+            raise UserError(option("chat_template"), cause, cure)
+        if self.chat_template is not None and "{" not in text:  # a path: manifests have its text
             content = read_bytes(text)
             if content is None:
-                raise UserError(
-                    option("chat_template", text), "there is no such file", "Correct the path"
-                )
+                refused = option("chat_template", text)
+                raise UserError(refused, "there is no such file", "Correct the path")
             text = content.decode("utf-8-sig", errors="replace")
         if "\ufffd" in text:  # which stands for bytes that could not be decoded
             cause = "it is not UTF-8, or has the character U+FFFD"
@@ -165,11 +162,10 @@ class ChatOptions(ObjectiveOptions):
             cause = "it has noncharacters of Unicode (U+FDD0 to U+FDEF)"
             raise UserError(option("chat_template"), cause, "Remove them")
         special = list_special(tokenizer.json)
-        for token in self.end_of_turn:
-            if token not in special:
-                cause = f"it is no special token of {tokenizer.name}"
-                cure = f"Give one or more of {', '.join(special[:9])}"
-                raise UserError(option("end_of_turn", self.end_of_turn), cause, cure)
+        if not {*self.end_of_turn} <= {*special}:
+            cause = f"one of them is no special token of {tokenizer.name}"
+            cure = f"Give one or more of {', '.join(special[:9])}"
+            raise UserError(option("end_of_turn", self.end_of_turn), cause, cure)
         completed = replace(self, chat_template=text)
         completed.bind(tokenizer).try_template(tokenizer.json)
         return completed
@@ -224,15 +220,14 @@ class Chat(Objective):
         options = self.options
         if options.chat_template is None:
             return None
-        texts = {
-            token["id"]: token["content"] for token in added_tokens(json.loads(tokenizer_json))
-        }
+        added = added_tokens(json.loads(tokenizer_json))
+        texts = {token["id"]: token["content"] for token in added}
         ids = ((role, self.special.find(role)) for role in (*ROLES, "bos"))
         tokens = {f"{role}_token": texts[token] for role, token in ids if token in texts}
         settings = {
             "templates": divide_templates(options.chat_template),
             "date": options.chat_template_date,
-            "values": {**tokens, **options.template_values},
+            "values": {**tokens, **json.loads(options.chat_template_kwargs or "{}")},
             "special": list_special(tokenizer_json),
             "layout": options.layout,
             "roles": options.learned_roles,
@@ -276,16 +271,9 @@ class Chat(Objective):
             "loss_mask", "int8", "1 where a token is learned", length, role=Role.LEARNED, largest=1
         )
         if self.options.mask == "labels":
-            mask = Column(
-                "labels",
-                "int32",
-                "the token where it is learned, -100 elsewhere",
-                length,
-                _NOT_LEARNED,
-                Role.LEARNED,
-                _NOT_LEARNED,
-                self.vocab_size - 1,
-            )
+            meaning = "the token where it is learned, -100 elsewhere"
+            bounds = _NOT_LEARNED, self.vocab_size - 1
+            mask = Column("labels", "int32", meaning, length, bounds[0], Role.LEARNED, *bounds)
         return (tokens, boundary_column(length, length), mask)
 
     @cached_property
@@ -374,11 +362,10 @@ class Conversations:
         """Return why a record with these fields has no text, and the cure; None if it may have."""
         if self.layout.holds_conversations(names):
             return None
-        layout = (
+        fields = (
             f"{self.layout.messages}, conversations, or {' and '.join(self.layout.instruction)}"
         )
-        cause = f"its records have no conversation in {layout}; their fields are "
-        if proposal := propose_fields(names):
-            return cause, f"Give {option(*proposal)}"
+        cause = f"its records have no conversation in {fields}; their fields are "
         cure = f"Name them with {option('messages_field')} or {option('instruction_fields')}"
-        return cause, cure
+        proposal = propose_fields(names)
+        return cause, f"Give {option(*proposal)}" if proposal else cure

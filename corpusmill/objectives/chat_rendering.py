@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from corpusmill.objectives.chat_records import (
@@ -55,10 +56,11 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]{0,40}")
 _MOST_NAMES = 32
 
 
+@dataclass
 class Renderer:
     """Renders records.
 
-    Args:
+    Attributes:
         templates: the text of each template, by name; "default" is that without tools.
         date: what `strftime_now` writes.
         values: what templates know beside messages and tools.
@@ -69,27 +71,23 @@ class Renderer:
         end_of_turn: special tokens that end a turn for which the template has no end.
     """
 
-    def __init__(
-        self,
-        *,
-        templates: Mapping[str, str],
-        date: str,
-        values: Mapping[str, Any],
-        special: Sequence[str],
-        layout: Sequence[Any],
-        roles: Sequence[str],
-        last_alone: bool,
-        end_of_turn: Sequence[str],
-    ) -> None:
+    templates: Mapping[str, str]
+    date: str
+    values: Mapping[str, Any]
+    special: Sequence[str]
+    layout: Sequence[Any]
+    roles: Sequence[str]
+    last_alone: bool
+    end_of_turn: Sequence[str]
+
+    def __post_init__(self) -> None:
         self._templates = dict[str, tuple[ChatTemplate, _Apart]]()
-        for name, text in templates.items():
-            template = ChatTemplate(text, date)
-            written = [token for token in special if not template.seeks(token)]
+        for name, text in self.templates.items():
+            template = ChatTemplate(text, self.date)
+            written = [token for token in self.special if not template.seeks(token)]
             self._templates[name] = template, _Apart(written)
-        self._values, self._layout, self._roles = values, Layout(*layout), roles
-        self._last_alone, self._ends = last_alone, end_of_turn
-        self._bos, self._tokens = values.get("bos_token", ""), (*special,)
-        self._special = _compile(special)
+        self._bos, self._tokens = self.values.get("bos_token", ""), (*self.special,)
+        self._special = _compile(self.special)
 
     def __call__(self, record: Mapping[str, Any], others: Sequence[str]) -> str:
         """Return the text of a record, with marks around what is learned.
@@ -112,12 +110,14 @@ class Renderer:
         self, record: Mapping[str, Any], others: Sequence[str], parses_arguments: bool
     ) -> str:
         template, apart = self._choose_template(record)
-        conversation = read_conversation(record, self._layout, template.is_known, parses_arguments)
+        conversation = read_conversation(
+            record, Layout(*self.layout), template.is_known, parses_arguments
+        )
         messages = [_alias_thoughts(message) for message in conversation.messages]
         messages, tools, values = apart(
             [messages, conversation.tools, conversation.template_values]
         )
-        values = {**self._values, "documents": None, **values, "tools": tools}
+        values = {**self.values, "documents": None, **values, "tools": tools}
         try:
             rendering = template.render(messages, values)
         except RefusedRecordError as error:
@@ -128,8 +128,10 @@ class Renderer:
             raise RefusedRecordError(error.reason, detail) from None
         if not rendering.text.strip():
             raise RefusedRecordError("template-refuses", "its text is empty")
-        roles = (message["role"] for message in messages)
-        counts = Counter(f"messages.{role}" for role in roles if _NAME.fullmatch(role))
+        counts = Counter[str]()
+        for role in filter(_NAME.fullmatch, (message["role"] for message in messages)):
+            counts[f"messages.{role}"] += 1
+            counts[f"unknown_roles.{role}"] += role not in {*USUAL_ROLES, *self.roles}
         text = "".join(rendering.text.replace(APART, "").split())
         names = {*_find_unread(conversation, _Search(text), template), *others}
         named = sorted(filter(_NAME.fullmatch, names))[:_MOST_NAMES]
@@ -160,12 +162,12 @@ class Renderer:
         wanted = [
             number
             for number, (role, is_said) in enumerate(zip(roles, conversation.learned, strict=True))
-            if (role in self._roles if is_said is None else is_said)
+            if (role in self.roles if is_said is None else is_said)
         ]
-        if template.has_marks and ASSISTANT in self._roles:
+        if template.has_marks and ASSISTANT in self.roles:
             spans = [(_find_turn(turns, span), span) for span in rendering.generated]
             wanted = [number for number in wanted if roles[number] != ASSISTANT]
-            needs_turns = self._last_alone or False in conversation.learned
+            needs_turns = self.last_alone or False in conversation.learned
             if needs_turns and any(number < 0 for number, _ in spans):
                 raise _unknown_turns(text)
         prompts = dict[str, list[str]]()
@@ -176,13 +178,16 @@ class Renderer:
                 if before not in prompts:
                     prompts[before] = self._list_prompts(template, messages, values, number)
                 begin = self._skip_prompt(text, begin, end, prompts[before])
-            spans.append((number, self._end_turn(text, begin, end)))
+            turn = text[begin:end].rstrip()  # ends with its last special token if nothing follows
+            spans.append(
+                (number, (begin, begin + len(turn) if turn.endswith(self._tokens) else end))
+            )
         chosen = [
             (number, span)
             for number, span in sorted(spans, key=lambda pair: pair[1])
             if span[0] < span[1] and (number < 0 or conversation.learned[number] is not False)
         ]
-        last = chosen[-1][0] if self._last_alone and chosen else None
+        last = chosen[-1][0] if self.last_alone and chosen else None
         return [span for number, span in chosen if last in {None, number}]
 
     def _find_first(self, text: str, turns: Mapping[int, Span], number: int) -> Span:
@@ -227,25 +232,19 @@ class Renderer:
         place = text.find(prompts[0], begin, end) if prompts else -1
         return place + len(prompts[0]) if place >= 0 else begin
 
-    def _end_turn(self, text: str, begin: int, end: int) -> Span:
-        """End a turn with its last special token, if only white space follows that."""
-        turn = text[begin:end].rstrip()
-        return begin, begin + len(turn) if turn.endswith(self._tokens) else end
-
     def _end_turns(self, text: str, spans: Sequence[Span]) -> tuple[str, list[Span], Counter[str]]:
         """Give turns without an end one, and count those that get none."""
         counts, ended = Counter[str](learned_turns=len(spans)), list[Span]()
         for begin, end in spans:
             following, last = self._special.match(text, end), end
-            if text[begin:end].rstrip().endswith(self._tokens):
-                pass
-            elif following and following[0] in self._ends:
+            is_open = not text[begin:end].rstrip().endswith(self._tokens)
+            if is_open and following and following[0] in self.end_of_turn:
                 last = following.end()
-            elif self._ends and not text[end:].strip():
-                text = f"{text[:end]}{self._ends[0]}{text[end:]}"
-                last = end + len(self._ends[0])
-            else:
-                proposal = following[0] if following else self._values.get("eos_token", "")
+            elif is_open and self.end_of_turn and not text[end:].strip():
+                text = f"{text[:end]}{self.end_of_turn[0]}{text[end:]}"
+                last = end + len(self.end_of_turn[0])
+            elif is_open:
+                proposal = following[0] if following else self.values.get("eos_token", "")
                 counts[f"open_turns.{proposal}"] += 1
             ended.append((begin, last))
         return text, ended, counts
@@ -348,10 +347,6 @@ class _Search:
         self._place = max(self._place, place)
         return place >= 0
 
-    def finds_part(self, text: str) -> bool:
-        """Return whether a line of a text is there, or what stands between tags."""
-        return any(map(self.finds, filter(str.strip, _TAGS_AND_BREAKS.split(text))))
-
 
 def _find_unread(
     conversation: Conversation, search: _Search, template: ChatTemplate
@@ -364,7 +359,10 @@ def _find_unread(
     if not _read_contents(conversation.messages, search):
         yield "messages.content"
     for message in conversation.messages:
-        yield from (f"messages.content.{kind}" for kind in _list_kinds(message.get("content")))
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and part.get("type", "text") not in _TEXTS:
+                yield f"messages.content.{part['type']}"
         for key, value in message.items():
             is_silent = key in _SILENT or (key == "name" and message["role"] == "tool")
             if not is_silent and not _is_read(value, search, template.is_known(key)):
@@ -391,7 +389,9 @@ def _read_contents(messages: Sequence[Mapping[str, Any]], search: _Search) -> bo
         for text in list_texts(content):
             is_whole = search.finds(text)
             are_whole &= is_whole
-            sizes[is_whole or search.finds_part(text)] += len(text)
+            # A line of it may be there, or what stands between tags.
+            parts = filter(str.strip, _TAGS_AND_BREAKS.split(text))
+            sizes[is_whole or any(map(search.finds, parts))] += len(text)
     if sizes[True] < _LEAST_SHARE * sizes.total():
         detail = "the template writes next to nothing of the contents of messages; it may take "
         detail += "lists of parts where they are texts, or texts where they are lists"
@@ -405,32 +405,22 @@ def _is_read(value: Any, search: _Search, is_known: bool) -> bool:
     return all(map(search.finds, texts)) if texts else not value or is_known
 
 
-def _list_kinds(content: Any) -> Iterator[str]:
-    """Yield the kinds of parts that are no text."""
-    for part in content if isinstance(content, list) else []:
-        if isinstance(part, dict) and part.get("type", "text") not in _TEXTS:
-            yield str(part["type"])
-
-
-def _limit(size: int) -> None:
-    """Let the process end if it takes too long for a record of some bytes."""
-    seconds = time.process_time() + SECONDS + size * SECONDS_PER_MEGABYTE // 2**20
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    seconds = int(seconds) + 1
-    limit = seconds if most == resource.RLIM_INFINITY else min(seconds, most)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+def _limit(resource_kind: int, most: int) -> None:
+    """Let the process end, or fail, if it takes more of a resource."""
+    _, hard = resource.getrlimit(resource_kind)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource_kind, (limit, hard))
 
 
 def main() -> None:
     """Answer lines of JSON: first what a `Renderer` is made of, and then records."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
     render: Renderer | None = None
     for line in sys.stdin.buffer:
-        _limit(len(line))
+        seconds = SECONDS + len(line) * SECONDS_PER_MEGABYTE // 2**20
+        _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + seconds)
         answer: dict[str, str] = {}
         try:
             question = line.decode(errors="surrogatepass")

@@ -1,9 +1,9 @@
 """Chat templates, rendered as transformers' `apply_chat_template` renders them.
 
 The environment is jinja2's immutable sandbox with what transformers gives to it: trimmed blocks,
-`break` and `continue`, `{% generation %}`, `tojson`, `raise_exception`, `strftime_now`, and a
-`namespace` and a `dict` that lead nowhere else. Source: `_cached_compile_jinja_template` in
-transformers/utils/chat_template_utils.py. The date is an option, as no build may depend on the day.
+`break` and `continue`, `{% generation %}`, `tojson`, `raise_exception` and `strftime_now`. Source:
+`_cached_compile_jinja_template` in transformers/utils/chat_template_utils.py. The date is an
+option, as no build may depend on the day.
 
 While a template renders, two things are noted: what stands in `{% generation %}`, and where the
 loop that writes the messages reaches each of them. So the text of each message is known without
@@ -19,17 +19,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jinja2 import nodes
-from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.exceptions import TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
 
 from corpusmill.objectives.chat_records import RefusedRecordError
-
-# A longer text is no document (`corpusmill.corpus.document_options.MAX_LIMIT_BYTES`).
-_MOST_CHARACTERS = 2**28
 
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 # Texts that are words, attributes and variables.
@@ -153,47 +149,12 @@ class _Generation(Extension):
         return text
 
 
-class _Dict:
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
-        return dict.fromkeys(*args)
-
-
-class _Namespace(Namespace):
-    """A namespace whose names do not begin with an underscore."""
-
-    def __init__(*args: Any, **kwargs: Any) -> None:
-        self, *rest = args
-        Namespace.__init__(self)
-        for name, value in dict(*rest, **kwargs).items():
-            self[name] = value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name.startswith("_"):
-            raise SecurityError(f"it keeps {name} in a namespace")
-        super().__setitem__(name, value)
-
-
 def _raise_exception(message: str) -> None:
     raise TemplateError(message)
 
 
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
+def _to_json(value: Any, ensure_ascii: bool = False, **layout: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **layout)
 
 
 def _make_environment(date: str, progress: _Progress) -> ImmutableSandboxedEnvironment:
@@ -205,8 +166,6 @@ def _make_environment(date: str, progress: _Progress) -> ImmutableSandboxedEnvir
     environment.globals |= {
         "raise_exception": _raise_exception,
         "strftime_now": datetime.fromisoformat(date).strftime,
-        "dict": _Dict(),
-        "namespace": _Namespace,
     }
     return environment
 
@@ -257,13 +216,15 @@ class ChatTemplate:
         progress, pieces = self._progress, list[str]()
         progress.begin(messages)
         random.seed(0)  # which templates may draw from
-        given = {"messages": _follow(messages, progress), "add_generation_prompt": asks}
+        variables = {
+            **values,
+            "messages": _follow(messages, progress),
+            "add_generation_prompt": asks,
+        }
         try:
-            for piece in self._template.generate({**values, **given}):
+            for piece in self._template.generate(variables):
                 pieces.append(piece)
                 progress.length += len(piece)
-                if progress.length > _MOST_CHARACTERS:
-                    raise TemplateError(f"its text is longer than {_MOST_CHARACTERS:,} characters")
         except Exception as error:  # templates of strangers fail in any way
             detail = str(error).strip() or type(error).__name__
             raise RefusedRecordError("template-refuses", detail) from None
@@ -273,8 +234,8 @@ class ChatTemplate:
 
 def _locate(text: str, generated: Sequence[tuple[int, str]]) -> Iterator[Span]:
     """Yield where generated texts are; within macros they are further on than was known."""
-    for place, piece in generated:
-        begin = text.find(piece, place)
+    for least, piece in generated:
+        begin = text.find(piece, least)
         if begin < 0:
             cause = "it changes what stands in {% generation %}"
             raise RefusedRecordError("template-refuses", cause)

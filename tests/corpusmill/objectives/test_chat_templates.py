@@ -29,8 +29,7 @@ CODE = {
     "changes": "{{ messages[0].update({'a': 1}) }}",
     "classes": "{{ ''.__class__.__mro__ }}",
     "functions": "{{ raise_exception.__globals__ }}",
-    "hidden names": "{{ namespace(_x=1) }}",
-    "set hidden names": "{% set ns = namespace() %}{% set ns._x = 1 %}",
+    "hidden attributes": "{{ dict.__subclasses__() }}{{ namespace().__init__.__globals__ }}",
     "files": "{% include 'x' %}",
 }
 
