@@ -92,8 +92,11 @@ def build_sample(
     splits = np.repeat(np.arange(2, dtype=np.uint8), np.diff(pool.split_offsets))
     batches = []
     if documents:
+        sentences = ragged.to_arrow(pool.token_ids, pool.sentence_offsets)
+        columns = [pool.documents, ragged.to_arrow(sentences, pool.document_offsets)]
+        batch = ragged.to_batch(columns, tokenized_schema(pool.token_ids.dtype.name))
         homes = layout.homes(pool.documents, splits)
-        batches = list(order_by_bucket([_to_batch(pool)], [homes]))
+        batches = list(order_by_bucket([batch], [homes]))
     built: dict[str, SplitBuild] = {}
     for shard in range(layout.shards):
         nothing = np.zeros((2, documents), np.int64)
@@ -112,14 +115,6 @@ def build_sample(
         _count_examples(objective, split, examples, pool)
         _write_examples(objective, examples, options, split)
     return built
-
-
-def _to_batch(pool: Pool) -> pa.RecordBatch:
-    sentences = ragged.to_arrow(
-        ragged.to_arrow(pool.token_ids, pool.sentence_offsets), pool.document_offsets
-    )
-    schema = tokenized_schema(pool.token_ids.dtype.name)
-    return ragged.to_batch([pool.documents, sentences], schema)
 
 
 def _count_examples(
@@ -142,9 +137,8 @@ def _write_examples(
     split: SplitBuild,
 ) -> None:
     shard_format = FORMATS[options.output_format]
-    suffixes = shard_format.suffixes(options)
     # These streams only count the bytes.
-    sinks = [pa.MockOutputStream() for _ in suffixes]
+    sinks = [pa.MockOutputStream() for _ in shard_format.suffixes(options)]
     examples = sort_rows(batches, shard_format.group_rows) if batches else iter(())
     for group in write_shard(objective, options, sinks, examples):
         split.written_rows += len(group.hashes)
@@ -179,16 +173,12 @@ class Estimate(NamedTuple):
     low: int | None
     high: int | None
 
-    def times(self, factor: float) -> "Estimate":
-        """The estimate of a quantity in a fixed proportion to this one."""
-        value, low, high = (None if part is None else round(part * factor) for part in self)
+    def times(self, factor: float, error: float = 0.0) -> "Estimate":
+        """The estimate of a quantity in a fixed proportion to this one, which has an error."""
+        factors = factor, factor * (1 - error), factor * (1 + error)
+        pairs = zip(self, factors, strict=True)
+        value, low, high = (None if part is None else round(part * by) for part, by in pairs)
         return Estimate(value or 0, low, high)
-
-    def widen(self, share: float) -> "Estimate":
-        """The estimate with its ends moved outwards by a share of their values."""
-        if self.low is None or self.high is None:
-            return self
-        return Estimate(self.value, round(self.low * (1 - share)), round(self.high * (1 + share)))
 
 
 @dataclass(frozen=True)
@@ -242,7 +232,9 @@ class Scale:
         variance = (number - 1) / number * ((totals[1:] - totals[0]) ** 2).sum()
         # No finite population correction: random documents come from the sample, too, and their
         # contribution to the error is not in the variance.
-        margin = _student(number - 1) * np.sqrt(variance)
+        # The 97.5 % point of Student's t to within 1 % (Abramowitz and Stegun, 26.7.5).
+        student = 1.960 + 2.372 / (number - 1) + 2.822 / (number - 1) ** 2
+        margin = student * np.sqrt(variance)
         return Estimate(value, max(0, round(totals[0] - margin)), round(totals[0] + margin))
 
 
@@ -313,7 +305,7 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
     built_tokens = max(1, int(split.tokens.sum()))
     lengths = split.distributions.get("length", np.zeros(0, np.int64))
     written = tokens.times(weigh(lengths) / built_tokens)
-    size = tokens.times(split.bytes / built_tokens).widen(_COMPRESSION_ERROR)
+    size = tokens.times(split.bytes / built_tokens, _COMPRESSION_ERROR)
     if scale.is_whole:
         size = Estimate(split.bytes, split.bytes, split.bytes)
     return {
@@ -324,11 +316,6 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
         "counts": split.counts,
         "distributions": {name: counts.tolist() for name, counts in split.distributions.items()},
     }
-
-
-def _student(degrees: int) -> float:
-    """The 97.5 % point of Student's t to within 1 % (Abramowitz and Stegun, 26.7.5)."""
-    return 1.960 + 2.372 / degrees + 2.822 / degrees**2
 
 
 def compare(pool: Pool, seed: int, corpus: Histogram) -> Scale:

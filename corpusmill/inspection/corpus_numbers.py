@@ -42,16 +42,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from corpusmill.arrays.columns import Column
-from corpusmill.dataset.accounting import Loss, count_reasons, is_of_the_run, measure_rejects
+from corpusmill.dataset.accounting import count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
+from corpusmill.inspection.facts import parts_of
 from corpusmill.inspection.figures import (
     Figure,
     Report,
     SplitReport,
     corpus_figures,
+    count_figure,
     figures_of,
     name_distributions,
     name_rules,
@@ -61,8 +63,6 @@ from corpusmill.inspection.findings import Finding, find
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
 # How a file of numbers begins, by which it is known as ours.
 NUMBERS_BEGIN = f'{{\n "format": "{FORMAT}"'.encode()
-
-_MEASURED = "measure."
 
 
 def collect_numbers(
@@ -76,12 +76,15 @@ def collect_numbers(
         largest: of `Measures`.
         rejects: examples of rejects (`corpusmill.corpus.batches.Reject` as mappings).
     """
-    measured = {
-        name.removeprefix(_MEASURED): number
+    measured = parts_of(counts, "measure.")
+    # Histograms stand by themselves, and counts of the sample with the build.
+    plain = {
+        name: number
         for name, number in counts.items()
-        if name.startswith(_MEASURED)
+        if not name.endswith((".number", ".sum"))
+        and not name.startswith(("pool.", "candidates.", "write."))
+        and not is_of_the_run(name)
     }
-    plain = {name: number for name, number in counts.items() if _is_plain(name)}
     text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
     histograms = [read_histogram(name, measured, largest) for name in DISTRIBUTIONS]
     return {
@@ -97,13 +100,6 @@ def collect_numbers(
             "examples": list(rejects),
         },
     }
-
-
-def _is_plain(name: str) -> bool:
-    is_histogram = name.endswith((".number", ".sum"))
-    # Counts of the sample are reported with the build.
-    is_sample = name.startswith(("pool.", "candidates.", "write."))
-    return not (is_histogram or is_sample or is_of_the_run(name))
 
 
 def describe_tokens(measured: Mapping[str, int], special_tokens: int = 0) -> dict[str, Any]:
@@ -157,7 +153,7 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
     return (
         Section("text", tuple(_text_figures(numbers))),
         Section("tokens", tuple(_token_figures(numbers["tokens"]))),
-        Section("lengths", tuple(map(_length_figure, numbers["distributions"].items()))),
+        Section("lengths", tuple(_length_figures(numbers["distributions"]))),
         Section("rejects", tuple(_reject_figures(numbers))),
         Section("a build", tuple(_build_figures(numbers["build"]))),
         Section("what a build takes", tuple(_work_figures(numbers["work"]))),
@@ -168,13 +164,13 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
     """The report that `inspect` would show of the data set, from the examples of the sample."""
     objective, counts = numbers["objective"], numbers["counts"]
     columns = msgspec.convert(numbers["columns"], tuple[Column, ...])
+    corpus = msgspec.convert(numbers["corpus"], CorpusEntry)
     splits = []
     for name, split in numbers["build"]["splits"].items():
-        counts_of = _read_counts(split)
-        distributions = name_distributions(counts_of, columns)
-        figures = tuple(figures_of(distributions, objective["options"]))
-        rows, tokens, size = (split[name]["value"] for name in ("rows", "tokens", "bytes"))
-        shown = tuple(distributions.values())
+        distributions = name_distributions(_read_counts(split), columns)
+        figures = (*figures_of(distributions, objective["options"], columns),)
+        rows, tokens, size = (split[key]["value"] for key in ("rows", "tokens", "bytes"))
+        shown = (*distributions.values(),)
         splits.append(SplitReport(name, rows, tokens, size, split["shards"], figures, shown))
     return Report(
         objective["name"],
@@ -184,16 +180,11 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
         numbers["rejects"]["number"],
         numbers["rejects"]["reasons"],
         counts.get("read.lines", 0),
-        name_rules(msgspec.convert(numbers["corpus"], CorpusEntry)),
+        name_rules(corpus),
         tuple(corpus_figures(_all_counts(numbers), objective["repeats"])),
         tuple(Finding(**finding) for finding in numbers["findings"]),
-        _loss(numbers),
+        measure_rejects(counts, corpus.files),
     )
-
-
-def _loss(numbers: Mapping[str, Any]) -> Loss:
-    corpus = msgspec.convert(numbers["corpus"], CorpusEntry)
-    return measure_rejects(numbers["counts"], corpus.files)
 
 
 def find_before_build(header: Manifest, numbers: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -231,10 +222,6 @@ def _all_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
     return {**numbers["counts"], **scaled, **written}
 
 
-def _number(name: str, value: int, meaning: str) -> Figure:
-    return Figure(name, value, f"{value:,}", meaning)
-
-
 def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
     counts, text = numbers["counts"], numbers["text"]
 
@@ -242,33 +229,25 @@ def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
         return int(counts.get(name, 0))
 
     files = len(numbers["corpus"]["files"])
-    yield _number("files", files, f"with {numbers['corpus']['bytes']:,} bytes")
-    if count("read.lines"):
-        kinds = ", ".join(
-            f"{count(f'read.{kind}_lines'):,} {kind}"
-            for kind in ("blank", "title", "rejected")
-            if count(f"read.{kind}_lines")
-        )
-        yield _number(
-            "lines", count("read.lines"), f"{count('read.bytes'):,} bytes; {kinds or 'no blank'}"
-        )
-    if count("read.rows"):
-        yield _number(
-            "rows", count("read.rows"), f"{count('read.rejected_rows'):,} of them rejected"
-        )
-    cut, empty = count("read.cut_documents"), count("tokenize.empty_documents")
-    empty += count("read.empty_records")
-    yield _number(
-        "documents", count("read.documents"), f"{empty:,} empty, {cut:,} cut for their length"
-    )
+    yield count_figure("files", files, f"with {numbers['corpus']['bytes']:,} bytes")
+    if lines := count("read.lines"):
+        kinds = {kind: count(f"read.{kind}_lines") for kind in ("blank", "title", "rejected")}
+        shown = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items() if number)
+        yield count_figure("lines", lines, f"{count('read.bytes'):,} bytes; {shown or 'no blank'}")
+    if rows := count("read.rows"):
+        yield count_figure("rows", rows, f"{count('read.rejected_rows'):,} of them rejected")
+    empty = count("tokenize.empty_documents") + count("read.empty_records")
+    meaning = f"{empty:,} empty, {count('read.cut_documents'):,} cut for their length"
+    yield count_figure("documents", count("read.documents"), meaning)
     without = count("tokenize.empty_sentences")
-    yield _number("sentences", count("read.sentences"), f"{without:,} without any token")
-    yield _number("words", text["words"], "runs of text between white space")
-    yield _number("characters", text["characters"], f"of text in {text['bytes']:,} bytes of UTF-8")
+    yield count_figure("sentences", count("read.sentences"), f"{without:,} without any token")
+    yield count_figure("words", text["words"], "runs of text between white space")
+    meaning = f"of text in {text['bytes']:,} bytes of UTF-8"
+    yield count_figure("characters", text["characters"], meaning)
 
 
 def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
-    yield _number("tokens", tokens["tokens"], "special tokens of examples not counted")
+    yield count_figure("tokens", tokens["tokens"], "special tokens of examples not counted")
     figures = (
         ("per_word", "tokens per word", "the fertility of the tokenizer"),
         ("bytes_per_token", "bytes per token", "of text, without separators of sentences"),
@@ -282,24 +261,23 @@ def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
             yield Figure(shown, value, text, meaning)
 
 
-def _length_figure(distribution: tuple[str, Mapping[str, Any]]) -> Figure:
-    name, values = distribution
-    meaning = (
-        f"on average; median {values['median']:,}, 90 % up to {values['p90']:,}, "
-        f"99 % up to {values['p99']:,}, largest {values['max']:,}"
-    )
-    return Figure(name.replace("_", " "), values["mean"], f"{values['mean']:,.1f}", meaning)
+def _length_figures(distributions: Mapping[str, Mapping[str, Any]]) -> Iterator[Figure]:
+    for name, values in distributions.items():
+        meaning = f"on average; median {values['median']:,}, 90 % up to {values['p90']:,}, "
+        meaning += f"99 % up to {values['p99']:,}, largest {values['max']:,}"
+        yield Figure(name.replace("_", " "), values["mean"], f"{values['mean']:,.1f}", meaning)
 
 
 def _reject_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
     rejects = numbers["rejects"]
-    loss = _loss(numbers)
+    corpus = msgspec.convert(numbers["corpus"], CorpusEntry)
+    loss = measure_rejects(numbers["counts"], corpus.files)
     share = f"{loss.share:.4%}".replace("%", " %") if loss.part else "0 %"
-    yield _number("rejects", rejects["number"], f"{share} of the {loss.unit}")
+    yield count_figure("rejects", rejects["number"], f"{share} of the {loss.unit}")
     for reason, number in rejects["reasons"].items():
         shown = [reject for reject in rejects["examples"] if reject["reason"] == reason]
         places = "; ".join(f"{reject['file']} at byte {reject['offset']:,}" for reject in shown)
-        yield _number(reason, number, f"such as {places}" if places else "")
+        yield count_figure(reason, number, f"such as {places}" if places else "")
 
 
 def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
@@ -314,8 +292,9 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
     yield Figure("sample", sample["share"], share, meaning)
     for name, split in build["splits"].items():
         for key, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
-            yield _estimate_figure(f"{name} {shown}", split[key], build["exact"])
-        yield _number(f"{name} shards", split["shards"], "files")
+            meaning = "exactly" if build["exact"] else _tell_error(**split[key])
+            yield count_figure(f"{name} {shown}", split[key]["value"] or 0, meaning)
+        yield count_figure(f"{name} shards", split["shards"], "files")
 
 
 def _work_figures(work: Mapping[str, Any]) -> Iterator[Figure]:
@@ -326,7 +305,7 @@ def _work_figures(work: Mapping[str, Any]) -> Iterator[Figure]:
         ("bytes", "of all shards, about"),
         ("temporary_bytes", "of files during the build, in addition to the shards"),
     ):
-        yield _number(name.replace("_", " "), work[name], meaning)
+        yield count_figure(name.replace("_", " "), work[name], meaning)
     seconds = work["processor_seconds"]
     prepare = _show_time(seconds["prepare"])
     meaning = f"about; {prepare} to read, tokenize and shuffle, the rest to build and write"
@@ -340,12 +319,9 @@ def _show_time(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
 
 
-def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:
-    low, high = estimate["low"], estimate["high"]
-    value = estimate["value"] or 0
-    if exact:
-        return _number(name, value, "exactly")
+def _tell_error(value: int, low: int | None, high: int | None) -> str:
+    """Describe how far from the truth an estimate may be."""
     if low is None or high is None:
-        return _number(name, value, "about; the sample is too small for an error")
+        return "about; the sample is too small for an error"
     margin = 100 * max(high - value, value - low) / max(1, value)
-    return _number(name, value, f"about; {low:,} to {high:,} (\u00b1 {margin:.1f} %)")
+    return f"about; {low:,} to {high:,} (\u00b1 {margin:.1f} %)"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -73,6 +73,10 @@ class DecodedExample:
     learned: int | None = None
 
 
+# From an id to its text, and whether that continues a word.
+_Spell = Callable[[int], tuple[str, bool]]
+
+
 class _Row(NamedTuple):
     token_ids: Sequence[int]
     segments: Sequence[range]
@@ -103,9 +107,10 @@ def decode_examples(
     """
     spell = _speller(tokenizer_json, frozenset(token for _, token in special.roles))
     arrays = {column.role: batch.column(column.name) for column in columns}
+    mask, targets = column_of(columns, Role.LEARNED), column_of(columns, Role.TARGET_IDS)
+    columns_of_classes = [column for column in columns if column.role is Role.CLASS]
     lengths = row_lengths(arrays[Role.TOKEN_IDS], columns[0].pad).tolist()
-    mask = column_of(columns, Role.LEARNED)
-    targets, target_lengths = column_of(columns, Role.TARGET_IDS), list[int]()
+    target_lengths = [0] * len(lengths)
     if targets:
         target_lengths = row_lengths(arrays[Role.TARGET_IDS], targets.pad).tolist()
     decoded = []
@@ -114,28 +119,27 @@ def decode_examples(
         if mask:
             values = arrays[Role.LEARNED][i].values.to_numpy()[:length]
             row = row._replace(learned=(values != mask.pad).tolist())
-        segments = tuple(_decode_segment(row, places, spell, special) for places in row.segments)
-        classes = {
-            column.title: _name_class(column, batch.column(column.name)[i].as_py())
-            for column in columns
-            if column.role is Role.CLASS
-        }
-        predictions = len(row.originals) if Role.POSITIONS in arrays else None
-        unseen = length - len(row.token_ids)
-        if unseen:
+        segments = [_decode_segment(row, places, spell, special) for places in row.segments]
+        if unseen := length - len(row.token_ids):
             more = Piece(f"... and {unseen:,} more tokens", False, "plain", "")
-            segments = (*segments[:-1], (*segments[-1], more))
+            segments[-1] = (*segments[-1], more)
         if targets:
-            array = batch.column(targets.name)[i]
-            segments += (_decode_targets(array, target_lengths[i], spell, special),)
-        has_targets = targets is not None
+            most = min(target_lengths[i], _MOST_SPELLED)
+            token_ids = arrays[Role.TARGET_IDS][i].values[:most].to_pylist()
+            target = _Row(token_ids, (), {}, ())
+            segments.append(_decode_segment(target, range(len(token_ids)), spell, special))
+        classes = {column.title: _name_class(column, batch, i) for column in columns_of_classes}
+        predictions = len(row.originals) if Role.POSITIONS in arrays else None
         learned = sum(row.learned) if mask else None
-        decoded.append(DecodedExample(segments, classes, length, predictions, has_targets, learned))
+        example = DecodedExample(
+            (*segments,), classes, length, predictions, targets is not None, learned
+        )
+        decoded.append(example)
     return decoded
 
 
-def _name_class(column: Column, value: int) -> str:
-    names = column.value_names
+def _name_class(column: Column, batch: pa.RecordBatch, row: int) -> str:
+    names, value = column.value_names, batch.column(column.name)[row].as_py()
     return names[value] if 0 <= value < len(names) else str(value)
 
 
@@ -161,16 +165,10 @@ def write_plainly(segment: Segment) -> str:
         words += "}" * (was_learned and not is_learned)
         words += "" if piece.joined or not words else " "
         words += "{" * (is_learned and not was_learned)
-        words += _in_brackets(piece)
+        forms = {"masked": "[MASK->{}]", "kept": "[={}]", "replaced": f"[{piece.shown}->{{}}]"}
+        words += forms.get(piece.kind, "{}").format(piece.text)
         was_learned = is_learned
     return words + "}" * was_learned
-
-
-def _in_brackets(piece: Piece) -> str:
-    if piece.kind == "learned":
-        return piece.text
-    forms = {"plain": piece.text, "masked": f"[MASK->{piece.text}]", "kept": f"[={piece.text}]"}
-    return forms.get(piece.kind, f"[{piece.shown}->{piece.text}]")
 
 
 def _row(arrays: Mapping[Role, pa.Array], i: int, length: int) -> _Row:
@@ -192,9 +190,7 @@ def _row(arrays: Mapping[Role, pa.Array], i: int, length: int) -> _Row:
     return _Row(token_ids, segments, originals, values(Role.WORDS)[:length])
 
 
-def _decode_segment(
-    row: _Row, places: range, spell: Callable[[int], tuple[str, bool]], special: SpecialTokens
-) -> Segment:
+def _decode_segment(row: _Row, places: range, spell: _Spell, special: SpecialTokens) -> Segment:
     if places and row.token_ids[places[0]] == special.cls_id and places[0] not in row.originals:
         places = places[1:]
     if places and row.token_ids[places[-1]] == special.sep_id and places[-1] not in row.originals:
@@ -202,20 +198,7 @@ def _decode_segment(
     return tuple(_decode_token(row, place, spell, special) for place in places)
 
 
-def _decode_targets(
-    targets: pa.ListScalar,
-    length: int,
-    spell: Callable[[int], tuple[str, bool]],
-    special: SpecialTokens,
-) -> Segment:
-    token_ids = targets.values[: min(length, _MOST_SPELLED)].to_pylist()
-    row = _Row(token_ids, (), {}, ())
-    return _decode_segment(row, range(len(token_ids)), spell, special)
-
-
-def _decode_token(
-    row: _Row, place: int, spell: Callable[[int], tuple[str, bool]], special: SpecialTokens
-) -> Piece:
+def _decode_token(row: _Row, place: int, spell: _Spell, special: SpecialTokens) -> Piece:
     token = row.token_ids[place]
     original = row.originals.get(place)
     text, joined = spell(token if original is None else original)
@@ -232,7 +215,7 @@ def _decode_token(
 
 
 @lru_cache(maxsize=1)  # for all shards
-def _speller(tokenizer_json: str, apart: frozenset[int]) -> Callable[[int], tuple[str, bool]]:
+def _speller(tokenizer_json: str, apart: frozenset[int]) -> _Spell:
     """A function from an id to its text and whether that continues a word; `apart` never do."""
     tokenizer = load_tokenizer(tokenizer_json)
     settings = json.loads(tokenizer_json)
@@ -298,18 +281,13 @@ def draw_examples(
     ends = np.cumsum([shard.rows for shard in shards])
     total = int(ends[-1])
     draws = _draw(total, min(number, total), manifest.seed)
-    homes = np.searchsorted(ends, draws, side="right").tolist()
+    homes = [shards[home].file for home in np.searchsorted(ends, draws, side="right")]
     rows = {
-        home: iter(_read_first(folder, manifest, tokenizer_json, shards[home].file, count))
-        for home, count in Counter(homes).items()
+        file: enumerate(_read_first(folder, manifest, tokenizer_json, file, count))
+        for file, count in Counter(homes).items()
     }
-    taken = Counter[int]()
-    drawn = []
-    for home in homes:
-        if (example := next(rows[home], None)) is not None:
-            drawn.append(DrawnExample(split, shards[home].file, taken[home], example))
-            taken[home] += 1
-    return drawn
+    examples = ((file, *found) for file in homes for found in islice(rows[file], 1))
+    return [DrawnExample(split, file, row, example) for file, row, example in examples]
 
 
 def _draw(total: int, number: int, seed: int) -> npt.NDArray[np.int64]:

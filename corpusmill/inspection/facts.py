@@ -19,13 +19,11 @@ class Range(NamedTuple):
         low: the smallest one.
         high: the largest one.
         shown: the range in words.
-        reason: why it ends there.
     """
 
     low: float
     high: float
     shown: str
-    reason: str
 
 
 _ANY = float("inf")
@@ -34,101 +32,74 @@ _LONG_LINE, _SHORT_ROW = 40, 128
 _LENGTH_STEP = 64
 # With fewer rows a share may be far from its expectation by chance.
 FEWEST_ROWS = 50
-# By the name of the finding; docs/reference/findings.md explains the same names.
+# What is usual of each quantity, by the name of the finding, and why; docs/reference/findings.md
+# explains the same names.
 USUAL = {
-    "unfinished files": Range(
-        0, 0, "none", "what a file lacks is known to nobody, and may be nearly all of it"
-    ),
-    "rejects": Range(
-        0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
-    ),
-    "doubtful format": Range(
-        0, 0.01, "up to 1 %", "a text may begin with an example of anything, and few texts do"
-    ),
-    "cut documents": Range(
-        0, 0.01, "up to 1 %", "16 MB are the text of ten thick books; hardly a document has more"
-    ),
-    "control characters": Range(
-        0, 0.01, "none", "text has none; every second byte of English in UTF-16 is one"
-    ),
-    "unknown tokens": Range(
-        0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
-    ),
-    "tokens per letter": Range(
-        0,
-        0.45,
-        "0.1 to 0.4",
-        "English has 0.22 and Chinese, whose characters count as three letters, 0.33; a vocabulary "
-        "of another language spells letters",
-    ),
-    "sentences per document": Range(
-        2, _ANY, "2 and more", "a document of one sentence has no second segment of its own"
-    ),
-    "long sentences": Range(
-        0, 0.05, "up to 5 %", "real sentences have 10 to 60 tokens, and rows 128 to 512"
-    ),
-    "coverage": Range(
-        0.7, 1, "80 % and more", "WikiText has 82 to 97 %, with lines longer than rows 50 %"
-    ),
-    "empty second segments": Range(
-        0,
-        0.25,
-        "up to 20 %",
-        "WikiText has 1 to 6 % in rows of 128 to 512 tokens, and books 18 % in those of 128",
-    ),
-    "class balance": Range(
-        0.25, 0.75, "45 to 70 %", "drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %"
-    ),
-    "padding": Range(
-        0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
-    ),
-    "capped predictions": Range(
-        0.8, 1, "90 % and more", "rows of 128 tokens have all with 20 predictions, of 512 only 26 %"
-    ),
-    "copies": Range(
-        0, 0.1, "up to 3 %", "books and WikiText have 0 to 2 %, in passages of 32 tokens"
-    ),
-    "equal rows": Range(
-        0, 0.2, "up to 15 %", "ten passes over the short sections of WikiText give 14 % in pairs"
-    ),
-    "largest file": Range(
-        0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
-    ),
-    "train rows": Range(
-        1, _ANY, "more than validation", "a model learns from train alone, and is measured by few"
-    ),
-    "validation rows": Range(
-        100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
-    ),
-    "special tokens in text": Range(
-        0, 0, "none", "as text they are harmless; as ids one is enough to end a document"
-    ),
-    "long documents": Range(
-        0, 0.01, "up to 1 %", "a text that is never cut stands in no row where it is too long"
-    ),
-    "unlearned documents": Range(
-        0, 0, "none", "a text of which nothing is learned takes time and teaches nothing"
-    ),
-    "open turns": Range(
-        0, 0, "none", "a model learns to stop from the token that ends what it learns"
-    ),
-    "unread fields": Range(
-        0, 0, "none", "what stands in no text is lost, or changes what the rest of it means"
-    ),
-    "unknown roles": Range(
-        0, 0, "none", "templates know system, user, assistant and tool, and models were taught them"
-    ),
-    "crossing tokens": Range(
-        0, 0, "none", "most templates end what is learned, and what is before it, with a token"
-    ),
-    "begin of text": Range(
-        0, 0, "none", "a model should see texts begin as its tokenizer begins them"
-    ),
-    "end of text": Range(0, 0, "none", "a model that sees no end does not learn to stop"),
-    "kept fields": Range(
-        1, _ANY, "1 and more", "a field that no record has is misspelt, or another input was meant"
-    ),
+    # What a file lacks is known to nobody, and may be nearly all of it.
+    "unfinished files": Range(0, 0, "none"),
+    # Clean corpora have none, crawled ones some in a million.
+    "rejects": Range(0, 0.01, "up to 1 %"),
+    # A text may begin with an example of anything, and few texts do.
+    "doubtful format": Range(0, 0.01, "up to 1 %"),
+    # 16 MB are the text of ten thick books; hardly a document has more.
+    "cut documents": Range(0, 0.01, "up to 1 %"),
+    # Text has none; every second byte of English in UTF-16 is one.
+    "control characters": Range(0, 0.01, "none"),
+    # Vocabularies of the corpus' own language leave less than 0.1 %.
+    "unknown tokens": Range(0, 0.01, "up to 1 %"),
+    # English has 0.22 and Chinese, whose characters count as three letters, 0.33; a vocabulary of
+    # another language spells letters.
+    "tokens per letter": Range(0, 0.45, "0.1 to 0.4"),
+    # A document of one sentence has no second segment of its own.
+    "sentences per document": Range(2, _ANY, "2 and more"),
+    # Real sentences have 10 to 60 tokens, and rows 128 to 512.
+    "long sentences": Range(0, 0.05, "up to 5 %"),
+    # WikiText has 82 to 97 %, with lines longer than rows 50 %.
+    "coverage": Range(0.7, 1, "80 % and more"),
+    # WikiText has 1 to 6 % in rows of 128 to 512 tokens, and books 18 % in those of 128.
+    "empty second segments": Range(0, 0.25, "up to 20 %"),
+    # Drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %.
+    "class balance": Range(0.25, 0.75, "45 to 70 %"),
+    # The paragraphs of WikiText have 65 % in rows of 512; books had 76 %.
+    "padding": Range(0, 0.7, "up to 65 %"),
+    # Rows of 128 tokens have all with 20 predictions, of 512 only 26 %.
+    "capped predictions": Range(0.8, 1, "90 % and more"),
+    # Books and WikiText have 0 to 2 %, in passages of 32 tokens.
+    "copies": Range(0, 0.1, "up to 3 %"),
+    # Ten passes over the short sections of WikiText give 14 % in pairs.
+    "equal rows": Range(0, 0.2, "up to 15 %"),
+    # Hashing spreads documents evenly; one worker gets a file.
+    "largest file": Range(0, 4, "up to 4 times the median"),
+    # A model learns from train alone, and is measured by few.
+    "train rows": Range(1, _ANY, "more than validation"),
+    # The loss of fewer rows is too noisy to compare models by.
+    "validation rows": Range(100, _ANY, "100 and more"),
+    # As text they are harmless; as ids one is enough to end a document.
+    "special tokens in text": Range(0, 0, "none"),
+    # A text that is never cut stands in no row where it is too long.
+    "long documents": Range(0, 0.01, "up to 1 %"),
+    # A text of which nothing is learned takes time and teaches nothing.
+    "unlearned documents": Range(0, 0, "none"),
+    # A model learns to stop from the token that ends what it learns.
+    "open turns": Range(0, 0, "none"),
+    # What stands in no text is lost, or changes what the rest of it means.
+    "unread fields": Range(0, 0, "none"),
+    # Templates know system, user, assistant and tool, and models were taught them.
+    "unknown roles": Range(0, 0, "none"),
+    # Most templates end what is learned, and what is before it, with a token.
+    "crossing tokens": Range(0, 0, "none"),
+    # A model should see texts begin as its tokenizer begins them.
+    "begin of text": Range(0, 0, "none"),
+    # A model that sees no end does not learn to stop.
+    "end of text": Range(0, 0, "none"),
+    # A field that no record has is misspelt, or another input was meant.
+    "kept fields": Range(1, _ANY, "1 and more"),
 }
+
+
+def parts_of(counts: Mapping[str, int], stem: str) -> dict[str, int]:
+    """Return the counts whose names begin with a stem, by the rest of their names."""
+    return {name.removeprefix(stem): n for name, n in counts.items() if name.startswith(stem)}
 
 
 def suggest_length(tokens: float) -> int:
@@ -149,11 +120,6 @@ class Facts:
     def count(self, name: str) -> int:
         """The count of this name; 0 where there is none."""
         return self.manifest.counts.get(name, 0)
-
-    def parts_of(self, stem: str) -> dict[str, int]:
-        """The counts whose names begin with a stem, by the rest of their names."""
-        counts = self.manifest.counts
-        return {name.removeprefix(stem): n for name, n in counts.items() if name.startswith(stem)}
 
     @cached_property
     def distributions(self) -> dict[str, Counter[int]]:
@@ -230,13 +196,6 @@ class Facts:
         """Whether rows of two segments are made of documents of one sentence."""
         reads_sentences = self.rules.get("sentence_rule") != "document"
         return reads_sentences and self.has_pairs and 0 < self.sentences_per_document < 2
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether the text is none: its control characters are far too many."""
-        size = self.count("tokenize.text_bytes")
-        share = self.count("tokenize.control_characters") / max(1, size)
-        return share > USUAL["control characters"].high
 
     @property
     def ends_at_blanks(self) -> bool:

@@ -5,13 +5,13 @@ distributions in its manifest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role
 from corpusmill.dataset.accounting import (
     NO_LOSS,
     Loss,
@@ -23,6 +23,7 @@ from corpusmill.dataset.accounting import (
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
+from corpusmill.inspection.facts import parts_of
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.windows import count_examples
 from corpusmill.settings.words import write_own_options
@@ -59,45 +60,36 @@ def corpus_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
         counts: of all stages; those of `Objective.count` begin with "build.".
         repeats: how many times each document was built.
     """
-    yield from _cut_figures(counts)
-    yield from _dropped_figures(counts)
+    documents = counts.get("read.documents", 0)
+    cut = f"of the {documents:,} documents go on where another one was cut for its length"
+    in_parts = "of the texts or words were so long that they were tokenized in parts"
+    special = "special tokens, such as [SEP], stand in the text of the corpus"
+    for name, stem, meaning in (
+        ("pieces", "read.cut_documents", cut),
+        ("tokenized in parts", "tokenize.cut_texts", in_parts),
+        ("special tokens in text", "tokenize.special_tokens_in_text", special),
+    ):
+        if number := counts.get(stem, 0):
+            yield count_figure(name, number, meaning)
+    if "filter.documents" in counts:
+        kept, dropped = counts["filter.documents"], counts.get("filter.dropped", 0)
+        reasons = _list_counts(count_dropped(counts))
+        meaning = f"of the documents, {dropped:,} of {kept:,}{': ' if reasons else ''}{reasons}"
+        yield share_figure("dropped", dropped / kept if kept else 0.0, meaning)
     yield from _coverage_figures(counts, repeats)
     if learned := counts.get("build.learned_tokens", 0):
         kept = counts.get("build.kept_tokens", learned)
-        meaning = f"of the tokens in examples are learned: {learned:,}"
-        yield share_figure("learned", learned / kept, meaning)
-    for name, stem, meaning in (
-        ("messages", "tokenize.messages.", ""),
-        ("unread", "tokenize.unread.", "times a field of a record has not reached the text: "),
-    ):
-        parts = {part.removeprefix(stem): n for part, n in counts.items() if part.startswith(stem)}
-        total, listed = sum(parts.values()), ", ".join(f"{part} {n:,}" for part, n in parts.items())
-        if parts:
-            yield Figure(name, total, f"{total:,}", meaning + listed)
-
-
-def _cut_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
-    if cut := counts.get("read.cut_documents", 0):
-        documents = counts.get("read.documents", 0)
-        meaning = f"of the {documents:,} documents go on where another one was cut for its length"
-        yield Figure("pieces", cut, f"{cut:,}", meaning)
-    if cut := counts.get("tokenize.cut_texts", 0):
-        meaning = "of the texts or words were so long that they were tokenized in parts"
-        yield Figure("tokenized in parts", cut, f"{cut:,}", meaning)
-    if special := counts.get("tokenize.special_tokens_in_text", 0):
-        meaning = "special tokens, such as [SEP], stand in the text of the corpus"
-        yield Figure("special tokens in text", special, f"{special:,}", meaning)
-
-
-def _dropped_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
-    if "filter.documents" in counts:
-        documents, dropped = counts["filter.documents"], counts.get("filter.dropped", 0)
-        reasons = ", ".join(
-            f"{reason} {number:,}" for reason, number in count_dropped(counts).items()
+        yield share_figure(
+            "learned", learned / kept, f"of the tokens in examples are learned: {learned:,}"
         )
-        meaning = f"of the documents, {dropped:,} of {documents:,}"
-        meaning += f": {reasons}" if reasons else ""
-        yield share_figure("dropped", dropped / documents if documents else 0.0, meaning)
+    unread = "times a field of a record has not reached the text: "
+    for name, meaning in (("messages", ""), ("unread", unread)):
+        if parts := parts_of(counts, f"tokenize.{name}."):
+            yield count_figure(name, sum(parts.values()), meaning + _list_counts(parts))
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in counts.items())
 
 
 def _coverage_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
@@ -106,13 +98,9 @@ def _coverage_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figur
     if name not in counts:
         return
     tokens = count_copied_tokens(counts) * repeats
-    parts = [
-        f"{part.removeprefix(name)[1:].replace('_', ' ')} {number:,}"
-        for part, number in counts.items()
-        if part.startswith(f"{name}.")
-    ]
     trimmed = counts[name] / tokens if tokens else 0.0
-    others = f"; {100 * trimmed:.1f} % were cut off: {', '.join(parts) or f'{counts[name]:,}'}"
+    parts = {part.replace("_", " "): n for part, n in parts_of(counts, f"{name}.").items()}
+    others = f"; {100 * trimmed:.1f} % were cut off: {_list_counts(parts) or f'{counts[name]:,}'}"
     passes = f" in each of {repeats} passes" if repeats > 1 else ""
     meaning = f"of the corpus' tokens stand in an example{passes}{others if trimmed else ''}"
     yield share_figure("coverage", 1 - trimmed, meaning)
@@ -149,15 +137,13 @@ class SourceFigures:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        taken = "" if self.repeat == 1 else f", taken {self.repeat:g} times"
-        dropped = f", {self.dropped:,} of them dropped" if self.dropped else ""
-        rejects = f", {count_things(self.rejects, 'reject')}" if self.rejects else ""
-        return (
-            f"{self.name}{taken}: {count_things(self.bytes, 'byte')}, "
-            f"{count_things(self.documents, 'document')}{dropped}{rejects}, "
-            f"{count_things(self.tokens, 'token')}; {count_things(self.rows, 'example')} of "
-            f"{count_things(self.row_tokens, 'token')}{f'; {self.reading}' if self.options else ''}"
-        )
+        text = self.name if self.repeat == 1 else f"{self.name}, taken {self.repeat:g} times"
+        text += f": {count_things(self.bytes, 'byte')}, {count_things(self.documents, 'document')}"
+        text += f", {self.dropped:,} of them dropped" if self.dropped else ""
+        text += f", {count_things(self.rejects, 'reject')}" if self.rejects else ""
+        text += f", {count_things(self.tokens, 'token')}; {count_things(self.rows, 'example')} of "
+        text += count_things(self.row_tokens, "token")
+        return f"{text}; {self.reading}" if self.options else text
 
     @property
     def reading(self) -> str:
@@ -193,6 +179,11 @@ def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
 def share_figure(name: str, value: float, meaning: str) -> Figure:
     """A share between 0 and 1, shown as a percentage."""
     return Figure(name, value, f"{100 * value:.1f} %", meaning)
+
+
+def count_figure(name: str, value: int, meaning: str) -> Figure:
+    """A number of things."""
+    return Figure(name, value, f"{value:,}", meaning)
 
 
 _PERCENTILES = (5, 25, 50, 75, 95)
@@ -308,10 +299,16 @@ def summarize(manifest: Manifest) -> Report:
             does not know is kept, and described by its mean and percentiles.
     """
     counts, objective = manifest.counts, manifest.objective
+    splits = []
+    for name, split in manifest.splits.items():
+        distributions = name_distributions(split.distributions, manifest.columns)
+        figures = (*figures_of(distributions, objective.options, manifest.columns),)
+        sizes = split.rows, split.tokens, split.bytes, len(split.shards)
+        splits.append(SplitReport(name, *sizes, figures, (*distributions.values(),)))
     return Report(
         objective.name,
         shorten_texts(objective.options),
-        tuple(_summarize_split(name, manifest) for name in manifest.splits),
+        tuple(splits),
         counts,
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
         count_reasons(counts),
@@ -320,21 +317,6 @@ def summarize(manifest: Manifest) -> Report:
         tuple(corpus_figures(counts, objective.repeats)),
         find(manifest),
         measure_rejects(counts, manifest.corpus.files),
-    )
-
-
-def _summarize_split(name: str, manifest: Manifest) -> SplitReport:
-    split = manifest.splits[name]
-    distributions = name_distributions(split.distributions, manifest.columns)
-    figures = figures_of(distributions, manifest.objective.options)
-    return SplitReport(
-        name,
-        split.rows,
-        split.tokens,
-        split.bytes,
-        len(split.shards),
-        tuple(figures),
-        tuple(distributions.values()),
     )
 
 
@@ -354,20 +336,24 @@ def name_distributions(
 
 
 def figures_of(
-    distributions: Mapping[str, Distribution], options: Mapping[str, Any]
+    distributions: Mapping[str, Distribution], options: Mapping[str, Any], columns: Sequence[Column]
 ) -> Iterator[Figure]:
     """The figures of a split.
 
     Args:
         distributions: by name.
         options: of the objective.
+        columns: of the data set.
     """
-    if "length" in distributions:
-        yield from _length_figures(distributions["length"], options)
+    if lengths := distributions.get("length"):
+        is_stream = columns[0].width == ANY_LENGTH
+        yield from _length_figures(lengths, options.get("max_seq_length"), is_stream)
     if "predictions" in distributions:
         yield from _prediction_figures(distributions, options)
     if "words" in distributions and all(name in distributions for name in _SEGMENTS):
-        yield _word_figure(distributions)
+        tokens = sum(distributions[name].weight for name in _SEGMENTS)
+        value = tokens / max(1, distributions["words"].weight)
+        yield Figure("tokens per word", value, f"{value:.2f}", "special tokens do not count")
     for distribution in distributions.values():
         for value, value_name in enumerate(distribution.value_names[1:], 1):
             name = f"{value_name} {distribution.title}"
@@ -383,54 +369,42 @@ def figures_of(
             yield describe_distribution(distribution)
 
 
-def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterator[Figure]:
-    longest = options.get("max_seq_length") or lengths.largest
-    if options.get("mode") == "stream":
-        number = count_examples(lengths.weight, longest, longest)
+def _length_figures(lengths: Distribution, width: int | None, is_stream: bool) -> Iterator[Figure]:
+    longest = width or lengths.largest
+    if is_stream:
         meaning = f"of {longest} tokens and their targets, in the stream of all shards"
-        yield Figure("examples to cut", number, f"{number:,}", meaning)
+        yield count_figure(
+            "examples to cut", count_examples(lengths.weight, longest, longest), meaning
+        )
         return
-    yield share_figure(
-        "at the full length", lengths.share(longest), f"of the examples are {longest} tokens long"
-    )
+    meaning = f"of the examples are {longest} tokens long"
+    yield share_figure("at the full length", lengths.share(longest), meaning)
     places = longest * lengths.total
     padding = 1 - lengths.weight / places if places else 0.0
-    yield share_figure(
-        "padding", padding, f"of the positions, if every example is padded to {longest} tokens"
-    )
+    meaning = f"of the positions, if every example is padded to {longest} tokens"
+    yield share_figure("padding", padding, meaning)
 
 
 def _prediction_figures(
     distributions: Mapping[str, Distribution], options: Mapping[str, Any]
 ) -> Iterator[Figure]:
     predictions = distributions["predictions"]
-    tokens = _count_tokens(distributions)
+    if all(name in distributions for name in _SEGMENTS):
+        tokens = sum(distributions[name].weight for name in _SEGMENTS)
+    else:  # there are one [CLS] per example, and one [SEP] after each of its documents
+        lengths = distributions["length"]
+        documents = distributions.get("documents")
+        separators = documents.weight if documents else lengths.total
+        tokens = lengths.weight - lengths.total - separators
     share = predictions.weight / tokens if tokens else 0.0
     prob = options.get("masked_lm_prob")
     goal = "" if prob is None else f" (masked_lm_prob asks for {prob:.1%})".replace("%", " %")
     yield share_figure("masked", share, f"of the tokens that are not special are predicted{goal}")
     cap = options.get("max_predictions_per_seq")
     if cap is not None and predictions.largest >= cap:
-        meaning = (
-            f"of the examples have {cap} predictions, the most that max_predictions_per_seq allows"
-        )
+        meaning = f"of the examples have {cap} predictions, the most that max_predictions_per_seq "
+        meaning += "allows"
         yield share_figure("at the most predictions", predictions.share(cap), meaning)
-
-
-def _count_tokens(distributions: Mapping[str, Distribution]) -> int:
-    """Tokens that are not special."""
-    if all(name in distributions for name in _SEGMENTS):
-        return sum(distributions[name].weight for name in _SEGMENTS)
-    # One [CLS] per example, and one [SEP] after each of its documents.
-    lengths, documents = distributions["length"], distributions.get("documents")
-    return lengths.weight - lengths.total - (documents.weight if documents else lengths.total)
-
-
-def _word_figure(distributions: Mapping[str, Distribution]) -> Figure:
-    tokens = sum(distributions[name].weight for name in _SEGMENTS)
-    words = distributions["words"].weight
-    value = tokens / words if words else 0.0
-    return Figure("tokens per word", value, f"{value:.2f}", "special tokens do not count")
 
 
 def describe_distribution(distribution: Distribution) -> Figure:
@@ -438,6 +412,5 @@ def describe_distribution(distribution: Distribution) -> Figure:
     values = ", ".join(f"{distribution.percentile(percent):,}" for percent in _PERCENTILES)
     percents = ", ".join(str(percent) for percent in _PERCENTILES)
     meaning = f"on average; percentiles {percents}: {values}; largest {distribution.largest:,}"
-    return Figure(
-        distribution.name.replace("_", " "), distribution.mean, f"{distribution.mean:,.1f}", meaning
-    )
+    name, mean = distribution.name.replace("_", " "), distribution.mean
+    return Figure(name, mean, f"{mean:,.1f}", meaning)

@@ -6,7 +6,7 @@ bad; one with findings almost always is. docs/reference/findings.md has a row fo
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -17,9 +17,8 @@ from corpusmill.dataset.accounting import Loss, count_reasons, describe_unfinish
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
-from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, suggest_length
+from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, parts_of, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
-from corpusmill.objectives.chat_records import USUAL_ROLES
 
 __all__ = ["USUAL", "Finding", "find"]
 
@@ -33,6 +32,8 @@ _DESCRIBING = frozenset({
     "license", "language", "lang", "date", "created", "timestamp", "score", "meta", "metadata",
     "conversation_id", "prompt_id", "messages.id",
 })  # fmt: skip
+# The roles that chat templates know.
+_ROLES = ("assistant", "developer", "system", "tool", "user")
 # More files whose format is in doubt are counted, not named.
 _NAMED_FILES = 3
 # A larger share is not kept back for validation.
@@ -88,33 +89,30 @@ def find(manifest: Manifest, spelling: Spelling | None = as_flag) -> tuple[Findi
     return tuple(one.spelled(spelling) if spelling else one for one in found)
 
 
-def _find(name: str, value: float, what: str, cause: str, cure: str) -> Finding:
-    """Make a finding of a quantity that USUAL has."""
-    return Finding(name, what, value, USUAL[name].shown, cause, cure)
+def _find(
+    name: str, value: float, what: str, cause: str, cure: str, title: str = ""
+) -> Iterator[Finding]:
+    """Yield a finding of a quantity if it is not in its range in USUAL, perhaps by another name."""
+    usual = USUAL[name]
+    if not usual.low <= value <= usual.high:
+        yield Finding(title or name, what, value, usual.shown, cause, cure)
 
 
 def _check_unfinished(facts: Facts) -> Iterator[Finding]:
     """Name the files that end too early or are damaged, however few they are."""
     files = facts.manifest.corpus.files
-    what = describe_unfinished(files)
-    if not what:
-        return
     cut = sum(file.unread is not None for file in files)
     cause = "They break off or are damaged, as after a download or a copy that did not finish"
-    cure = (
-        f"Get them again, or leave them out, or give {option('max_rejects')} the share of the "
-        "stored bytes that may be lost"
-    )
-    yield _find("unfinished files", cut, what, cause, cure)
+    cure = f"Get them again, or leave them out, or give {option('max_rejects')} the share of the "
+    cure += "stored bytes that may be lost"
+    yield from _find("unfinished files", cut, describe_unfinished(files), cause, cure)
 
 
 def _check_rejects(facts: Facts) -> Iterator[Finding]:
     """Find rejects that are much of the records or of the bytes."""
     loss = measure_rejects(facts.manifest.counts, files=())
-    if loss.share > USUAL["rejects"].high:
-        what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
-        cause, cure = _explain_rejects(facts.manifest, loss)
-        yield _find("rejects", loss.share, what, cause, cure)
+    what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
+    yield from _find("rejects", loss.share, what, *_explain_rejects(facts.manifest, loss))
 
 
 def _explain_rejects(manifest: Manifest, loss: Loss) -> tuple[str, str]:
@@ -130,10 +128,8 @@ def _explain_rejects(manifest: Manifest, loss: Loss) -> tuple[str, str]:
         return cause, f"{look} give {option('csv_quotes', 'none')} or backslash"
     cause = "They are damaged, or not of the format that was read"
     if loss.unit == "bytes":
-        cause = (
-            f"Lines or texts above {option('max_line_bytes')}, or damaged files or "
-            "blocks, have them"
-        )
+        limit = option("max_line_bytes")
+        cause = f"Lines or texts above {limit}, or damaged files or blocks, have them"
     return cause, f"{look} choose {option('input_format')} or repair the input"
 
 
@@ -143,17 +139,16 @@ def _check_formats(facts: Facts) -> Iterator[Finding]:
     doubtful = [file for file in files if file.resembles]
     size = sum(file.bytes for file in doubtful) / max(1, sum(file.bytes for file in files))
     share = max(size, len(doubtful) / max(1, len(files)))
-    if share > USUAL["doubtful format"].high:
-        named = ", ".join(f"{file.path} ({file.resembles})" for file in doubtful[:_NAMED_FILES])
-        more = f" and {len(doubtful) - _NAMED_FILES:,} more" * (len(doubtful) > _NAMED_FILES)
-        looks = count_things(len(doubtful), "file looks", "files look")
-        what = f"{looks} in part like another format, and became text: {named}{more}"
-        cause = "Most of the first lines are of that format in data, and a few in a text"
-        formats = [str(file.resembles) for file in doubtful if file.resembles in FORMATS.names]
-        cure = f"Give {option('input_format', 'text')} if it is text"
-        if formats:
-            cure += f", and {option('input_format', formats[0])} if it is not"
-        yield _find("doubtful format", share, what, cause, cure)
+    named = ", ".join(f"{file.path} ({file.resembles})" for file in doubtful[:_NAMED_FILES])
+    named += f" and {len(doubtful) - _NAMED_FILES:,} more" * (len(doubtful) > _NAMED_FILES)
+    looks = count_things(len(doubtful), "file looks", "files look")
+    what = f"{looks} in part like another format, and became text: {named}"
+    cause = "Most of the first lines are of that format in data, and a few in a text"
+    cure = f"Give {option('input_format', 'text')} if it is text"
+    formats = [file.resembles for file in doubtful if file.resembles in FORMATS.names]
+    if formats:
+        cure += f", and {option('input_format', formats[0])} if it is not"
+    yield from _find("doubtful format", share, what, cause, cure)
 
 
 def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
@@ -162,65 +157,57 @@ def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
     cut, size = facts.count("read.cut_documents"), facts.count("tokenize.text_bytes")
     # Each piece follows one that has about as much text as the limit allows.
     share = min(1.0, cut * limit / max(1, size))
-    is_chosen = facts.rules.get("max_document_bytes", limit) != limit
-    if share > USUAL["cut documents"].high and not is_chosen:
-        what = f"About {percent(share)} of the text is in documents that were cut"
-        pieces = count_things(cut, "piece was cut off", "pieces were cut off")
-        cause = f"Above {option('max_document_bytes', limit)}, {pieces}, a document each"
-        cure = (
-            f"Give a {option('document_rule')} that finds where documents end; or a larger "
-            f"{option('max_document_bytes', 2 * limit)}"
-        )
-        yield _find("cut documents", share, what, cause, cure)
+    if facts.rules.get("max_document_bytes", limit) != limit:
+        return  # someone has chosen where
+    what = f"About {percent(share)} of the text is in documents that were cut"
+    pieces = count_things(cut, "piece was cut off", "pieces were cut off")
+    cause = f"Above {option('max_document_bytes', limit)}, {pieces}, a document each"
+    cure = f"Give a {option('document_rule')} that finds where documents end; or a larger "
+    cure += option("max_document_bytes", 2 * limit)
+    yield from _find("cut documents", share, what, cause, cure)
 
 
 def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
     size = facts.count("tokenize.text_bytes")
-    if facts.is_binary:  # no tokenizer is to blame for what it makes of this
-        share = facts.count("tokenize.control_characters") / size
-        what = f"{percent(share)} of the text's bytes are control characters"
-        cause = "It is no text, or in an encoding such as UTF-16, and was read as UTF-8"
-        yield _find(
-            "control characters", share, what, cause, "Convert it to UTF-8, or leave it out"
-        )
-        return
-    name = facts.manifest.tokenizer.name
+    share = facts.count("tokenize.control_characters") / max(1, size)
+    what = f"{percent(share)} of the text's bytes are control characters"
+    cause = "It is no text, or in an encoding such as UTF-16, and was read as UTF-8"
+    cure = "Convert it to UTF-8, or leave it out"
+    if binary := [*_find("control characters", share, what, cause, cure)]:
+        yield from binary
+        return  # no tokenizer is to blame for what it makes of this
+    tokenizer = facts.manifest.tokenizer
     share = facts.count("tokenize.unknown_tokens") / max(1, facts.tokens)
-    train = "Give a tokenizer of the text's language, or train one with train-tokenizer"
-    if share > USUAL["unknown tokens"].high:
-        what = f"{percent(share)} of the tokens are unknown ([UNK])"
-        cause = f"The vocabulary of {name} cannot spell the text"
-        yield _find("unknown tokens", share, what, cause, train)
+    what = f"{percent(share)} of the tokens are unknown ([UNK])"
+    cause = f"The vocabulary of {tokenizer.name} cannot spell the text"
+    cure = "Give a tokenizer of the text's language, or train one with train-tokenizer"
+    yield from _find("unknown tokens", share, what, cause, cure)
     letters = size - facts.count("tokenize.letter_bytes")
     value = facts.tokens / letters if letters else 0.0
-    if value > USUAL["tokens per letter"].high:
-        what = (
-            f"The text has {value:.2f} tokens for each letter, where a Chinese character counts as "
-            "three"
-        )
-        tokens = f"The {facts.manifest.tokenizer.vocab_size:,} tokens of {name}"
-        cause = f"{tokens} are too few, or those of another language"
-        yield _find("tokens per letter", value, what, cause, train)
+    what = f"The text has {value:.2f} tokens for each letter, where a Chinese character counts as "
+    what += "three"
+    cause = f"The {tokenizer.vocab_size:,} tokens of {tokenizer.name} are too few, or those of "
+    cause += "another language"
+    yield from _find("tokens per letter", value, what, cause, cure)
 
 
 def _check_documents(facts: Facts) -> Iterator[Finding]:
     if facts.lacks_pairs:
         value = facts.sentences_per_document
         what = f"A document has {value:.2f} sentences, but an example is made of two segments"
-        yield _find("sentences per document", value, what, *facts.explain_short_documents())
+        explained = facts.explain_short_documents()
+        yield from _find("sentences per document", value, what, *explained)
 
 
 def _check_long_sentences(facts: Facts) -> Iterator[Finding]:
     share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.passes)
-    if share > USUAL["long sentences"].high and facts.trimmed_share:
+    if facts.trimmed_share:
         what = f"{percent(share)} of the sentences are longer than a row and are cut off"
-        yield _find("long sentences", share, what, *facts.explain_long_sentences())
+        yield from _find("long sentences", share, what, *facts.explain_long_sentences())
 
 
 def _check_coverage(facts: Facts) -> Iterator[Finding]:
     value = 1 - facts.trimmed_share
-    if value >= USUAL["coverage"].low:
-        return
     what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
     cause, cure = facts.explain_long_sentences()
     if facts.count("build.long_documents"):
@@ -228,41 +215,35 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
         cure = f"Give a larger {option('max_seq_length')}"
     elif facts.rules.get("sentence_rule") == "document":
         cause = "Of a document that is too long, one piece is taken in each pass"
-        cure = (
-            f"Give {option('overflow', 'keep')}; or cut documents with "
-            f"{option('max_document_bytes')}"
-        )
-    yield _find("coverage", value, what, cause, cure)
+        limit = option("max_document_bytes")
+        cure = f"Give {option('overflow', 'keep')}; or cut documents with {limit}"
+    yield from _find("coverage", value, what, cause, cure)
 
 
 def _check_second_segments(facts: Facts) -> Iterator[Finding]:
     lengths = facts.distributions.get("second_segment_length", Counter[int]())
     rows = sum(lengths.values())
     share = lengths[0] / max(1, rows)
-    is_learned = any(map(facts.is_about_segments, facts.manifest.columns))
-    if rows < FEWEST_ROWS or share <= USUAL["empty second segments"].high or not is_learned:
+    if rows < FEWEST_ROWS or not any(map(facts.is_about_segments, facts.manifest.columns)):
         return
     what = f"{percent(share)} of the examples have an empty second segment"
     cause = "The first sentences fill the row, and the class tells little but that nothing follows"
     _, cure = facts.explain_long_sentences()
     if facts.options.get("pairs") == "article":
         cure += f"; or give {option('pairs', 'google')}, whose second segments have a sentence"
-    yield _find("empty second segments", share, what, cause, cure)
+    yield from _find("empty second segments", share, what, cause, cure)
 
 
 def _check_classes(facts: Facts) -> Iterator[Finding]:
-    usual = USUAL["class balance"]
     for column in facts.manifest.columns:
         counts = facts.distributions.get(column.name, Counter[int]())
         rows = sum(counts.values())
         if column.role is not Role.CLASS or len(column.value_names) != 2 or rows < FEWEST_ROWS:
             continue
-        share = counts[1] / rows
-        if not usual.low <= share <= usual.high:
-            name = f"{column.value_names[1]} {column.title}"
-            what = f"{percent(share)} of the examples have the class: {name}"
-            cause, cure = _explain_class(facts, column, share)
-            yield replace(_find("class balance", share, what, cause, cure), name=name)
+        share, name = counts[1] / rows, f"{column.value_names[1]} {column.title}"
+        what = f"{percent(share)} of the examples have the class: {name}"
+        cause, cure = _explain_class(facts, column, share)
+        yield from _find("class balance", share, what, cause, cure, name)
 
 
 def _explain_class(facts: Facts, column: Column, share: float) -> tuple[str, str]:
@@ -286,22 +267,19 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     lengths = facts.distributions.get("length", Counter[int]())
     rows = sum(lengths.values())
     tokens = sum(length * number for length, number in lengths.items())
-    places = rows * width
-    if width <= 0 or rows < FEWEST_ROWS or 1 - tokens / places <= USUAL["padding"].high:
+    if width <= 0 or rows < FEWEST_ROWS:
         return
-    share = 1 - tokens / places
-    what = f"{percent(share)} of the positions are padding, if every row is padded to its width"
     mean = tokens / rows
+    share = max(0.0, 1 - mean / width)  # rows of a stream may be longer
+    what = f"{percent(share)} of the positions are padding, if every row is padded to its width"
     cause = f"A row of {width:,} places holds {mean:,.0f} tokens on average"
     # Rows of twice the mean length hold most texts whole.
-    cure = (
-        f"Give a smaller {option('max_seq_length')}, such as {suggest_length(2 * mean)}; or "
-        "read rows of similar lengths together, with make_batches(..., by_length=True)"
-    )
+    cure = f"Give a smaller {option('max_seq_length')}, such as {suggest_length(2 * mean)}; or "
+    cure += "read rows of similar lengths together, with make_batches(..., by_length=True)"
     if facts.lacks_pairs:
         explained, cure = facts.explain_short_documents()
         cause += f". {explained}"
-    yield _find("padding", share, what, cause, cure)
+    yield from _find("padding", share, what, cause, cure)
 
 
 def _check_predictions(facts: Facts) -> Iterator[Finding]:
@@ -311,83 +289,77 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
     if not (predictions and lengths and isinstance(cap, int) and isinstance(prob, int | float)):
         return
     wanted = prob * weigh(lengths)
-    share = weigh(predictions) / wanted if wanted else 1.0
-    if share < USUAL["capped predictions"].low and max(predictions) == cap:
-        what = (
-            f"Examples have {percent(share)} of the predictions that "
-            f"{option('masked_lm_prob')} asks for"
-        )
+    share = min(1.0, weigh(predictions) / wanted) if wanted else 1.0
+    if max(predictions) == cap:
+        asks = option("masked_lm_prob")
+        what = f"Examples have {percent(share)} of the predictions that {asks} asks for"
         capped = predictions[cap] / sum(predictions.values())
         cause = f"{percent(capped)} of the examples have {cap} predictions, the most allowed"
         cure = f"Give {option('max_predictions_per_seq', round(max(lengths) * prob))}"
-        yield _find("capped predictions", share, what, cause, cure)
+        yield from _find("capped predictions", share, what, cause, cure)
 
 
 def _check_learned(facts: Facts) -> Iterator[Finding]:
     """Check texts that are never cut, and of which a part is learned."""
     documents = max(1, round(facts.count("tokenize.documents") * facts.passes))
     long, width = facts.count("build.long_documents"), facts.options.get("max_seq_length")
-    if long / documents > USUAL["long documents"].high:
-        what = f"{long:,} of the documents are longer than a row, and left out"
-        cure = f"Give a larger {option('max_seq_length')}; with provenance, "
-        cure += f"`trace --where 'tokens > {width}'` names them"
-        yield _find("long documents", long / documents, what, "They are never cut", cure)
-    if unlearned := facts.count("build.unlearned_documents"):
-        what = f"{count_things(unlearned, 'document has', 'documents have')} nothing to be learned"
-        cause = "They have no turn of a role that is learned"
-        cure = "Leave them out, or name other roles that are learned"
-        yield _find("unlearned documents", unlearned / documents, what, cause, cure)
-    if crossing := facts.count("tokenize.crossing_tokens"):
-        what = f"{count_things(crossing, 'token lies', 'tokens lie')} across an end of what is "
-        what += "learned, and so no part of it"
-        cause = "They join the end of what asks for an answer with its beginning, most likely"
-        cure = "Let what asks for an answer end with a special token or a line break, not a space"
-        yield _find("crossing tokens", crossing / documents, what, cause, cure)
-    following = facts.parts_of("tokenize.open_turns.")
-    if following:
-        turns, number = facts.count("tokenize.learned_turns"), sum(following.values())
-        what = f"{number:,} of {count_things(turns, 'learned turn')} end with no special token, so "
-        what += "that a model does not learn to stop"
-        token = max(following, key=following.__getitem__)
-        cure = f"Give {option('end_of_turn', token or '<|im_end|>')}, or the token at which your "
-        cure += "model stops; or let {% generation %} hold the end of a turn"
-        yield _find("open turns", number / max(1, turns), what, "The template writes none", cure)
+    what = f"{long:,} of the documents are longer than a row, and left out"
+    cure = f"Give a larger {option('max_seq_length')}; with provenance, "
+    cure += f"`trace --where 'tokens > {width}'` names them"
+    yield from _find("long documents", long / documents, what, "They are never cut", cure)
+    unlearned = facts.count("build.unlearned_documents")
+    what = f"{count_things(unlearned, 'document has', 'documents have')} nothing to be learned"
+    cause = "They have no turn of a role that is learned"
+    cure = "Leave them out, or name other roles that are learned"
+    yield from _find("unlearned documents", unlearned / documents, what, cause, cure)
+    crossing = facts.count("tokenize.crossing_tokens")
+    what = f"{count_things(crossing, 'token lies', 'tokens lie')} across an end of what is "
+    what += "learned, and so no part of it"
+    cause = "They join the end of what asks for an answer with its beginning, most likely"
+    cure = "Let what asks for an answer end with a special token or a line break, not a space"
+    yield from _find("crossing tokens", crossing / documents, what, cause, cure)
+    following = parts_of(facts.manifest.counts, "tokenize.open_turns.")
+    turns = facts.count("tokenize.learned_turns")
+    number, token = sum(following.values()), max(following, key=following.__getitem__, default="")
+    what = f"{number:,} of {count_things(turns, 'learned turn')} end with no special token, so "
+    what += "that a model does not learn to stop"
+    cure = f"Give {option('end_of_turn', token or '<|im_end|>')}, or the token at which your "
+    cure += "model stops; or let {% generation %} hold the end of a turn"
+    yield from _find("open turns", number / max(1, turns), what, "The template writes none", cure)
 
 
 def _check_unread(facts: Facts) -> Iterator[Finding]:
     """Name the fields of records that reach no text, and roles that no template knows."""
-    documents = max(1, facts.count("tokenize.documents"))
-    fields = facts.parts_of("tokenize.unread.")
-    if fields := {name: number for name, number in fields.items() if name not in _DESCRIBING}:
-        listed = ", ".join(f"{name} ({number:,})" for name, number in fields.items())
-        what = f"Fields do not reach the text, or not whole (number of records): {listed}"
-        cause = "The template or the layout of the records has no place for them"
-        cure = "Give a template that writes them, or rename, join or remove them in the input"
-        yield _find("unread fields", max(fields.values()) / documents, what, cause, cure)
-    learned = {*facts.options.get("learned_roles", ())}
-    roles = facts.parts_of("tokenize.messages.")
-    if roles := {name: roles[name] for name in roles.keys() - USUAL_ROLES - learned}:
-        listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(roles.items()))
-        what = f"Messages have roles that are none of a template's: {listed}"
-        cause = "Their turns are written as the template has it, and are not learned"
-        cure = f"Name them {', '.join(sorted(USUAL_ROLES))}; or give {option('learned_roles')}"
-        yield _find("unknown roles", sum(roles.values()) / documents, what, cause, cure)
+    documents, counts = max(1, facts.count("tokenize.documents")), facts.manifest.counts
+    fields = parts_of(counts, "tokenize.unread.")
+    fields = {name: number for name, number in fields.items() if name not in _DESCRIBING}
+    what = f"Fields do not reach the text, or not whole (number of records): {_list_counts(fields)}"
+    cause = "The template or the layout of the records has no place for them"
+    cure = "Give a template that writes them, or rename, join or remove them in the input"
+    value = max(fields.values(), default=0) / documents
+    yield from _find("unread fields", value, what, cause, cure)
+    roles = parts_of(counts, "tokenize.unknown_roles.")
+    what = f"Messages have roles that are none of a template's: {_list_counts(roles)}"
+    cause = "Their turns are written as the template has it, and are not learned"
+    cure = f"Name them {', '.join(_ROLES)}; or give {option('learned_roles')}"
+    yield from _find("unknown roles", sum(roles.values()) / documents, what, cause, cure)
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({number:,})" for name, number in counts.items())
 
 
 def _check_copies(facts: Facts) -> Iterator[Finding]:
     copies, rows = facts.equal_share("tokenize", "passages"), facts.equal_share("write", "rows")
-    if copies > USUAL["copies"].high:
-        what = f"{percent(copies)} of the text is copies of other documents or their beginnings"
-        cause = "Texts stand in the corpus more than once, such as mirrors, forms or notices"
-        cure = (
-            f"Add {option('drop_duplicates', True)}, and remove copies of parts before the build; "
-            "with them, validation holds texts of training"
-        )
-        yield _find("copies", copies, what, cause, cure)
+    what = f"{percent(copies)} of the text is copies of other documents or their beginnings"
+    cause = "Texts stand in the corpus more than once, such as mirrors, forms or notices"
+    cure = f"Add {option('drop_duplicates', True)}, and remove copies of parts before the build; "
+    cure += "with them, validation holds texts of training"
+    yield from _find("copies", copies, what, cause, cure)
     # Rows that are equal because the text is are not found a second time.
     if 1 - rows < (1 - USUAL["equal rows"].high) * (1 - copies):
         what = f"{percent(rows)} of the examples are equal to others"
-        yield _find("equal rows", rows, what, *_explain_equal_rows(facts))
+        yield from _find("equal rows", rows, what, *_explain_equal_rows(facts))
 
 
 def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
@@ -428,9 +400,8 @@ def _check_largest(sizes: list[int], name: str, cause: str, cure: str) -> Iterat
     if len(sizes) < 2 or largest < _LARGE_BYTES:
         return
     value = largest / max(1, median(sizes))
-    if value > USUAL["largest file"].high:
-        what = f"The largest {name} has {largest:,} bytes, {value:.1f} times the median"
-        yield replace(_find("largest file", value, what, cause, cure), name=f"largest {name}")
+    what = f"The largest {name} has {largest:,} bytes, {value:.1f} times the median"
+    yield from _find("largest file", value, what, cause, cure, f"largest {name}")
 
 
 def _check_rows(facts: Facts) -> Iterator[Finding]:
@@ -439,26 +410,22 @@ def _check_rows(facts: Facts) -> Iterator[Finding]:
     if not share:
         return
     train, rows = (splits[name].rows if name in splits else 0 for name in SPLIT_NAMES)
-    documents = facts.count("tokenize.documents")
+    documents = count_things(facts.count("tokenize.documents"), "document")
+    held_back, fewest = option("validation_share", share), USUAL["validation rows"].low
     if train < rows:
-        examples = count_things(train, "example")
-        what = f"The train split has {examples}, and the validation split {rows:,}"
-        cause = f"{option('validation_share', share)} keeps most of "
-        cause += f"{count_things(documents, 'document')} back"
+        what = f"The train split has {count_things(train, 'example')}, and the validation split "
+        what += f"{rows:,}"
+        cause = f"{held_back} keeps most of {documents} back"
         cure = f"Give a smaller {option('validation_share')}, such as 0.1"
-        yield _find("train rows", train, what, cause, cure)
-    elif rows < USUAL["validation rows"].low:
-        what = f"The validation split has {count_things(rows, 'example')}"
-        cause = (
-            f"{option('validation_share', share)} of {count_things(documents, 'document')} is few"
-        )
-        wanted = 1.5 * share * USUAL["validation rows"].low / max(1, rows)
-        cure = "Give more and shorter documents"
-        if wanted <= _LARGEST_SHARE:
-            cure = (
-                f"Give a larger {option('validation_share')}, such as {wanted:.2g}, or {cure[5:]}"
-            )
-        yield _find("validation rows", rows, what, cause, cure)
+        yield from _find("train rows", train / rows, what, cause, cure)
+        return
+    what = f"The validation split has {count_things(rows, 'example')}"
+    wanted, cure = 1.5 * share * fewest / max(1, rows), "more and shorter documents"
+    if wanted <= _LARGEST_SHARE:
+        cure = f"a larger {option('validation_share')}, such as {wanted:.2g}, or {cure}"
+    yield from _find(
+        "validation rows", rows, what, f"{held_back} of {documents} is few", f"Give {cure}"
+    )
 
 
 def _check_kept_fields(facts: Facts) -> Iterator[Finding]:
@@ -469,49 +436,42 @@ def _check_kept_fields(facts: Facts) -> Iterator[Finding]:
         what = f"No document has a value in {option('keep_fields', empty)}"
         cause = "No record has a field of that name, or it is null in all of them"
         cure = "Name fields that the records have, or leave these out"
-        yield _find("kept fields", 0, what, cause, cure)
+        yield from _find("kept fields", 0, what, cause, cure)
 
 
 def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
-    found = facts.count("tokenize.special_tokens_in_text")
-    tokenizer = facts.manifest.tokenizer
-    if not (found and tokenizer.options.get("special_tokens_in_text")):
-        return
-    tokens = count_things(found, "special token")
-    what = f"The text itself has {tokens} of {tokenizer.name}, such as [SEP]"
-    cause = "Each became its id, so that a text can end its own document, or hide a token"
-    cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
-    yield _find("special tokens in text", found, what, cause, cure)
+    tokens, tokenizer = facts.count("tokenize.special_tokens_in_text"), facts.manifest.tokenizer
+    if tokenizer.options.get("special_tokens_in_text"):
+        what = f"The text itself has {count_things(tokens, 'special token')} of {tokenizer.name}, "
+        what += "such as [SEP]"
+        cause = "Each became its id, so that a text can end its own document, or hide a token"
+        cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
+        yield from _find("special tokens in text", tokens, what, cause, cure)
 
 
 def _check_bounds(facts: Facts) -> Iterator[Finding]:
     """Compare what begins and ends documents with what the tokenizer's own `encode` puts there."""
     tokenizer, bounds = facts.manifest.tokenizer, facts.manifest.objective.bounds_of_text
     documents = facts.count("tokenize.documents")
-    if bounds is None or not documents:
+    if bounds is None:
         return
-    (begin, end), special = bounds, tokenizer.special
-    if special.before and not begin:
-        explained = _explain_missing(tokenizer.name, "begin", special.before)
-        yield _find("begin of text", documents, *explained)
-    elif begin and special.before == ():
-        what = f"Each document begins with {_list_ids(begin)}, unlike texts that {tokenizer.name} "
-        cause = "The tokenizer_config.json beside it has add_bos_token: false"
-        cure = f"Give {option('begin_of_text', False, is_switch=False)}"
-        yield _find("begin of text", documents, f"{what}encodes", cause, cure)
-    if special.after and not end:
-        explained = _explain_missing(tokenizer.name, "end", special.after)
-        yield _find("end of text", documents, *explained)
-
-
-def _explain_missing(name: str, verb: str, own: Sequence[int]) -> tuple[str, str, str]:
-    what = f"No document {verb}s with {_list_ids(own)}, unlike texts that {name} encodes"
-    left_out, added = (option(f"{verb}_of_text", value, is_switch=False) for value in (False, True))
-    return what, f"{left_out} leaves out what the tokenizer adds", f"Give {added}"
-
-
-def _list_ids(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids))
+    special = tokenizer.special
+    for name, ids, usual_ids in (
+        ("begin", bounds[0], special.before), ("end", bounds[1], special.after),
+    ):  # fmt: skip
+        leaves_out, adds = (
+            option(f"{name}_of_text", value, is_switch=False) for value in (False, True)
+        )
+        if usual_ids and not ids:
+            shown = ", ".join(map(str, usual_ids))
+            what = f"No document {name}s with {shown}, unlike texts that {tokenizer.name} encodes"
+            cause = f"{leaves_out} leaves out what the tokenizer adds"
+            yield from _find(f"{name} of text", documents, what, cause, f"Give {adds}")
+        elif ids and usual_ids == () and name == "begin":
+            shown = ", ".join(map(str, ids))
+            what = f"Each document begins with {shown}, unlike texts that {tokenizer.name} encodes"
+            cause = "The tokenizer_config.json beside it has add_bos_token: false"
+            yield from _find("begin of text", documents, what, cause, f"Give {leaves_out}")
 
 
 _CHECKS = (

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import as_mapping, recount
 from corpusmill.dataset.shards import read_manifest, read_shard
@@ -78,37 +77,23 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
     assert decoded.classes == {"second segment": "random"}
 
 
-def test_a_class_without_a_name_reads_as_its_number() -> None:
+def test_odd_values_are_shown_as_they_are() -> None:
     for label in (2, -1):
         row = batch("[CLS] the [SEP] [SEP]", [0, 0, 0, 1], {}, label)
         assert decode(row).classes == {"second segment": str(label)}
-
-
-def test_a_replacement_is_shown_as_it_stands() -> None:
-    row = batch("[CLS] tree light [SEP] [SEP]", [0, 0, 0, 0, 1], {2: "##s"})
-    decoded = decode(row)
+    decoded = decode(batch("[CLS] tree light [SEP] [SEP]", [0, 0, 0, 0, 1], {2: "##s"}))
     assert decoded.segments[0] == (
         Piece("tree", False, "plain", "tree"),
         Piece("s", True, "replaced", "light"),
     )
     assert segments(decoded) == ["tree[light->s]", ""]
-
-
-def test_text_cannot_steer_a_terminal() -> None:
+    # Text cannot steer a terminal.
     row = batch("[CLS] \x1b[31m [SEP] [SEP]", [0, 0, 0, 1], {})
     assert segments(decode(row))[0] == "\\u001b[31m"
-
-
-def test_an_id_outside_the_vocabulary_is_named() -> None:
     assert segments(decode(ids_of(2, 5, 900, 3), [INPUT_IDS])) == ["the [id 900]"]
-
-
-def test_columns_that_are_absent_are_left_out() -> None:
-    decoded = decode(ids_of(5, 6, 7), [INPUT_IDS])
-    assert segments(decoded) == ["the lighthouse"]
-    assert decoded.classes == {}
-    assert decoded.predictions is None
-    assert name_segments(decoded) == ["A"]
+    plain = decode(ids_of(5, 6, 7), [INPUT_IDS])
+    assert segments(plain) == ["the lighthouse"]
+    assert (plain.classes, plain.predictions, name_segments(plain)) == ({}, None, ["A"])
 
 
 def test_packed_documents_are_segments_with_numbers() -> None:
@@ -129,29 +114,24 @@ def test_a_book_is_not_spelled_to_its_end() -> None:
 
 def test_a_stream_has_examples_and_no_padding() -> None:
     lengths = Distribution("length", {3: 5, 7: 3})
-    options = {"mode": "stream", "max_seq_length": 8}
-    figures = {figure.name: figure for figure in figures_of({"length": lengths}, options)}
+    columns = [replace(INPUT_IDS, width=ANY_LENGTH)]
+    shown = figures_of({"length": lengths}, {"max_seq_length": 8}, columns)
+    figures = {figure.name: figure for figure in shown}
     assert figures["examples to cut"].value == (36 - 8 - 1) // 8 + 1
     assert figures["length"].value == 36 / 8
     assert "padding" not in figures
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "token_ids", "text"),
-    [
+def test_tokens_that_hold_their_space_are_read() -> None:
+    for vocabulary, token_ids, text in (
         ({"\u0120the": 0, "\u0120light": 1, "house": 2}, (0, 1, 2), "the lighthouse"),
         ({"\u0120": 0, "a": 1, "\u0120b": 2, "[PAD]": 3}, (1, 0, 1, 2), "a a b"),
-    ],
-    ids=["glued by their space", "a space alone"],
-)
-def test_tokens_that_hold_their_space_are_read(
-    vocabulary: dict[str, int], token_ids: tuple[int, ...], text: str
-) -> None:
-    tokenizer = Tokenizer(models.BPE(vocabulary, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    [decoded] = decode_examples(ids_of(*token_ids), [INPUT_IDS], tokenizer.to_str(), SPECIAL)
-    assert segments(decoded) == [text]
+    ):
+        tokenizer = Tokenizer(models.BPE(vocabulary, []))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        [decoded] = decode_examples(ids_of(*token_ids), [INPUT_IDS], tokenizer.to_str(), SPECIAL)
+        assert segments(decoded) == [text]
 
 
 @pytest.mark.parametrize("padding", ["do_not_pad", "max_length"])
@@ -214,13 +194,7 @@ def test_recounting_tells_a_missing_second_segment_from_an_empty_one() -> None:
     counts = recount(batch, COLUMNS[:2])
     assert counts["first_segment_length"].tolist() == [0, 2, 1]
     assert counts["second_segment_length"].tolist() == [2, 1]
-
-
-def test_recounting_a_slice_counts_the_slice() -> None:
-    rows = pa.RecordBatch.from_arrays(
-        [ragged.to_arrow(np.arange(1, 7, dtype=np.int16), np.array([0, 1, 4, 6]))], ["input_ids"]
-    )
-    assert recount(rows.slice(1, 1), [INPUT_IDS])["length"].tolist() == [0, 0, 0, 1]
+    assert recount(batch.slice(2, 1), COLUMNS[:2])["length"].tolist() == [0, 0, 0, 0, 0, 1]
 
 
 @given(st.lists(st.integers(0, 40), min_size=1), st.integers(1, 100))
@@ -231,9 +205,6 @@ def test_a_distribution_is_that_of_its_values(values: list[int], percent: int) -
     assert distribution.largest == max(values)
     expected = np.percentile(values, percent, method="inverted_cdf")
     assert distribution.percentile(percent) == expected
-
-
-def test_an_empty_distribution_has_answers() -> None:
     empty = Distribution("length", {})
     answers = (empty.total, empty.mean, empty.largest, empty.percentile(50), empty.share(3))
     assert answers == (0, 0.0, 0, 0, 0.0)
@@ -258,24 +229,19 @@ def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path
     predictions = [len(row["masked_lm_ids"]) for row in rows]
     seconds = [sum(row["token_type_ids"]) - 1 for row in rows]
     values = figures(manifest, split)
-    assert values["at the full length"] == pytest.approx(
-        np.mean([length == 40 for length in lengths])
-    )
-    assert values["padding"] == pytest.approx(1 - sum(lengths) / (40 * len(rows)))
-    assert values["masked"] == pytest.approx(sum(predictions) / (sum(lengths) - 3 * len(rows)))
-    assert values["random second segment"] == pytest.approx(
-        np.mean([row["next_sentence_label"] for row in rows])
-    )
-    assert values["empty second segment"] == pytest.approx(
-        np.mean([length == 0 for length in seconds])
-    )
-    assert values["length"] == pytest.approx(np.mean(lengths))
-    assert values["second segment length"] == pytest.approx(np.mean(seconds))
-    assert ("at the most predictions" in values) == (cap is not None)
+    expected = {
+        "at the full length": np.mean([length == 40 for length in lengths]),
+        "padding": 1 - sum(lengths) / (40 * len(rows)),
+        "masked": sum(predictions) / (sum(lengths) - 3 * len(rows)),
+        "random second segment": np.mean([row["next_sentence_label"] for row in rows]),
+        "empty second segment": np.mean([length == 0 for length in seconds]),
+        "length": np.mean(lengths),
+        "second segment length": np.mean(seconds),
+    }
     if cap is not None:
-        assert values["at the most predictions"] == pytest.approx(
-            np.mean([number == cap for number in predictions])
-        )
+        expected["at the most predictions"] = np.mean([number == cap for number in predictions])
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+    assert ("at the most predictions" in values) == (cap is not None)
 
 
 @pytest.fixture(scope="module")
