@@ -83,37 +83,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    _load, __dir__ = lazy_names(
-        __name__,
-        {
-            "corpusmill.corpus.batches": "Reject",
-            "corpusmill.corpus.reject_lines": "read_rejects",
-            "corpusmill.verification.check_data_set": "verify",
-            "corpusmill.errors": "UserError",
-            "corpusmill.job": "build drop inspect_corpus train_tokenizer",
-            "corpusmill.objectives.bert": "BertOptions",
-            "corpusmill.objectives.chat": "ChatOptions",
-            "corpusmill.objectives.electra": "ElectraOptions",
-            "corpusmill.objectives.ernie": "ErnieOptions",
-            "corpusmill.objectives.gpt": "GptOptions",
-            "corpusmill.objectives.t5": "T5Options",
-            "corpusmill.publishing": "push",
-            "corpusmill.reading.collate.collators": "collator_for",
-            "corpusmill.reading.collate.masked_diffusion": "MaskedDiffusion",
-            "corpusmill.reading.data_set": "DataSet Dataset",
-            "corpusmill.reading.load.batches": "Batches",
-            "corpusmill.reading.load.loader": "Loader make_batches",
-            "corpusmill.reading.order.length_batches": "LengthBatches PaddingShare padding_share",
-            "corpusmill.reading.order.mixture": "mix",
-            "corpusmill.reading.order.schedule": "FixedBatches",
-            "corpusmill.reading.order.stages": "Stage",
-            "corpusmill.reading.token_packs": "TokenPacks",
-            "corpusmill.reading.token_windows": "TokenWindows",
-            "corpusmill.reading.torch.dataset": "EpochBatchSampler MapDataset TensorLoader",
-            "corpusmill.reading.torch.document_attention": "document_attention",
-            "corpusmill.reading.torch.streaming": "StreamingDataset stream_state",
-        },
-    )
+    _load, __dir__ = lazy_names(__name__)
 
     def __getattr__(name: str) -> Any:
         if name != "__version__":

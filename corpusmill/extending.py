@@ -114,41 +114,4 @@ if TYPE_CHECKING:
     from corpusmill.tokenization.tokenizer_file import SpecialTokens as SpecialTokens
     from corpusmill.tokenization.tokenizer_file import Vocabulary as Vocabulary
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "corpusmill.arrays": "ragged",
-            "corpusmill.arrays.columns": "ANY_LENGTH LONGEST_ROW NO_PAD Column Role arrow_schema",
-            "corpusmill.arrays.kernel_cache": "njit",
-            "corpusmill.arrays.randomness": "derive_keys draw purpose_of to_below to_uniform",
-            "corpusmill.corpus.batches": "DocumentBatch FileRange ReadCounts UnreadableError",
-            "corpusmill.corpus.input_formats": "CorpusFormat",
-            "corpusmill.corpus.document_options": "DocumentOptions TextMaker",
-            "corpusmill.corpus.records.record_documents": "RecordCollector",
-            "corpusmill.formats.output_options": "OutputOptions",
-            "corpusmill.formats.shard_formats": (
-                "Columns DataSetContents ShardFormat ShardWriter Sinks Sources"
-            ),
-            "corpusmill.objectives.columns": "SPANS",
-            "corpusmill.objectives.tokenized_documents": "measure_sentences unpack_documents",
-            "corpusmill.objectives.examples.row_spans": (
-                "cut_lists join_lists locate_stretches single_spans span_lists"
-            ),
-            "corpusmill.objectives.examples.windows": "cut_windows",
-            "corpusmill.objectives.masking.masked_lm": "Masker",
-            "corpusmill.objectives.objective": "Objective Repeat",
-            "corpusmill.objectives.objective_options": "ObjectiveOptions Preset SuitedTokenizer",
-            "corpusmill.reading.collate.collators": (
-                "CollatorOptions Padding attention_mask pad refuse_others"
-            ),
-            "corpusmill.reading.data_set": "Samples",
-            "corpusmill.reading.load.batches": "Collator",
-            "corpusmill.reading.rows": "Batch Rows",
-            "corpusmill.settings.constraints": "Needs Range",
-            "corpusmill.testing": (
-                "check_input_format check_objective check_output_format small_tokenizer"
-            ),
-            "corpusmill.tokenization.text_cuts": "TextCuts TextMarks",
-            "corpusmill.tokenization.tokenizer_file": "SpecialTokens Vocabulary",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -71,28 +71,4 @@ if TYPE_CHECKING:
     from transforms.testing import local_pipeline as local_pipeline
     from transforms.testing import text_batch as text_batch
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "corpusmill.layout.placement": "Layout",
-            "transforms.build": "SHARDS BuildShards ShardOptions",
-            "transforms.commit.commit": "CommitDataset",
-            "transforms.commit.contents": "CommitOptions Decision",
-            "transforms.corpus.documents": (
-                "DOCUMENTS ReadDocuments RejectedRecord TokenizeDocuments"
-            ),
-            "transforms.corpus.duplicates": (
-                "TASKS Comparison FindDuplicates Screening StoredPassages"
-            ),
-            "transforms.corpus.plan": "Plan PlanTasks",
-            "transforms.corpus.pool": "CANDIDATES POOL PoolOptions WritePool",
-            "transforms.corpus.prepare": "SEGMENTS Preparation PrepareDocuments Tokenizing",
-            "transforms.corpus.read": "READ_RANGES REJECTS",
-            "transforms.elements": "Segment Task WrittenFile",
-            "transforms.recovery": "Workplace",
-            "transforms.shard_files": "FileNames",
-            "transforms.shuffle.segments": "GatherShards Routes",
-            "transforms.tally": "COUNTS SKETCHES Count",
-            "transforms.testing": "collect local_pipeline text_batch",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__)

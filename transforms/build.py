@@ -84,21 +84,18 @@ class ShardProvenance:
     def __init__(self, options: ShardOptions, shard: int) -> None:
         self._options, self._shard = options, shard
         self._files, self._sinks = ExitStack(), list[tuple[int, str, HashingWriter]]()
-        self._spans, self._documents = list[SpansWriter](), list[DocumentsWriter]()
+        self._writers: dict[int, SpansWriter | DocumentsWriter] = {}
 
     def __enter__(self) -> Self:
-        if self._options.keep_fields is not None:
+        fields = self._options.keep_fields
+        if fields is not None:
             try:
-                self._open_all(self._options.keep_fields)
+                self._writers[SPANS] = SpansWriter(self._open(SPANS))
+                self._writers[DOCUMENTS] = DocumentsWriter(self._open(DOCUMENTS), fields)
             except BaseException as error:
                 self.__exit__(type(error), error, None)
                 raise
         return self
-
-    def _open_all(self, keep_fields: Sequence[str]) -> None:
-        self._spans.append(SpansWriter(self._open(SPANS)))
-        sink = self._open(DOCUMENTS)
-        self._documents.append(DocumentsWriter(sink, keep_fields))
 
     def _open(self, part: int) -> HashingWriter:
         place = self._options.place
@@ -107,15 +104,16 @@ class ShardProvenance:
         self._sinks.append((part, path, sink))
         return sink
 
-    def add_documents(self, documents: pa.RecordBatch) -> None:
-        """Add documents whose home the shard is, with their facts, in the order of the corpus."""
-        for writer in self._documents:
-            writer.add(documents)
+    def add(self, part: int, rows: pa.RecordBatch) -> None:
+        """Add to a table.
 
-    def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Add the next rows, with their identity and spans."""
-        for writer in self._spans:
-            writer.add(rows)
+        Args:
+            part: SPANS or DOCUMENTS.
+            rows: the next rows of the shard, with their identity and spans; or documents whose home
+                the shard is, with their facts, in the order of the corpus.
+        """
+        if part in self._writers:
+            self._writers[part].add(rows)
 
     def __exit__(
         self,
@@ -123,11 +121,10 @@ class ShardProvenance:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        writers: list[SpansWriter | DocumentsWriter] = [*self._spans, *self._documents]
         if kind is None:
-            for writer in writers:
+            for writer in self._writers.values():
                 writer.close()
-        for writer in writers:  # which would otherwise write when they are deleted
+        for writer in self._writers.values():  # which would otherwise write when they are deleted
             writer.abandon()
         self._files.__exit__(kind, error, trace)
 
@@ -165,24 +162,26 @@ class ShardDoFn(beam.DoFn):
         """Build a shard of (shard, segments), unless the journal says that it is finished."""
         shard, segments = element
         work = partial(self._make, shard, segments, pool_path)
-        outputs = run_once(self._journal, f"shard-{shard}", work)
-        for tag, value in outputs:
+        for tag, value in run_once(self._journal, f"shard-{shard}", work):
             yield TaggedOutput(tag, value) if tag else value
 
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
         # What is left of one shard in the heap would keep the next from fitting into its place.
         pa.default_memory_pool().release_unused()
-        self._tally, self._passed, given = Tally(), 0, list(segments)
-        pool = (
-            self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
-        )
-        scratch_of_shard = scratch_folder(self._options.place.temp_folder)
-        provenance = ShardProvenance(self._options, shard)
-        with scratch_of_shard as scratch, provenance:
-            examples = self._build(shard, given, pool, provenance)
+        self._tally, self._passed, segments = Tally(), 0, list(segments)
+        pool = None
+        if pool_path:
+            pool = self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path)
+        place, provenance = self._options.place, ShardProvenance(self._options, shard)
+        with scratch_folder(place.temp_folder) as scratch, provenance:
+            examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, self._options.place.sizes.sort_bytes)
-                planned = self._count_planned(shard, given)
+                rows = RowSorter(self._rows, scratch, place.sizes.sort_bytes)
+                # How many passes over documents make the shard.
+                planned = sum(
+                    segment.rows * len(self._repeats_of(shard, segment.bucket))
+                    for segment in segments
+                )
                 for batch in examples:
                     rows.add(batch, self._passed / planned)
                 pa.default_memory_pool().release_unused()
@@ -203,8 +202,8 @@ class ShardDoFn(beam.DoFn):
         for home, every in self._load(segments):
             copies = self._layout.count_copies(every.column("document").to_numpy())
             if home == shard:
-                provenance.add_documents(_choose(every, copies > 0))
-            for repeat in self._layout.repeats_of(shard, home, repeats):
+                provenance.add(DOCUMENTS, _choose(every, copies > 0))
+            for repeat in self._repeats_of(shard, home):
                 self._passed += every.num_rows
                 documents = _choose(every, copies > repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
@@ -216,24 +215,18 @@ class ShardDoFn(beam.DoFn):
                     self._tally.add(f"build.{name}", number)
                 yield add_keys(examples.select(self._rows.schema.names[1:]), seed)
 
-    def _count_planned(self, shard: int, segments: Iterable[Segment]) -> int:
-        """Return how many passes over documents make the shard."""
-        layout, repeats = self._layout, self._objective.repeats
-        return sum(
-            segment.rows * len(layout.repeats_of(shard, segment.bucket, repeats))
-            for segment in segments
-        )
+    def _repeats_of(self, shard: int, home: int) -> Sequence[int]:
+        return self._layout.repeats_of(shard, home, self._objective.repeats)
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (home, its documents), in the order of the corpus."""
         load = partial(load_segment, schema=self._options.documents_schema)
         # A batch depends on the documents of its home alone, and so does a group of rows of
         # provenance, which is made of batches.
-        size = (BUILT_DOCUMENTS, BUILT_TOKENS)
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
         for home, own in groupby(ordered, attrgetter("bucket")):
             loaded = (load(segment) for segment in own if segment.rows)
-            batches = cut_into_groups(loaded, "sentences", *size)
+            batches = cut_into_groups(loaded, "sentences", BUILT_DOCUMENTS, BUILT_TOKENS)
             yield from ((home, documents) for documents in batches)
 
     def _count_passes(self, shard: int, documents: int) -> None:
@@ -252,7 +245,7 @@ class ShardDoFn(beam.DoFn):
             opened = self._open_parts(shard, files)
             sinks = [sink for _, sink in opened]
             for group in write_shard(self._objective, output, sinks, examples):
-                provenance.add_rows(group.rows)
+                provenance.add(SPANS, group.rows)
                 self._tally.add("write.rows", group.rows.num_rows)
                 self._tally.add_distinct("write.distinct_rows", group.hashes)
                 written_rows += group.rows.num_rows

@@ -126,7 +126,9 @@ class EditDecision:
         manifest, listed = plan.manifest, plan.listed
         name = f"v{place.version}/{removal_name(len(manifest.removals))}"
         entries[name] = FileEntry(name, listed.bytes, listed.sha256)
-        removal = _describe_removal(plan, counts)
+        names = ("documents", "rows", "tokens", "segment_tokens")
+        numbers = {name: counts.get(f"removed.{name}", 0) for name in names}
+        removal = Removal(plan.reason, is_listed=True, **numbers)
         manifest = remove_rows(manifest, entries, removal, distributions)
         if not manifest.rows:
             cause = "no row would be left"
@@ -141,12 +143,6 @@ def _entry(plan: EditPlan, name: str, file: WrittenFile, version: int) -> FileEn
     if isinstance(known, Shard):
         changes |= {"rows": file.rows, "tokens": file.tokens}
     return msgspec.structs.replace(known, **changes)
-
-
-def _describe_removal(plan: EditPlan, counts: Mapping[str, int]) -> Removal:
-    names = ("documents", "rows", "tokens", "segment_tokens")
-    numbers = {name: counts.get(f"removed.{name}", 0) for name in names}
-    return Removal(plan.reason, is_listed=True, **numbers)
 
 
 FILES = "files"
@@ -172,7 +168,7 @@ class Edited:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a process has once: what is known of the data set."""
+    """What a process has once: what is known of the data set. Beam shares no tuple."""
 
     manifest: Manifest
     units: Sequence[Unit]
@@ -202,9 +198,8 @@ class _Editor:
     """
 
     def __init__(self, folder: Location, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
-        self._folder, self._tally = folder, tally
+        self._folder, self._place, self._tally = folder, place, tally
         self._manifest, self._documents = loaded.manifest, loaded.documents
-        self._place = place
 
     def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         """Yield the files of a unit that are written; none if all stay as they are."""
@@ -317,13 +312,6 @@ class _Edit(beam.DoFn):
         yield from tally.outputs()
 
 
-class _NumberUnits(beam.DoFn):
-    """List the numbers of all units."""
-
-    def process(self, element: int) -> Iterator[int]:
-        yield from range(element)
-
-
 class EditShards(beam.PTransform):
     """Write files of a data set again without the rows of some documents.
 
@@ -345,7 +333,7 @@ class EditShards(beam.PTransform):
         return (
             begin
             | "CreateUnits" >> beam.Create([self._edited.units]).with_output_types(int)
-            | "NumberUnits" >> beam.ParDo(_NumberUnits()).with_output_types(int)
+            | "NumberUnits" >> beam.FlatMap(lambda number: [*range(number)]).with_output_types(int)
             | "SpreadUnits" >> beam.Reshuffle()
             | "EditUnit"
             >> beam.ParDo(_Edit(self._edited, self._place))

@@ -30,12 +30,7 @@ from corpusmill.location import TEMPORARY, Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import (
-    locate,
-    open_file,
-    read_existing,
-    write_file,
-)
+from transforms.storage.files import locate, open_file, read_existing, write_file
 from transforms.task_sizes import TaskSizes
 
 # How a run has ended.

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.editing import rejects_name
-from corpusmill.dataset.manifest import (
-    CARD,
-    ROOT,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    FileEntry,
-    Shard,
-)
+from corpusmill.dataset.manifest import CARD, ROOT, TOKENIZER, TOKENIZER_CONFIG, FileEntry, Shard
 from corpusmill.dataset.manifest_entries import Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.placement import SPLIT_NAMES, Layout

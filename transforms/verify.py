@@ -54,17 +54,10 @@ class Checking:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A manifest and its tasks, of which a process has one."""
+    """A manifest and its tasks, of which a process has one; Beam shares no tuple."""
 
     manifest: Manifest
     tasks: list[Task]
-
-
-class _NumberTasks(beam.DoFn):
-    """List the numbers of all tasks."""
-
-    def process(self, element: int) -> Iterator[int]:
-        yield from range(element)
 
 
 class _Check(beam.DoFn):
@@ -120,7 +113,7 @@ class CheckFiles(beam.PTransform):
         return (
             begin
             | "CreateTasks" >> beam.Create([self._checking.tasks]).with_output_types(int)
-            | "NumberTasks" >> beam.ParDo(_NumberTasks()).with_output_types(int)
+            | "NumberTasks" >> beam.FlatMap(lambda number: [*range(number)]).with_output_types(int)
             | "SpreadTasks" >> beam.Reshuffle()
             | "Check"
             >> beam.ParDo(_Check(self._checking))

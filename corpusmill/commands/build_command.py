@@ -35,20 +35,13 @@ def commands_of(manifest: Manifest) -> tuple[str, ...]:
         "corpusmill bert --input INPUT --tokenizer vocab.txt --output OUTPUT --seed 1", and of text
         that was added "corpusmill bert --append --input INPUT --tokenizer vocab.txt ..."
     """
-    objective, tokenizer = manifest.objective, manifest.tokenizer
+    objective, values = manifest.objective, list_options(manifest)
     try:
         options = OBJECTIVES[objective.name]
     except UserError:
         return ()
-    filtering = manifest.corpus.filtering
-    groups: tuple[tuple[type[Any], Mapping[str, Any]], ...] = (
-        (options, objective.options),
-        (DocumentOptions, manifest.corpus.options),
-        (FilterOptions, filtering.options if filtering else {}),
-        (TokenizerOptions, tokenizer.options),
-        (OutputOptions, asdict(manifest.output.options)),
-    )
-    shared = [flag for group, values in groups for flag in list_flags(group, values)]
+    groups = (options, DocumentOptions, FilterOptions, TokenizerOptions, OutputOptions)
+    shared = [flag for group in groups for flag in list_flags(group, values)]
     preset = ["--preset", objective.preset] if objective.preset else []
     parts = manifest.provenance.generations if manifest.provenance else (None,)
     commands = []

@@ -21,7 +21,6 @@ from corpusmill.commands.table import (
     list_commands,
     list_versions,
     load_command,
-    mark_missing,
     name_missing,
     needs_job,
     refuse_command,
@@ -60,7 +59,10 @@ def main(
                 return 0
             job = job or find_job()
             if arguments and arguments[0] == COMPLETION:
-                print_completion(" ".join(arguments[1:]), _load_all(job, importing))
+                with importing():
+                    usable = (entry.name for entry in list_commands() if job or not entry.is_of_job)
+                    commands = {name: load_command(name, job) for name in usable}
+                print_completion(" ".join(arguments[1:]), commands)
                 return 0
             command, options, beam = parse(arguments, job, importing)
             announce_compilation()
@@ -72,7 +74,7 @@ def main(
                 job=job,
                 importing=importing,
             )
-            return _import_runner(command, arguments, call, importing)(options, call)
+            return _import_runner(command, arguments, call)(options, call)
         except SystemExit:  # help was asked for, and is printed
             drop_unread_output()
             raise
@@ -99,7 +101,8 @@ def parse(
         _print_commands(words, job)
         raise SystemExit
     name, *words = words
-    command = _load_command(job, importing, name)
+    with importing():
+        command = load_command(name, job)
     path = _take_file(words)
     content: dict[str, Any] = {}
     if path:
@@ -168,24 +171,15 @@ def _print_commands(words: Sequence[str], job: Job | None) -> None:
     if words and not _HELP & {*words}:
         cure = f"{PROGRAM} --help lists the commands"
         raise UserError(words[0], "the command comes before its options", cure)
-    entries = list_commands() if job else mark_missing(list_commands())
-    print_list(PROGRAM, DESCRIPTION, {entry.name: entry.summary for entry in entries})
+    missing = "" if job else f" (needs {JOB_PACKAGE})"
+    summaries = {
+        entry.name: entry.summary + (missing if entry.is_of_job else "")
+        for entry in list_commands()
+    }
+    print_list(PROGRAM, DESCRIPTION, summaries)
 
 
-def _load_all(job: Job | None, importing: Importing) -> dict[str, Command]:
-    """Import every command that can be used here."""
-    names = [name for name, _, is_of_job in list_commands() if job or not is_of_job]
-    return {name: _load_command(job, importing, name) for name in names}
-
-
-def _load_command(job: Job | None, importing: Importing, name: str) -> Command:
-    with importing():
-        return load_command(name, job)
-
-
-def _import_runner(
-    command: Command, arguments: Sequence[str], call: Call, importing: Importing
-) -> Run:
+def _import_runner(command: Command, arguments: Sequence[str], call: Call) -> Run:
     """Import what runs a command: with the job where it is needed, or files are elsewhere."""
     from corpusmill.location import scheme_of  # noqa: PLC0415  help needs no files
 
@@ -194,5 +188,5 @@ def _import_runner(
         cause = "these are options of Beam, and the job is not installed"
         raise UserError(f"-- {shlex.join(rest)}", cause, f"Run `pip install {JOB_PACKAGE}`")
     uses_job = needs_job(arguments[0]) or rest or any(map(scheme_of, arguments))
-    with importing(), name_missing(arguments[0]):
+    with call.importing(), name_missing(arguments[0]):
         return call.job.runner(command) if call.job and uses_job else command.runner()

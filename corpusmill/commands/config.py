@@ -16,7 +16,6 @@ from corpusmill.commands.build_command import (
 )
 from corpusmill.commands.command import Call, Command
 from corpusmill.commands.table import list_commands, load_command
-from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.settings.files import BEAM
 from corpusmill.settings.options import Option, Positional
@@ -45,13 +44,17 @@ def print_configuration(config: Config, call: Call) -> int:
     Raises:
         UserError: there is neither such a command nor such a data set.
     """
-    name, manifest = config.subject, None
+    name, values = config.subject, dict[str, Any]()
     is_command = name in {entry.name for entry in list_commands()}
     if not is_command and ("/" in name or Path(name).exists()):
         _, manifest = open_data_set(call.locate(folder_of(name)))
         name = manifest.objective.name
+        # Of a data set to which text was added, the options are those of its first build.
+        first = manifest.provenance.generations[0] if manifest.provenance else None
+        sources = name_sources(manifest, first)
+        values = {"source": sources} if sources else {"input": ["INPUT"]}
+        values |= {**list_options(manifest), "tokenizer": name_tokenizer(manifest)}
     command = load_command(name, call.job)
-    values = _list_values(manifest) if manifest else {}
     text = render(name, list_all(command), values, config.format)
     call.console.print(*text.splitlines(), sep="\n")
     return 0
@@ -64,14 +67,6 @@ def list_all(command: Command) -> list[Option]:
         return options
     hint, text = Literal[tuple(command.variants)], "What a build would make."
     return [Option("objective", hint, command.variant, lambda: text, "options", ""), *options]
-
-
-def _list_values(manifest: Manifest) -> dict[str, Any]:
-    # Of a data set to which text was added, the options are those of its first build.
-    first = manifest.provenance.generations[0] if manifest.provenance else None
-    sources = name_sources(manifest, first)
-    given = {"source": sources} if sources else {"input": ["INPUT"]}
-    return {**given, **list_options(manifest), "tokenizer": name_tokenizer(manifest)}
 
 
 def render(
@@ -92,7 +87,9 @@ def render(
     for group, members in groupby(options, key=lambda option: option.group):
         lines += ["", *_comment(f"---- {group}"), ""]
         for option in members:
-            lines += [*_comment(option.text), *_list_choices(option)]
+            lines += _comment(option.text)
+            if option.choices:
+                lines += _comment(f"One of {', '.join(map(str, option.choices))}.")
             lines.append(_assign(option, values, form))
     lines += ["", *_comment(_BEAM_TEXT), _BEAM_EXAMPLE[form]]
     return "\n".join(lines) + "\n"
@@ -110,24 +107,16 @@ def _comment(text: str) -> Iterator[str]:
         yield f"# {line}"
 
 
-def _list_choices(option: Option) -> Iterator[str]:
-    if option.choices:
-        yield from _comment(f"One of {', '.join(map(str, option.choices))}.")
-
-
 def _assign(option: Option, values: Mapping[str, Any], form: Form) -> str:
     is_set = option.name in values or option.is_required
     value = values.get(option.name, option.default)
     if option.is_required and option.name not in values:
         is_list = any(get_origin(kind) is tuple for kind in option.kinds)
         value = [option.name.upper()] if is_list else option.name.upper()
-    sign = ": " if form == "yaml" else " = "
-    return f"{'' if is_set else '#'}{option.name}{sign}{_write_value(value, form)}"
-
-
-def _write_value(value: Any, form: Form) -> str:
     # TOML has no null. Texts, numbers and lists of JSON are those of YAML and TOML, too.
-    return '"None"' if value is None and form == "toml" else json.dumps(value, ensure_ascii=False)
+    value = "None" if value is None and form == "toml" else value
+    sign = ": " if form == "yaml" else " = "
+    return f"{'' if is_set else '#'}{option.name}{sign}{json.dumps(value, ensure_ascii=False)}"
 
 
 COMMAND = Command(Config, print_configuration)

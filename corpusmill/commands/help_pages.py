@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from corpusmill.commands.command import Command
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError
-from corpusmill.settings.options import Option, options_of
+from corpusmill.settings.options import Option
 
 PROGRAM = "corpusmill"
 COMPLETION = "--print-completion"
@@ -90,14 +90,11 @@ def print_completion(shell: str, commands: Mapping[str, Command]) -> None:
 def _add_command(subparsers: Any, name: str, command: Command) -> None:
     parser = subparsers.add_parser(name, help=inspect.getdoc(command.options))
     if not command.variants:
-        _add_options(parser, options_of(command.options, command.choices))
+        _add_options(parser, command.list_options())
         return
     variants = parser.add_subparsers()
     for word in command.variants:
-        _add_options(
-            variants.add_parser(word, help=word),
-            options_of(command.variants[word], command.choices),
-        )
+        _add_options(variants.add_parser(word, help=word), command.choose(word).list_options())
 
 
 def _make_parser(name: str, command: Command) -> ArgumentParser:
@@ -131,13 +128,10 @@ def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
             if member.is_switch:
                 given |= {"action": BooleanOptionalAction, "default": None}
             else:
-                given |= {"metavar": _metavar(member), "choices": _choices(member)}
+                choices = [*map(str, member.choices)] or None
+                given |= {"metavar": _metavar(member), "choices": choices}
                 given |= {"nargs": "*"} if member.is_list else {}
             group.add_argument(member.name if member.is_positional else member.flag, **given)
-
-
-def _choices(declared: Option) -> list[str] | None:
-    return list(map(str, declared.choices)) or None
 
 
 def _describe_default(declared: Option) -> str:

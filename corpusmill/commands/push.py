@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from corpusmill.commands.command import Command
+from corpusmill.commands.command import Call, Command
 from corpusmill.settings.options import Positional
 
 
@@ -26,4 +26,22 @@ class Push:
     """Push rejects/, too, which holds text of the corpus."""
 
 
-COMMAND = Command(Push, "corpusmill.commands.pushing:push")
+def push(command: Push, call: Call) -> int:
+    """Push a data set, and print where it is."""
+    from corpusmill.publishing import push as push_data_set  # noqa: PLC0415  help needs no hub
+
+    pushed = push_data_set(
+        command.folder,
+        command.name,
+        revision=command.revision,
+        private=command.private or None,
+        with_rejects=command.with_rejects,
+        report=call.console.print,
+    )
+    visibility = "private" if pushed.private else "public"
+    call.console.print(f"{command.folder}: pushed, {visibility}: {pushed.page}")
+    call.console.print(f'Open it with corpusmill.DataSet("{pushed.url}")')
+    return 0
+
+
+COMMAND = Command(Push, push)

@@ -5,7 +5,7 @@ objective's command builds is read from the source of its options, which is not 
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -30,23 +30,24 @@ def read_summary(objectives: Plugins[Any], name: str) -> str:
         entry = objectives.find_entry(name)
         path = _find_source(entry.module)
         tree = ast.parse(path.read_bytes()) if path else ast.Module([], [])
-    except (UserError, OSError, SyntaxError, ValueError):  # its command says what is wrong
-        return ""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == entry.attr:
-            for member in node.body:
-                if (text := _summary_in(member)) is not None:
-                    return text
+    except (UserError, ImportError, OSError, SyntaxError, ValueError):
+        return ""  # its command says what is wrong
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    members = (member for node in classes if node.name == entry.attr for member in node.body)
+    for member in members:
+        match member:
+            case (
+                ast.AnnAssign(target=ast.Name(id="summary"), value=ast.Constant(value=str(text)))
+                | ast.Assign(targets=[ast.Name(id="summary")], value=ast.Constant(value=str(text)))
+            ):
+                return text
     return ""
 
 
 def _find_source(module: str) -> Path | None:
     """Return the file of a module, without importing the packages that it is in."""
     package, *inner = module.split(".")
-    try:
-        spec = find_spec(package)
-    except (ImportError, ValueError):
-        return None
+    spec = find_spec(package)
     if spec is None:
         return None
     if not inner:
@@ -55,16 +56,6 @@ def _find_source(module: str) -> Path | None:
         for path in (Path(folder, *inner).with_suffix(".py"), Path(folder, *inner, "__init__.py")):
             if path.is_file():
                 return path
-    return None
-
-
-def _summary_in(member: ast.stmt) -> str | None:
-    match member:
-        case (
-            ast.AnnAssign(target=ast.Name(id="summary"), value=ast.Constant(value=str(text)))
-            | ast.Assign(targets=[ast.Name(id="summary")], value=ast.Constant(value=str(text)))
-        ):
-            return text
     return None
 
 
@@ -104,15 +95,6 @@ def list_commands() -> list[Entry]:
     """List all commands: one that builds data sets for each objective, and then the others."""
     builds = (Entry(name, read_summary(OBJECTIVES, name), True) for name in OBJECTIVES.names)
     return [*builds, *_COMMANDS]
-
-
-def mark_missing(entries: Iterable[Entry]) -> list[Entry]:
-    """Return entries whose summaries say which commands need the job, where it is missing."""
-    mark = f"(needs {JOB_PACKAGE})"
-    return [
-        entry._replace(summary=f"{entry.summary} {mark}") if entry.is_of_job else entry
-        for entry in entries
-    ]
 
 
 def needs_job(name: str) -> bool:

@@ -1,24 +1,25 @@
 """Rows are traced to their documents, and documents to their rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from rich.console import Console
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.trace import Trace
-from corpusmill.console.traces import follow, print_documents, print_rows
+from corpusmill.console.terminal import Terminal
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.provenance.read_again import Inputs
 from corpusmill.provenance.records import DocumentRecord, RowOrigin
 from corpusmill.provenance.search import search_documents
 from corpusmill.provenance.store import pass_on
-from corpusmill.provenance.tracer import TracedRow, Tracer
+from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.schedule import FixedBatches
 from corpusmill.reading.token_packs import TokenPacks
@@ -28,6 +29,10 @@ from corpusmill.reading.tracing import Reading, Run, Step, run_of, stored_rows
 # The most rows of chosen documents that are in memory at a time.
 _ROWS_AT_ONCE = 2**16
 _STATE_KEYS = {"version", "samples", "order", "number"}
+# Characters of a text that are shown; JSON has all of it.
+_SHOWN = 300
+
+Item = TypeVar("Item")
 
 
 def trace(command: Trace, call: Call) -> int:
@@ -220,3 +225,99 @@ def _print(command: Trace, call: Call, rows: Sequence[TracedRow]) -> None:
             call.console.print(json.dumps(row.to_json(), ensure_ascii=False))
     else:
         print_rows(call.console, rows)
+
+
+def follow(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """Yield items, and show on a terminal how many there were; afterwards the line is gone.
+
+    Args:
+        items: the items.
+        total: their number.
+        what: what is done with them, in a word or two.
+    """
+    console = Terminal(stderr=True, force_jupyter=False)
+    if not console.is_terminal:
+        yield from items
+        return
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  slow
+
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield from progress.track(items, total, description=what)
+
+
+def print_rows(console: Console, rows: Iterable[TracedRow]) -> None:
+    """Print rows, each with its documents and the text of its tokens."""
+    for row in rows:
+        read = "".join(f", {name} {number}" for name, number in row.read.items())
+        origin = row.origin
+        passes = f", repeat {origin.repeat}" if origin.repeat else ""
+        console.print(
+            f"{origin.split} row {origin.row:,}{read}: {origin.shard}, row {origin.shard_row:,}"
+            f"{passes}"
+        )
+        for document in row.documents:
+            console.print(f"  {_describe_document(document)}")
+        for span in row.spans:
+            console.print(f"    {_describe_span(span)}")
+        if row.missing:
+            console.print(f"    no text: {row.missing}")
+
+
+def _describe_document(document: TracedDocument) -> str:
+    record = document.record
+    length = f" + {record.length:,}" if record.length else ""
+    source = f" ({document.source})" if document.source else ""
+    fields = "".join(f", {name}={value}" for name, value in record.fields.items())
+    return (
+        f"document {record.document}: {document.file}{source} at {document.place:,}{length}{fields}"
+    )
+
+
+def _describe_span(traced: TracedSpan) -> str:
+    span = traced.span
+    last = span.first_token + span.tokens - 1
+    place = f"document {span.document}, tokens {span.first_token:,} to {last:,}"
+    if traced.text is None:
+        return place
+    text = " ".join(traced.text.split())
+    if len(text) > _SHOWN:
+        text = f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+    return f"{place}: {text}"
+
+
+def print_documents(
+    console: Console,
+    documents: Sequence[TracedDocument],
+    rows: Sequence[RowOrigin],
+    total: int,
+    readings: Mapping[RowOrigin, Sequence[Reading]],
+    limit: int,
+) -> None:
+    """Print documents, and the rows that hold them.
+
+    Args:
+        console: the terminal.
+        documents: the documents.
+        rows: the rows that hold text of one of them, as far as they are printed.
+        total: the number of all such rows.
+        readings: when a run reads the rows; empty where that is not asked.
+        limit: the most documents that are printed; 0 prints all.
+    """
+    limit = limit or len(documents)
+    for document in documents[:limit]:
+        console.print(_describe_document(document))
+    if len(documents) > limit:
+        console.print(f"... and {count_things(len(documents) - limit, 'more document')}")
+    text = f"text of {count_things(len(documents), 'document')}"
+    console.print(f"{count_things(total, 'row holds', 'rows hold')} {text}:")
+    for row in rows:
+        read = "".join(
+            f"; epoch {one.epoch}, step {one.step:,}, rank {one.rank}"
+            for one in readings.get(row, ())
+        )
+        console.print(f"  {row.split} row {row.row:,}: {row.shard}, row {row.shard_row:,}{read}")
+    if total > len(rows):
+        console.print(
+            f"... and {count_things(total - len(rows), 'more row')} (--limit 0 prints all)"
+        )

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from pathlib import Path
 
 from corpusmill.arrays.kernel_cache import before_compiling, kernel_folder
 from corpusmill.console.terminal import Terminal
@@ -19,7 +18,8 @@ def say_that_kernels_are_compiled() -> None:
     """Say in one line what the run waits for: on standard error, unless the log says it there."""
     folder = kernel_folder()
     text = "compiling kernels for this machine's processor, which takes up to a minute; "
-    if _is_kept(folder):
+    # Other processes find a folder that is named by the digest of the library's sources.
+    if re.fullmatch("[0-9a-f]{64}", folder.name.rpartition("-")[2]):
         text += f"this happens once, as they are kept in {folder}"
     else:
         text += "no cache folder can be written, so name one with NUMBA_CACHE_DIR to keep them"
@@ -32,8 +32,3 @@ def say_that_kernels_are_compiled() -> None:
     terminal = Terminal(stderr=True)
     if terminal.is_terminal or not is_logged:
         terminal.print(text)
-
-
-def _is_kept(folder: Path) -> bool:
-    """Whether other processes find a folder of kernels, by the digest of the library's sources."""
-    return re.fullmatch("[0-9a-f]{64}", folder.name.rpartition("-")[2]) is not None

@@ -131,13 +131,17 @@ class EndingSignals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def ignore(self) -> None:
+    @staticmethod
+    def ignore() -> None:
         """Ignore them from now on, as the command has ended."""
-        _ignore_signals()
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
     def _handle(self, _: int, __: FrameType | None) -> None:
         if self._came:
-            _end_at_once()
+            with suppress(OSError):
+                os.write(sys.stderr.fileno(), b"interrupted: ended at once, without cleaning up\n")
+            exit_now(INTERRUPTED)
         self._came = True
         signal.setitimer(signal.ITIMER_REAL, 0)  # one that waits to be sent again
         raise KeyboardInterrupt
@@ -151,17 +155,6 @@ class EndingSignals:
         signal.setitimer(signal.ITIMER_REAL, _SECONDS_TO_SEND_AGAIN)
 
 
-def _ignore_signals() -> None:
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _end_at_once() -> None:
-    with suppress(OSError):
-        os.write(sys.stderr.fileno(), b"interrupted: ended at once, without cleaning up\n")
-    exit_now(INTERRUPTED)
-
-
 def before_exit(action: Callable[[], None]) -> None:
     """Let `exit_now` call a function first, such as one that ends worker processes."""
     if action not in _before_exit:
@@ -170,7 +163,7 @@ def before_exit(action: Callable[[], None]) -> None:
 
 def exit_now(status: int) -> NoReturn:
     """End the process at once: a failed engine leaves threads that never end."""
-    _ignore_signals()
+    EndingSignals.ignore()
     for action in _before_exit:
         action()
     for stream in (sys.stdout, sys.stderr):

@@ -18,21 +18,18 @@ MERGE = {"type": "BPE", "continuing_subword_prefix": "long", "vocab": {"a": 0, "
 BROKEN_MERGE = TOKENIZER | {"model": MERGE | {"merges": [["a", "b"]]}}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a [red]b[/] ü 株 👩\u200d💻", "a [red]b[/] ü 株 👩\u200d💻"),
-        ("\x1b[2J", r"\u001b[2J"),
-        ("a\nb\tc\r", r"a\nb\tc\r"),
-        ("\x9b1m\x7f", r"\u009b1m\u007f"),
-        ("abc\u202etxt.exe\u2066", r"abc\u202etxt.exe\u2066"),
-        (b"caf\xe9".decode(errors="surrogateescape"), r"caf\udce9"),
-    ],
-)
-def test_what_could_steer_a_terminal_becomes_escapes(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert json.loads(f'"{shown}"') == text
-    assert printable(shown) == shown
+def test_what_could_steer_a_terminal_becomes_escapes() -> None:
+    escapes = {
+        "a [red]b[/] ü 株 👩\u200d💻": "a [red]b[/] ü 株 👩\u200d💻",
+        "\x1b[2J": r"\u001b[2J",
+        "a\nb\tc\r": r"a\nb\tc\r",
+        "\x9b1m\x7f": r"\u009b1m\u007f",
+        "abc\u202etxt.exe\u2066": r"abc\u202etxt.exe\u2066",
+        b"caf\xe9".decode(errors="surrogateescape"): r"caf\udce9",
+    }
+    for text, shown in escapes.items():
+        assert printable(text) == printable(shown) == shown
+        assert json.loads(f'"{shown}"') == text
 
 
 def as_keyword(mention: Mention) -> str:
@@ -53,12 +50,12 @@ def test_a_mentioned_option_is_spelled_by_what_shows_the_message() -> None:
     assert other.value == "--suffixes url id --no-wait"
 
 
-@pytest.mark.parametrize("foreign", ["\ue000", "a\ue001b", "\ue000x\ue002", "\ue002\ue000\ue001"])
-def test_no_text_of_a_user_is_taken_for_a_mention(foreign: str) -> None:
-    error = UserError(option("input", foreign), f"{foreign} is not there", "Name another")
-    assert error.cause == f"{foreign} is not there"
-    assert error.value.startswith("--input ")
-    assert str(error.spelled(as_keyword)).startswith("input='")
+def test_no_text_of_a_user_is_taken_for_a_mention() -> None:
+    for foreign in ("\ue000", "a\ue001b", "\ue000x\ue002", "\ue002\ue000\ue001"):
+        error = UserError(option("input", foreign), f"{foreign} is not there", "Name another")
+        assert error.cause == f"{foreign} is not there"
+        assert error.value.startswith("--input ")
+        assert str(error.spelled(as_keyword)).startswith("input='")
 
 
 def test_a_panic_is_caught_as_an_exception() -> None:
@@ -80,20 +77,19 @@ def test_a_text_that_the_tokenizers_library_cannot_encode_is_named_as_its_fault(
 DEEP = b"[" * 100_000
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
+def test_a_damaged_tokenizer_is_refused_whatever_its_library_does() -> None:
+    sound = json.dumps(TOKENIZER).encode()
+    damaged: list[dict[str, bytes]] = [
         {"t.json": json.dumps(BROKEN_MERGE).encode()},
         {"t.json": DEEP},
-        {"t.json": json.dumps(TOKENIZER).encode(), "tokenizer_config.json": DEEP},
-        {"t.json": json.dumps(TOKENIZER).encode()[:5000]},
+        {"t.json": sound, "tokenizer_config.json": DEEP},
+        {"t.json": sound[:5000]},
         {"t.json": json.dumps(TOKENIZER | {"added_tokens": 7}).encode()},
         {"vocab.json": b'{"a": 99999999999999999999}', "merges.txt": b"a b"},
         {"vocab.json": b'{"a": -1}', "merges.txt": b"a b"},
         {"vocab.json": b'{"a": 1}', "merges.txt": b"\xff\xfe"},
         {"m.model": b"\x0a\x03abc"},
-    ],
-)  # fmt: skip
-def test_a_damaged_tokenizer_is_refused_whatever_its_library_does(files: dict[str, bytes]) -> None:
-    with pytest.raises(UserError):
-        read_tokenizer(next(iter(files)), files.get)
+    ]
+    for files in damaged:
+        with pytest.raises(UserError):
+            read_tokenizer(next(iter(files)), files.get)

@@ -1,6 +1,5 @@
 """The public surface: what it offers, and what it leaves alone until it is used."""
 
-import ast
 import os
 import re
 import subprocess
@@ -55,28 +54,17 @@ NAMES = {
 @pytest.mark.parametrize("module", NAMES)
 def test_no_name_leaves_the_surface(module: str) -> None:
     surface, names = import_module(module), set(NAMES[module].split())
-    assert set(dir(surface)) >= names
+    assert set(dir(surface)) - names == set(vars(surface)) - names
     # Constants and type aliases are explained on the pages of the reference.
-    values = [getattr(surface, name) for name in names if not name.isupper()]
-    assert [value for value in values if callable(value) and not getdoc(value)] == []
+    values = {name: getattr(surface, name) for name in names}
+    undocumented = [
+        name for name, value in values.items()
+        if callable(value) and not name.isupper() and not getdoc(value)
+    ]  # fmt: skip
+    assert undocumented == []
     reference = " ".join(page.read_text(encoding="utf-8") for page in _REFERENCE.glob("*.md"))
     listed = names - {"Dataset"}
     assert [name for name in listed if not re.search(rf"\b{name}\b", reference)] == []
-
-
-@pytest.mark.parametrize("module", NAMES)
-def test_type_checkers_know_the_names_and_where_they_are(module: str) -> None:
-    surface = import_module(module)
-    tree = ast.parse(Path(str(surface.__file__)).read_text(encoding="utf-8"))
-    branch = next(node for node in tree.body if isinstance(node, ast.If))
-    told = {
-        alias.name: str(node.module)
-        for node in branch.body if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }  # fmt: skip
-    assert {*told} == {*NAMES[module].split()}
-    for name, source in told.items():
-        assert getattr(surface, name) is getattr(import_module(source), name)
 
 
 def test_a_data_set_has_two_spellings_and_a_name_that_is_none_is_refused() -> None:

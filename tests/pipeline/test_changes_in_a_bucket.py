@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import transforms.commit.temporary_files
+import transforms.commit.commit
 import transforms.shuffle.trees
 from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import command_of, run_here
@@ -97,7 +97,7 @@ def test_the_same_comes_of_it_as_on_a_disk(
     for name, file in zip(names, (*halves, tokenizer_path), strict=True):
         write_file(f"{bucket.url}/{name}", file.read_bytes())
     # A job of many tasks would send a thousand requests to remove its temporary files.
-    monkeypatch.setattr(transforms.commit.temporary_files, "list_prefixes", lambda _: iter(()))
+    monkeypatch.setattr(transforms.commit.commit, "list_prefixes", lambda _: iter(()))
     files = [f"{bucket.url}/{name}" for name in names]
     change(bucket.url, files, documents, ["--fan-in", "2"], bucket.beam_arguments)
     described = describe(bucket.url)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-import transforms.commit.temporary_files
+import transforms.commit.commit
 import transforms.shuffle.trees
 from pipeline.folders.output import UnfinishedRun
 from pipeline.recipe.inputs import list_inputs
@@ -113,7 +113,7 @@ def test_many_tasks_remove_what_one_task_would(
     prefixes = ("spill-", "done-")
     few = [f"/{prefix}" for prefix in prefixes]
     monkeypatch.setattr(
-        transforms.commit.temporary_files, "list_prefixes", lambda path: [path + x for x in few]
+        transforms.commit.commit, "list_prefixes", lambda path: [path + x for x in few]
     )
     left: list[str] = []
 

@@ -8,6 +8,11 @@ counts, syncs the files, and exchanges the manifest by one conditional write: of
 from the same one, only the first succeeds. An attempt may be killed at any moment and made again.
 
 Nothing happens if the run is over: a retry cures neither a mistake nor a data set that is another.
+
+Most temporary files are removed by many tasks where they are many, each of those whose names begin
+alike. An object store lists a thousand files with a request, one request after the other, so that
+one task would take an hour for some millions. Only files of a store are removed in this way; a
+folder of this machine is listed as a whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +20,22 @@ from collections.abc import Iterator, Sequence
 import apache_beam as beam
 
 import transforms.coders  # noqa: F401  registers those of the elements
+from corpusmill.dataset.ownership import delete_temporary
 from transforms.commit.contents import Decider, Inputs
 from transforms.commit.pointer import commit, tidy
-from transforms.commit.temporary_files import RemoveTemporaryFiles
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery import COMMITTED, Workplace, end_run
 from transforms.reports import report_data_set
 from transforms.shuffle.trees import JoinInTree, Tree, join_rejects
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate
+from transforms.storage.objects import find_object, is_object_path
 from transforms.tally import Count, Sketch, add_up
+
+# Names of which a run has one or more for each task or merge, before a random number in
+# hexadecimal; and those before the number of a task or a shard.
+_BEFORE_RANDOM = ("spill-", "candidates-", "rejects-")
+_BEFORE_NUMBER = ("done-task-", "done-merge-", "done-shard-", "shard-")
 
 
 class _Commit(beam.DoFn):
@@ -64,6 +76,29 @@ class _End(beam.DoFn):
         yield folder
 
 
+def list_prefixes(folder: str) -> Iterator[str]:
+    """Yield the beginnings of the paths of a run's many files, each of a hundredth or less."""
+    if not is_object_path(folder):
+        return
+    names = [f"{name}{byte:02x}" for name in _BEFORE_RANDOM for byte in range(256)]
+    names += [f"{name}{number}" for name in _BEFORE_NUMBER for number in range(10, 100)]
+    yield from (join_path(folder, name) for name in names)
+
+
+def _list_removed(_: str, place: Workplace) -> Iterator[str]:
+    """Yield what is to be removed of a run that has committed."""
+    if place.has_committed():
+        yield from list_prefixes(place.temp_folder)
+
+
+def _remove(prefix: str) -> str:
+    folder = locate(split_path(prefix)[0])
+    begin = f"{folder.url}/"
+    store, name = find_object(prefix)
+    delete_temporary(folder, (file.path.removeprefix(begin) for file in store.list(name)))
+    return prefix
+
+
 class CommitDataset(beam.PTransform):
     """Make a data set of shards that are written; return the folder once it is complete.
 
@@ -100,7 +135,12 @@ class CommitDataset(beam.PTransform):
         committed = once | "Commit" >> commit_all
         removed = []
         if tree.has_levels:
-            prefixes = committed | "RemoveFiles" >> RemoveTemporaryFiles(work.place)
+            prefixes = (
+                committed
+                | "ListPrefixes" >> beam.FlatMap(_list_removed, work.place).with_output_types(str)
+                | "SpreadRemovals" >> beam.Reshuffle()
+                | "RemoveFiles" >> beam.Map(_remove).with_output_types(str)
+            )
             removed = [beam.pvalue.AsList(prefixes)]
         end = beam.ParDo(_End(work.place, work.is_awaited), *removed)
         return committed | "End" >> end.with_output_types(str)

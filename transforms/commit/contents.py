@@ -13,11 +13,7 @@ import numpy as np
 
 from corpusmill.corpus.batches import MAX_DETAIL
 from corpusmill.dataset import manifest_json
-from corpusmill.dataset.accounting import (
-    Expected,
-    find_imbalances,
-    split_files,
-)
+from corpusmill.dataset.accounting import Expected, find_imbalances, split_files
 from corpusmill.dataset.card import describe
 from corpusmill.dataset.editing import add_results, add_unread, join_manifests
 from corpusmill.dataset.manifest import (

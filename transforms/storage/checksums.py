@@ -3,7 +3,6 @@
 The checksum is CRC-32C, for which processors have an instruction: a few gigabytes a second.
 """
 
-import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import google_crc32c
 import numpy as np
@@ -60,9 +59,6 @@ class StoredFile:
         return b"".join(read_blocks(self.path, self.sha256))
 
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
 _BLOCK_BYTES = 2**20
 # CRC-32C's polynomial, with the coefficient of x**31 in the lowest bit.
 _POLYNOMIAL = 0x82F63B78
@@ -96,7 +92,7 @@ class ChecksumWriter(io.BufferedIOBase):
         """All that has been written."""
         return Part(self._path, 0, self._bytes, self._checksum)
 
-    def write(self, data: "ReadableBuffer") -> int:
+    def write(self, data: Any) -> int:
         """Write bytes, and return their number."""
         content = pa.py_buffer(data)
         self._stream.write(content)
@@ -138,7 +134,9 @@ class ChecksumReader(io.RawIOBase):
         begin, self._position = self._position, self._position + len(data)
         if begin <= self._next < self._position:
             limit = len(data) if self._end is None else self._end - begin
-            self._extend(data[self._next - begin : limit])
+            part = data[self._next - begin : limit]
+            self._checksum = google_crc32c.extend(self._checksum, part)
+            self._next += len(part)
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -152,10 +150,6 @@ class ChecksumReader(io.RawIOBase):
 
     def close(self) -> None:
         """Do nothing: whoever opened the file closes it."""
-
-    def _extend(self, data: bytes) -> None:
-        self._checksum = google_crc32c.extend(self._checksum, data)
-        self._next += len(data)
 
     def finish(self, most_bytes: int | None = None) -> tuple[int, int] | None:
         """Read what nobody has read, and return the length of the range and its checksum.
@@ -254,44 +248,39 @@ def are_intact(parts: Iterable[Part]) -> bool:
         of_file = list(group)
         if file_size(path) < of_file[-1].offset + of_file[-1].length:
             return False
-        if scheme_of(path) is None and not _are_read_intact(path, of_file):
-            return False
+        if scheme_of(path) is None:
+            with open_file(path) as stream:
+                for part in of_file:
+                    stream.seek(part.offset)
+                    if compute_checksum(stream.read(part.length)) != part.checksum:
+                        return False
     return True
 
 
-def _are_read_intact(path: str, parts: Iterable[Part]) -> bool:
-    with open_file(path) as stream:
-        for part in parts:
-            stream.seek(part.offset)
-            if compute_checksum(stream.read(part.length)) != part.checksum:
-                return False
-    return True
-
-
-def has_digest(path: str, size: int, sha256: str) -> bool:
+def has_digest(path: str, size: int, digest: str) -> bool:
     """Return whether a file has a size and, if it is on this machine, a SHA-256 in hexadecimal."""
     if file_size(path) != size:
         return False
     if scheme_of(path) is not None:
         return True
     try:
-        return sum(map(len, read_blocks(path, sha256))) == size
+        return sum(map(len, read_blocks(path, digest))) == size
     except DamagedFileError:
         return False
 
 
-def read_blocks(path: str, sha256: str) -> Iterator[bytes]:
-    """Yield a file in blocks, and compare it with its SHA-256.
+def read_blocks(path: str, digest: str) -> Iterator[bytes]:
+    """Yield a file in blocks, and compare it with its SHA-256 in hexadecimal.
 
     Raises:
         DamagedFileError: after the last block, if the bytes are not those that were written.
     """
-    digest = hashlib.sha256()
+    computed = sha256()
     with open_file(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
-            digest.update(block)
+            computed.update(block)
             yield block
-    if digest.hexdigest() != sha256:
+    if computed.hexdigest() != digest:
         raise explain_damage(path)
 
 

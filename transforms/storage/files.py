@@ -7,7 +7,6 @@ paths, which the functions take. Each call to an object store takes long and cos
 
 import errno
 import glob
-import logging
 import os
 import re
 from collections import deque
@@ -30,7 +29,6 @@ from corpusmill.synced_files import create_named, sync
 from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path, split_path
 from transforms.storage.objects import (
     ObjectWriter,
-    OnceWriter,
     check_client,
     find_object,
     is_object_path,
@@ -73,7 +71,6 @@ def map_ahead(
                 future.cancel()
 
 
-_LOGGER = logging.getLogger(__name__)
 _MAGIC = re.compile(r"[*?[]")
 # Beam's name for no compression.
 _PLAIN = "uncompressed"
@@ -258,7 +255,7 @@ def create_once(path: str, scratch: str) -> Iterator[BinaryIO]:
         RuntimeError: the object of a store exists, and holds other bytes.
     """
     if is_object_path(path):
-        with OnceWriter(*find_object(path)) as writer:
+        with ObjectWriter(*find_object(path), once=True) as writer:
             yield cast(BinaryIO, writer)
         return
     written = new_path(scratch, "new")

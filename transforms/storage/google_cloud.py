@@ -29,7 +29,6 @@ from transforms.storage.store import Fault, ListedFile, Store, Upload
 _PART_BYTES = 16 * 2**20
 # More than threads of a process use at once; the client would close and open others each time.
 _CONNECTIONS = 64
-_REFUSED = {401, 403}
 _OF_NETWORK = (
     NoConnectionError, ChunkedEncodingError, Timeout, ConnectionError, TransportError,
     BrokenTransferError,
@@ -178,7 +177,7 @@ class GoogleCloudStore(Store):
         status = _status(error)
         if isinstance(error, RefreshError):
             return "the credentials have expired, or were withdrawn", self.log_in
-        if isinstance(error, GoogleAuthError) or status in _REFUSED:
+        if isinstance(error, GoogleAuthError) or status in {401, 403}:
             return "refused"
         if status == 404:
             return "no bucket" if "bucket does not exist" in str(error) else "no object"

@@ -4,9 +4,9 @@ import io
 import os
 import re
 import threading
+from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from corpusmill.errors import UserError
@@ -60,7 +60,16 @@ def find_object(path: str) -> tuple[Store, str]:
     key = (scheme, bucket, os.getpid(), id(options))
     with _lock:
         if key not in _stores:
-            _stores[key] = options, _make_store(scheme, bucket, options)
+            check_client(scheme)
+            if scheme == "gs":
+                from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415
+
+                store: Store = GoogleCloudStore(bucket, options)
+            else:
+                from transforms.storage.amazon_s3 import AmazonS3Store  # noqa: PLC0415
+
+                store = AmazonS3Store(bucket, options)
+            _stores[key] = options, store
         return _stores[key][1], name or ""
 
 
@@ -73,24 +82,11 @@ def check_client(scheme: str) -> None:
     if scheme not in _PACKAGES:
         return
     package, extra = _PACKAGES[scheme]
-    try:
-        found = find_spec(package)
-    except ModuleNotFoundError:  # of a package around it
-        found = None
-    if found is None:
-        cure = f"Install it: pip install 'apache-beam[{extra}]'"
-        raise UserError(f"{scheme}://", f"the package {package} is not installed", cure)
-
-
-def _make_store(scheme: str, bucket: str, options: "PipelineOptions") -> Store:
-    check_client(scheme)
-    if scheme == "gs":
-        from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  optional
-
-        return GoogleCloudStore(bucket, options)
-    from transforms.storage.amazon_s3 import AmazonS3Store  # noqa: PLC0415  optional
-
-    return AmazonS3Store(bucket, options)
+    with suppress(ModuleNotFoundError):  # of a package around it
+        if find_spec(package):
+            return
+    cure = f"Install it: pip install 'apache-beam[{extra}]'"
+    raise UserError(f"{scheme}://", f"the package {package} is not installed", cure)
 
 
 class _ObjectReader(io.RawIOBase):
@@ -140,12 +136,13 @@ class ObjectWriter(io.RawIOBase):
     Args:
         store: bucket of the object.
         name: name of the object.
-        new: whether the name must be free; a FileExistsError of `close` says that it is not, or
-            that the store's answer to an earlier attempt of its own was lost.
+        once: whether the name must be free, or hold the same bytes already: those of another
+            attempt, or of one of our own, of which the store's answer was lost.
     """
 
-    def __init__(self, store: Store, name: str, new: bool = False) -> None:
-        self._store, self._name, self._new = store, name, new
+    def __init__(self, store: Store, name: str, once: bool = False) -> None:
+        self._store, self._name = store, name
+        self._digest = sha256() if once else None
         self._buffer = bytearray()
         self._upload: Upload | None = None
         self._parts = self._bytes = 0
@@ -161,42 +158,54 @@ class ObjectWriter(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Write bytes, and send the parts that are full."""
         view = memoryview(data).cast("B")
+        if self._digest:
+            self._digest.update(view)
         self._buffer += view
         self._bytes += view.nbytes
-        while len(self._buffer) > (part := self._part_bytes()):
+        while len(self._buffer) > (part := _PART_BYTES * (1 + self._parts // _PARTS_OF_ONE_SIZE)):
             with self._store.explained(self._name):
-                self._upload = self._upload or self._store.begin_upload(self._name, self._new)
+                new = self._digest is not None
+                self._upload = self._upload or self._store.begin_upload(self._name, new)
                 self._upload.write(bytes(memoryview(self._buffer)[:part]))
             del self._buffer[:part]
             self._parts += 1
         return view.nbytes
 
-    def _part_bytes(self) -> int:
-        return _PART_BYTES * (1 + self._parts // _PARTS_OF_ONE_SIZE)
-
     def close(self) -> None:
-        """Send the rest, and make the object visible."""
+        """Send the rest, and make the object visible.
+
+        Raises:
+            RuntimeError: it is to be written once, and the name holds other bytes.
+        """
         if self.closed:
             return
         try:
-            if self._upload is None:
-                self._store.put(self._name, bytes(self._buffer), "" if self._new else None)
-            else:
-                with self._store.explained(self._name):
+            with self._store.explained(self._name):
+                if self._upload is None:
+                    self._store.put(self._name, bytes(self._buffer), "" if self._digest else None)
+                else:
                     self._upload.write(bytes(self._buffer))
                     self._upload.close()
-        except BaseException:
+        except BaseException as error:
             self._abort()
-            raise
+            if not isinstance(error, FileExistsError) or not self._is_written():
+                raise
         finally:
             super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _is_written(self) -> bool:
+        """Return whether the name holds the bytes that were to be written once."""
+        if self._digest is None:
+            return False
+        path, digest = self._store.path(self._name), sha256()
+        with open_object(path) as stream:
+            while block := stream.read(_READ_BYTES):
+                digest.update(block)
+        if digest.digest() != self._digest.digest():
+            raise RuntimeError(f"{path} exists, and holds other bytes than were made") from None
+        return True
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         elif not self.closed:
@@ -211,40 +220,6 @@ class ObjectWriter(io.RawIOBase):
         if self._upload is not None:
             with self._store.explained(self._name):
                 self._upload.terminate()
-
-
-class OnceWriter(ObjectWriter):
-    """Writes an object whose name is free, or holds the same bytes already: a retry.
-
-    Args:
-        store: bucket of the object.
-        name: name of the object.
-    """
-
-    def __init__(self, store: Store, name: str) -> None:
-        super().__init__(store, name, new=True)
-        self._digest = sha256()
-
-    def write(self, data: Any) -> int:
-        """Write bytes, and send the parts that are full."""
-        self._digest.update(data)
-        return super().write(data)
-
-    def close(self) -> None:
-        """Send the rest, and make the object visible.
-
-        Raises:
-            RuntimeError: the name holds other bytes.
-        """
-        try:
-            super().close()
-        except FileExistsError:
-            path, digest = self._store.path(self._name), sha256()
-            with open_object(path) as stream:
-                while block := stream.read(_READ_BYTES):
-                    digest.update(block)
-            if digest.digest() != self._digest.digest():
-                raise RuntimeError(f"{path} exists, and holds other bytes than were made") from None
 
 
 def open_object(path: str, size: int | None = None) -> io.BufferedReader:

@@ -19,30 +19,20 @@ def test_our_objectives_have_the_summary_of_their_class() -> None:
         assert read_summary(OBJECTIVES, name) == OBJECTIVES[name].summary
 
 
-@pytest.mark.parametrize(
-    ("source", "summary"),
-    [
-        ('class Mine:\n    summary = "Build mine."\n', "Build mine."),
-        (
-            'class Mine:\n    summary: str = (\n"Build " "mine."\n)\n',
-            "Build mine.",
-        ),
-        ('class Other:\n    summary = "Build another."\n', ""),
-        ("class Mine:\n    summary = str(1)\n", ""),
-        ("class Mine(\n", ""),
-    ],
-)
-def test_a_module_is_read_and_not_run(
-    source: str, summary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_is_read_and_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "package_that_fails" / "inner"
     package.mkdir(parents=True)
     for folder in (package.parent, package):
         (folder / "__init__.py").write_text("raise RuntimeError")
-    (package / "objective.py").write_text(f"raise RuntimeError\n{source}")
-    assert read_summary(table("package_that_fails.inner.objective:Mine"), "mine") == summary
-
-
-def test_a_module_that_is_missing_has_no_summary() -> None:
-    assert read_summary(table("no_such_package.objective:Mine"), "mine") == ""
+    for source, summary in {
+        'class Mine:\n    summary = "Build mine."\n': "Build mine.",
+        'class Mine:\n    summary: str = (\n"Build " "mine."\n)\n': "Build mine.",
+        'class Other:\n    summary = "Build another."\n': "",
+        "class Mine:\n    summary = str(1)\n": "",
+        "class Mine(\n": "",
+    }.items():
+        (package / "objective.py").write_text(f"raise RuntimeError\n{source}")
+        assert read_summary(table("package_that_fails.inner.objective:Mine"), "mine") == summary
+    for module in ("no_such_package.objective", "package_that_fails.inner.none"):
+        assert read_summary(table(f"{module}:Mine"), "mine") == ""

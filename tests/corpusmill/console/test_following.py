@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusmill.console.traces import follow
+from corpusmill.commands.tracing import follow
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

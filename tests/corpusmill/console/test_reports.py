@@ -66,20 +66,19 @@ def printed(inspected: Inspected, examples: list[DecodedExample], **options: Any
 
 
 def test_plain_output_marks_predictions_with_brackets(inspected: Inspected) -> None:
-    text = printed(inspected, [EXAMPLE], force_terminal=False)
+    # Nor is the name of a file taken for markup, or a line wrapped.
+    tokenizer = replace(inspected.manifest.tokenizer, name="[/bold]x")
+    named = replace(inspected, manifest=replace(inspected.manifest, tokenizer=tokenizer))
+    words = tuple(Piece(f"word{i}", False, "plain", "") for i in range(200))
+    examples = [EXAMPLE, replace(EXAMPLE, segments=(words,))]
+    text = printed(named, examples, force_terminal=False, width=40)
     assert "  A  the [MASK->light]house [tree->lamp] [=sea]\n" in text
     assert "  B  (empty)\n" in text
     assert "example 1: 8 tokens, 3 predictions, second segment: random\n" in text
     assert "\x1b" not in text
-
-
-def test_plain_output_keeps_lines_whole(inspected: Inspected) -> None:
-    words = tuple(Piece(f"word{i}", False, "plain", "") for i in range(200))
-    example = replace(EXAMPLE, segments=(words,))
-    text = printed(inspected, [example], force_terminal=False, width=40)
+    assert "[/bold]x" in text
     assert " ".join(f"word{i}" for i in range(200)) in text
-    for line in text.splitlines():
-        assert line == line.rstrip()
+    assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_a_terminal_shows_colours_instead_of_brackets(
@@ -93,29 +92,20 @@ def test_a_terminal_shows_colours_instead_of_brackets(
     assert "\x1b[1;33mlamp\x1b[0m" in text
     assert "\x1b[1;32msea\x1b[0m" in text
 
-
-def test_a_terminal_without_colours_shows_brackets(inspected: Inspected) -> None:
-    text = printed(inspected, [EXAMPLE], force_terminal=True, no_color=True, width=100)
-    assert "[MASK->light]house" in text
+    plain = printed(inspected, [EXAMPLE], force_terminal=True, no_color=True, width=100)
+    assert "[MASK->light]house" in plain
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_every_figure_and_split_is_printed(inspected: Inspected, terminal: bool) -> None:
-    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None, "width": 200}
-    text = printed(inspected, inspected.examples, **options)
-    for split in inspected.report.splits:
-        assert f"{split.name}: {split.rows:,} examples, {split.tokens:,} tokens" in text
-        for figure in split.figures:
-            assert re.search(rf"{re.escape(figure.name)} +{re.escape(figure.text)}", text)
-    assert text.count("\nexample ") == len(inspected.examples)
-    assert re.search(r"rejects +1 ", text)
-
-
-def test_names_are_not_taken_for_markup(inspected: Inspected) -> None:
-    tokenizer = replace(inspected.manifest.tokenizer, name="[/bold]x")
-    manifest = replace(inspected.manifest, tokenizer=tokenizer)
-    text = printed(replace(inspected, manifest=manifest), [], force_terminal=False)
-    assert "[/bold]x" in text
+def test_every_figure_and_split_is_printed(inspected: Inspected) -> None:
+    for terminal in (False, True):
+        options: dict[str, Any] = {"force_terminal": terminal, "color_system": None, "width": 200}
+        text = printed(inspected, inspected.examples, **options)
+        for split in inspected.report.splits:
+            assert f"{split.name}: {split.rows:,} examples, {split.tokens:,} tokens" in text
+            for figure in split.figures:
+                assert re.search(rf"{re.escape(figure.name)} +{re.escape(figure.text)}", text)
+        assert text.count("\nexample ") == len(inspected.examples)
+        assert re.search(r"rejects +1 ", text)
 
 
 class _Page(HTMLParser):
@@ -159,6 +149,7 @@ def parse(page: str) -> _Page:
 
 def test_the_page_needs_nothing_beside_itself(inspected: Inspected) -> None:
     page = render_page(inspected.manifest, inspected.drawn, inspected.report)
+    assert page == render_page(inspected.manifest, inspected.drawn, inspected.report)
     parsed = parse(page)
     assert {"script", "link", "img", "iframe"}.isdisjoint(parsed.tags)
     assert all(link.startswith("#") for link in parsed.links)
@@ -261,39 +252,25 @@ def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
     assert parsed.text.count(shown) == 10 + 3 + 1 + 2
     assert not {"\x1b", "\u202e"} & {*page}
     assert HOSTILE_NAME in parsed.text
-
-
-def test_names_of_distributions_are_escaped_in_the_plots(inspected: Inspected) -> None:
+    # So are the names of distributions in the plots; and there may be no plots.
     split = inspected.report.splits[0]
-    named = replace(split, distributions=(Distribution("<script>&", {0: 1, 1: 2, 2: 3}),))
-    page = render_page(inspected.manifest, [], replace(inspected.report, splits=(named,)))
-    assert "script" not in parse(page).tags
-    assert "&lt;script&gt;&amp;" in page
+    for distributions in ((Distribution("<script>&", {0: 1, 1: 2, 2: 3}),), ()):
+        changed = replace(split, distributions=distributions, figures=())
+        page = render_page(inspected.manifest, [], replace(inspected.report, splits=(changed,)))
+        assert "script" not in (parsed := parse(page)).tags
+        assert ("&lt;script&gt;&amp;" in page) == ("figure" in parsed.tags) == bool(distributions)
 
 
-def test_the_same_data_set_gives_the_same_page(inspected: Inspected) -> None:
-    pages = {render_page(inspected.manifest, inspected.drawn, inspected.report) for _ in range(2)}
-    assert len(pages) == 1
-
-
-def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> None:
-    splits = tuple(
-        replace(split, distributions=(), figures=()) for split in inspected.report.splits
-    )
-    parsed = parse(render_page(inspected.manifest, [], replace(inspected.report, splits=splits)))
-    assert "figure" not in parsed.tags
-
-
-@pytest.mark.parametrize("tokens", [1024, 8192])
-def test_the_page_stays_below_two_megabytes(inspected: Inspected, tokens: int) -> None:
+def test_the_page_stays_below_two_megabytes(inspected: Inspected) -> None:
     """However long examples, names and paths are."""
-    pieces = tuple(Piece("&word<", False, "replaced", "other") for _ in range(tokens))
-    long = replace(EXAMPLE, segments=(pieces, pieces), length=2 * tokens + 3)
     files = tuple(SourceFile(f"{number:04}" * 1000, 1) for number in range(2000))
     manifest = inspected.manifest
     manifest = replace(manifest, corpus=replace(manifest.corpus, files=files))
-    page = render_page(manifest, [draw(long)] * 240, inspected.report)
-    assert len(page.encode()) < 2_000_000
-    assert page.count("the rest is left out") >= 240
-    assert page.count('class="replaced"') > 240 * 50
-    assert "The other files are in dataset.json" in page
+    for tokens in (1024, 8192):
+        pieces = tuple(Piece("&word<", False, "replaced", "other") for _ in range(tokens))
+        long = replace(EXAMPLE, segments=(pieces, pieces), length=2 * tokens + 3)
+        page = render_page(manifest, [draw(long)] * 240, inspected.report)
+        assert len(page.encode()) < 2_000_000
+        assert page.count("the rest is left out") >= 240
+        assert page.count('class="replaced"') > 240 * 50
+        assert "The other files are in dataset.json" in page
