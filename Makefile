@@ -22,7 +22,7 @@ TEST_PROCESSES = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())
 PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 
 # Without bytecode each of the hundreds of processes that the tests start would compile all sources.
-test coverage: export PYTHONDONTWRITEBYTECODE =
+test test-all coverage: export PYTHONDONTWRITEBYTECODE =
 
 # The web address of the repository that this is a clone of, without anybody's name or password; the site leads there.
 REPOSITORY = $(shell git remote get-url origin 2> /dev/null | \
@@ -37,7 +37,7 @@ PROJECT = pyproject.toml job/pyproject.toml constraints.txt
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-stores test-hosts test-install test-readers prism docs wheels constraints clean
+.PHONY: help setup run train-demo lint test test-all test-long coverage bench test-flink test-kills test-stores test-simulated test-hosts test-install test-readers prism docs wheels constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -67,8 +67,13 @@ lint: $(ENV)/test ## Check style, format, types and the layers of imports, and c
 	$(VENV)/lint-imports
 	$(VENV)/python -m tests.tools.code_lines
 
-test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/corpusmill/objectives runs that path's tests, without lint
-	$(PYTEST) $(ONLY)
+test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run what a change usually breaks; ONLY=tests/corpusmill/objectives runs all tests of that path, without lint
+	$(PYTEST) $(or $(ONLY),--door first)
+
+test-all: $(ENV)/test ## Run the tests that `make test` leaves out: pages, examples, trainers, wheels, and what takes long
+	$(PYTEST) --door second
+
+test-long: test-kills test-stores test-simulated test-hosts ## Run what takes hours: kills at every moment, stores, simulated runs, hosts
 
 coverage: $(ENV)/test ## Show which lines of the library the tests run; takes twice as long as the tests
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
@@ -85,6 +90,9 @@ test-kills: $(ENV)/test ## Kill each command that writes before each of its chan
 
 test-stores: $(ENV)/test ## Outages of a minute, kills and two of everything at once on emulators of S3 and Google's storage
 	$(PYTEST) tests/stores
+
+test-simulated: $(ENV)/test ## Build with a hundred drawn corpora, options and thresholds
+	CORPUSMILL_SEEDS=0:100 $(PYTEST) tests/pipeline/test_simulated_runs.py
 
 test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go
 	$(VENV)/pytest -m hosts tests/deploy

@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numba
 import pytest
@@ -19,6 +19,47 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 # PyTorch's threads spin while they wait for each other, and take the cores from the other tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+# Folders, files and tests that `make test` leaves to `make test-all`.
+_SECOND_DOOR = {
+    line
+    for line in (CHECKOUT / "tests" / "second_door.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make test` and `make test-all` run their parts of the tests."""
+    parser.addoption("--door", choices=("first", "second"), help="default: all tests")
+
+
+def _is_behind_second_door(name: str) -> bool:
+    """Whether a test or a file, or what it is in, is listed."""
+    return not _SECOND_DOOR.isdisjoint({name, *map(str, PurePosixPath(name).parents)})
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file that has nothing for the door."""
+    if not config.option.door or collection_path.suffix != ".py":
+        return None
+    name = collection_path.relative_to(CHECKOUT).as_posix()
+    if _is_behind_second_door(name):
+        return config.option.door == "first" or None
+    has_some = any(listed.startswith(f"{name}::") for listed in _SECOND_DOOR)
+    return (config.option.door == "second" and not has_some) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the other door."""
+    if door := config.option.door:
+        sides: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            test, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
+            is_listed = test in _SECOND_DOOR or _is_behind_second_door(file)
+            sides[is_listed == (door == "second")].append(item)
+        items[:] = sides[True]
+        config.hook.pytest_deselected(items=sides[False])
 
 
 def pytest_collection() -> None:

@@ -187,6 +187,14 @@ def find_deletions(source: str) -> Iterator[str]:
             yield f"{owner}.{name}, line {node.lineno}"
 
 
+def test_what_lies_behind_the_second_door_is_there() -> None:
+    for name in (CHECKOUT / "tests" / "second_door.txt").read_text().splitlines():
+        file, _, test = name.partition("::")
+        if not name.startswith("#"):
+            assert (CHECKOUT / file).exists(), name
+            assert not test or f"def {test}(" in (CHECKOUT / file).read_text(), name
+
+
 def test_only_what_decides_about_ownership_deletes_and_overwrites() -> None:
     found = {
         str(path.relative_to(CHECKOUT)): list(find_deletions(path.read_text()))

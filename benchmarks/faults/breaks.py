@@ -20,11 +20,11 @@ from typing import NamedTuple
 from benchmarks.builds import CHECKOUT
 from benchmarks.console import CONSOLE, make_parser
 
-# What pytest gets for each door: the mark of what `make test` leaves out, the folders of the rest.
+# What pytest gets for each target of `make`.
 DOORS = {
-    "test": ["-m", "not slow and not hosts and not install and not e2e"],
-    "test-all": ["-m", "not hosts and not install and not e2e"],
-    "test-long": ["-m", "not install and not e2e", "tests/kills", "tests/stores"],
+    "test": ["--door", "first"],
+    "test-all": ["--door", "second"],
+    "test-long": ["tests/kills", "tests/stores"],
 }
 _FAILED, _NOTHING = 1, 5
 
@@ -90,7 +90,8 @@ def find_door(fault: Break, folder: Path, doors: list[str], only_near: bool) -> 
     _write(folder / fault.file, fault.change(folder))
     try:
         for door in doors:
-            selections = [[path] for path in fault.near] + ([] if only_near else [[]])
+            near = [] if door == "test-long" else [[path] for path in fault.near]
+            selections = near + ([] if only_near else [[]])
             for paths in selections:
                 if test := find_failure(folder, [*DOORS[door], *paths]):
                     return door, test

@@ -1,6 +1,6 @@
 """Each command that writes is killed just before each of its changes of files, and given again.
 
-`make test-kills` takes every moment, and `make test` some of each command.
+`make test-kills` takes every moment, and `make test-all` some of each command.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Two commands on one folder, of which one sleeps at a drawn moment while the other one ends.
 
-`make test-kills` draws two hundred pairs, and `make test` a few.
+`make test-kills` draws two hundred pairs, and `make test-all` a few.
 """
 
 import random
