@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -37,12 +38,11 @@ class Mention(NamedTuple):
 Spelling = Callable[[Mention], str]
 
 
-def option(
-    name: str, value: object = _UNSAID, *, is_flag: bool = True, is_switch: bool = True
-) -> str:
-    """Mention an option in a message; what shows the message spells it.
+@dataclass(frozen=True)
+class option:  # noqa: N801  a word within sentences, as a function is
+    """An option that a message mentions; what shows the message spells it.
 
-    Args:
+    Attributes:
         name: with underscores, as the dataclass of its options has it.
         value: a value that the option has, or is advised to have.
         is_flag: whether it is named on the command line, and not given by its place.
@@ -52,13 +52,20 @@ def option(
         option("num_shards", 3) is read as "--num-shards 3" on the command line, "num_shards=3" in
         Python, and "num_shards: 3" of a file of options.
     """
-    words = literal = ""
-    if value is not _UNSAID:
-        is_list = isinstance(value, list | tuple)
-        words = " ".join(map(str, value)) if is_list else str(value)  # type: ignore[call-overload]
-        literal = repr(value)
-        words = "" if is_switch and isinstance(value, bool) else words
-    return _mark(Mention(name, words, literal, is_flag))
+
+    name: str
+    value: object = _UNSAID
+    is_flag: bool = field(default=True, kw_only=True)
+    is_switch: bool = field(default=True, kw_only=True)
+
+    def __str__(self) -> str:
+        """The mention, as `spell` finds it in a message."""
+        value, words, literal = self.value, "", ""
+        if value is not _UNSAID:
+            words = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            words = "" if self.is_switch and isinstance(value, bool) else words
+            literal = repr(value)
+        return _mark(Mention(self.name, words, literal, self.is_flag))
 
 
 def _mark(mention: Mention) -> str:
@@ -102,9 +109,9 @@ class UserError(Exception):
         cure: what to do instead.
     """
 
-    def __init__(self, value: str, cause: str, cure: str) -> None:
-        self.value, self.cause, self.cure = (spell(part, as_flag) for part in (value, cause, cure))
-        super().__init__(value, cause, cure)
+    def __init__(self, value: str | option, cause: str, cure: str) -> None:
+        super().__init__(str(value), cause, cure)
+        self.value, self.cause, self.cure = (spell(part, as_flag) for part in self.args)
 
     def __str__(self) -> str:
         return f"{self.value}: {self.cause}. {self.cure}."
@@ -121,11 +128,11 @@ class UserError(Exception):
         self.args = (*self.args[:2], self.args[2] + cure)
         self.cure = spell(self.args[2], as_flag)
 
-    def about(self, value: str) -> "UserError":
+    def about(self, value: str | option) -> "UserError":
         """Return the error, of the same class, about another value, such as an option."""
         return type(self)(value, *self.args[1:])
 
-    def renamed(self, name: str, mention: Callable[[str], str]) -> "UserError":
+    def renamed(self, name: str, mention: Callable[[str], str | option]) -> "UserError":
         """Return the error with other mentions in the place of those of one option.
 
         Args:
@@ -134,7 +141,7 @@ class UserError(Exception):
         """
 
         def rename(found: Mention) -> str:
-            return mention(found.words) if found.name == name else _mark(found)
+            return str(mention(found.words)) if found.name == name else _mark(found)
 
         return type(self)(*(spell(part, rename) for part in self.args))
 

@@ -136,7 +136,7 @@ class Plugins(Generic[Value]):
         owners = {entry.dist.name} if entry.dist else _find_owners(module)
         return ", ".join(f"{owner} {version(owner)}" for owner in sorted(owners)) or None
 
-    def _mention(self, name: str) -> str:
+    def _mention(self, name: str) -> option:
         return option(self._option, name, is_flag=self._is_flag)
 
     @property

@@ -21,12 +21,12 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.testing import small_tokenizer
 from pipeline.assembly import assemble_job
-from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import build_dataset
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.local.engine import LocalEngine
+from transforms.recovery import Workplace
 
 PICTURE = Path(__file__).parent / "explanation" / "graph.svg"
 
@@ -74,7 +74,7 @@ def translate_graph() -> beam_runner_api_pb2.Pipeline:
             FilterOptions(),
         )  # fmt: skip
         pipeline = beam.Pipeline()
-        build_dataset(pipeline, assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(folder)))
+        build_dataset(pipeline, assemble_job(recipe, LocalEngine(RunOptions()), Workplace(folder)))
         return pipeline.to_runner_api()
 
 

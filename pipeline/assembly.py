@@ -2,24 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER, Manifest
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.tokenization.tokenizer_file import marked_dtype
-from pipeline.folders.run_folder import RunFolder
+from pipeline.folders.run_folder import record_path
 from pipeline.graph import Job
-from pipeline.recipe.inputs import cut_files, sum_costs
-from pipeline.recipe.recipe import Recipe, describe_data_set
+from pipeline.recipe.inputs import cut_files
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Engine
 from transforms.commit.contents import CommitOptions
 from transforms.corpus.duplicates import StoredPassages
 from transforms.corpus.plan import Plan, write_plan
 from transforms.corpus.prepare import Tokenizing
 from transforms.elements import FILE_BYTES, PlannedRange, group_ranges
+from transforms.recovery import Workplace
 from transforms.shard_files import FileNames
 from transforms.shuffle.segments import Routes, plan_routes
 from transforms.storage.file_systems import join_path
@@ -33,7 +30,8 @@ _TOKENS_PER_TEXT_BYTE = 0.25
 def assemble_job(
     recipe: Recipe,
     engine: Engine,
-    folder: RunFolder,
+    place: Workplace,
+    range_bytes: int | None = None,
     max_rejects: float | None = None,
     strict: bool = False,
 ) -> Job:
@@ -42,35 +40,36 @@ def assemble_job(
     Args:
         recipe: what the data set is made of.
         engine: where the job runs, which decides how long the ranges are.
-        folder: the folder of the run.
+        place: where the run works.
+        range_bytes: the longest range; None where the engine chooses it.
         max_rejects: how many rejects are allowed, as `DatasetOptions` has it.
         strict: whether a data set with findings is refused.
     """
-    range_bytes = folder.range_bytes or choose_range_bytes(recipe, engine)
-    path = join_path(folder.path, "plan.jsonl")
+    range_bytes = range_bytes or choose_range_bytes(recipe, engine)
+    path = join_path(place.temp_folder, "plan.jsonl")
     tasks = cut_tasks(recipe, range_bytes)
     plan = write_plan(path, tasks, [file.path for file in recipe.files])
-    header = describe_data_set(recipe)
+    header = recipe.header
     return Job(
         objective=recipe.objective,
         plan=plan,
         range_bytes=range_bytes,
         documents=recipe.reading,
         filters=recipe.filters,
-        passages=_write_passages(recipe, folder.path),
+        passages=_write_passages(recipe, place.temp_folder),
         corpus_bytes=recipe.text_bytes,
-        routes=choose_routes(recipe, folder.sizes, plan.tasks),
+        routes=choose_routes(recipe, place.sizes, plan.tasks),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
-        place=folder.place,
+        tokenizing=_write_tokenizer(recipe, place.temp_folder, header.provenance is not None),
+        place=place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
         commit=replace(
-            _plan_commit(recipe, folder, plan, max_rejects),
+            _plan_commit(recipe, place, plan, max_rejects),
             strict=strict,
             is_awaited=engine.options.wait,
         ),
-        names=name_files(recipe, folder.version, header),
+        names=name_files(recipe, place.version, header),
     )
 
 
@@ -96,7 +95,7 @@ def name_files(recipe: Recipe, version: int, header: Manifest) -> FileNames:
 
 def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
     """Return the length of the longest range, which is less where documents are tiny."""
-    longest = engine.choose_range_bytes(sum_costs(recipe.files) + FILE_BYTES * len(recipe.files))
+    longest = engine.choose_range_bytes(recipe.input_bytes + FILE_BYTES * len(recipe.files))
     return longest if engine.options.range_bytes else round(longest / recipe.document_weight)
 
 
@@ -117,15 +116,8 @@ def choose_routes(recipe: Recipe, sizes: TaskSizes, tasks: int) -> Routes:
         recipe.dataset.validation_share,
         recipe.objective.repeats,
         tasks,
-        round(tokens * _token_dtype(recipe).itemsize),
+        round(tokens * recipe.token_dtype.itemsize),
     )
-
-
-def _token_dtype(recipe: Recipe) -> np.dtype[Any]:
-    """Return the type of the ids in documents and pool."""
-    tokenizer = recipe.tokenizer
-    has_marks = bool(recipe.objective.words)
-    return marked_dtype(tokenizer.vocab_size) if has_marks else tokenizer.token_dtype
 
 
 def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
@@ -135,7 +127,7 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
     return Tokenizing(
         path=path,
         sha256=tokenizer.digest,
-        token_dtype=_token_dtype(recipe).name,
+        token_dtype=recipe.token_dtype.name,
         memoize=recipe.memoize,
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         words=recipe.objective.words,
@@ -152,16 +144,16 @@ def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
 
 
 def _plan_commit(
-    recipe: Recipe, folder: RunFolder, plan: Plan, max_rejects: float | None
+    recipe: Recipe, place: Workplace, plan: Plan, max_rejects: float | None
 ) -> CommitOptions:
     files = recipe.files
     is_exact = all(file.splittable for file in files)
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
     shards, repeats = recipe.layout.shards, recipe.objective.repeats
     return CommitOptions(
-        place=folder.place,
-        tokenizer_path=join_path(folder.path, TOKENIZER),
-        record_path=folder.record_path,
+        place=place,
+        tokenizer_path=join_path(place.temp_folder, TOKENIZER),
+        record_path=record_path(place),
         expected=Expected(plan.ranges, read_bytes, shards, repeats),
         max_rejects=max_rejects,
         tasks=plan.tasks,

@@ -30,7 +30,7 @@ from corpusmill.location import TEMPORARY, Location
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import locate, open_file, read_existing, write_file
+from transforms.storage.files import locate, open_file, write_file
 from transforms.task_sizes import TaskSizes
 
 # How a run has ended.
@@ -68,20 +68,20 @@ class Run:
     mistake: tuple[str, str, str] | None = None
     refused: bool = False
 
-    def own_folder(self, output: Location) -> OwnFolder | None:
-        """Return the run's temporary folder; None where it names none of a run's.
+    def list_folders(self, folder: Location, output: Location) -> list[OwnFolder]:
+        """Return the run's temporary folder, and the one beside its files if that is another.
+
+        There are none where it names no folder of a run's.
 
         Args:
-            output: the folder, or the file, that it writes.
+            folder: of its version.
+            output: the folder of the data set.
         """
         name = split_path(self.temp_folder)[1]
-        is_ours = re.fullmatch(rf"{TEMPORARY}[0-9a-f]{{32}}", name)
-        return folder_of_run(locate(self.temp_folder), output) if is_ours else None
-
-
-def folder_of_run(place: Location, output: Location) -> OwnFolder:
-    """Return the temporary folder of a run that writes into an output folder."""
-    return OwnFolder(place, {"output": output.url})
+        if not re.fullmatch(rf"{TEMPORARY}[0-9a-f]{{32}}", name):
+            return []
+        places = dict.fromkeys((locate(self.temp_folder), folder / name))
+        return [OwnFolder(place, {"output": output.url}) for place in places]
 
 
 def read_run(folder: Location) -> Run | None:
@@ -90,13 +90,18 @@ def read_run(folder: Location) -> Run | None:
     Raises:
         OSError: it may say something, but that cannot be read.
     """
-    content = read_existing((folder / RUN).url)
-    if content is None:
-        return None
+    return _read(folder)[1]
+
+
+def _read(folder: Location) -> tuple[bytes | None, Run | None]:
+    """Read what a run says of itself, and the bytes in which it says so."""
     try:
-        return msgspec.json.decode(content, type=Run)
+        content = folder.read(RUN)
+        return content, msgspec.json.decode(content, type=Run)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
     except msgspec.MsgspecError:
-        return Run("")
+        return content, Run("")
 
 
 def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
@@ -110,10 +115,8 @@ def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
     Returns:
         Whether the folder is this run's.
     """
-    old = read_existing((folder / RUN).url)
-    if over is not None and read_run(folder) != over:
-        return False
-    return _say(folder, run, old if over is not None else None)
+    old, stopped = _read(folder) if over is not None else (None, None)
+    return stopped == over and _say(folder, run, old)
 
 
 def _say(folder: Location, run: Run, old: bytes | None) -> bool:
@@ -135,8 +138,8 @@ def end_run(folder: Location, token: str, ended: str, mistake: UserError | None 
         ended: COMMITTED or FAILED.
         mistake: the mistake of the user's that has ended it.
     """
-    old, run = read_existing((folder / RUN).url), read_run(folder)
-    if old is None or run is None or run.token != token or run.ended:
+    old, run = _read(folder)
+    if run is None or run.token != token or run.ended:
         return
     parts = (mistake.value, mistake.cause, mistake.cure) if mistake else None
     refused = isinstance(mistake, RefusedError)
@@ -300,20 +303,12 @@ class Journal:
             return None
 
 
-def count_finished(temp_folder: str) -> dict[str, int]:
-    """Return how many units of each kind are finished.
-
-    Raises:
-        UserError: the folder cannot be listed, so that nothing is known.
+def count_finished(paths: Iterable[str]) -> dict[str, int]:
+    """Return how many units of each kind are finished by the files in a temporary folder.
 
     Example:
         {"task": 12, "shard": 3}
     """
-    return count_entries(locate(temp_folder).list())
-
-
-def count_entries(paths: Iterable[str]) -> dict[str, int]:
-    """Return how many entries of each kind are among the files of a run, as `count_finished`."""
     kinds: dict[str, int] = {}
     for path in paths:
         name = split_path(path)[1]

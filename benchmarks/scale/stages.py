@@ -23,13 +23,13 @@ from corpusmill.commands.command import Call
 from pipeline.assembly import assemble_job
 from pipeline.commands.builds import make_command
 from pipeline.commands.inspect_corpus import InspectCorpus
-from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job
 from pipeline.job_options import CorpusOptions, RunOptions, parse_size
 from pipeline.jobs.build_work import BuildSize, enlarge
 from pipeline.jobs.corpus_inspection import measure_corpus
-from pipeline.recipe.recipe import prepare
+from pipeline.recipe.preparation import prepare
 from pipeline.runners.local.engine import LocalEngine
+from transforms.recovery import Workplace
 
 MOST_SECONDS, MOST_MEMORY_BYTES, MOST_REFERENCES = 120, 2**31, 2**18
 
@@ -60,7 +60,7 @@ def measure_stages(options: InspectCorpus, sizes: Iterable[int]) -> list[BuildSt
     numbers = measure_corpus(options, Call(console))
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         recipe = prepare(options, folder, console)
-        job = assemble_job(recipe, engine, RunFolder(folder, sizes=options.run.task_sizes))
+        job = assemble_job(recipe, engine, Workplace(folder, sizes=options.run.task_sizes))
         jobs = [(enlarge(job, recipe, engine, size), size) for size in sizes]
     return [_size_build(numbers, larger, size, recipe.tokenizer.json) for larger, size in jobs]
 

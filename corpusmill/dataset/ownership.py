@@ -66,14 +66,18 @@ class OwnFolder:
         """Whether the folder exists, with this mark."""
         return read_mark(self.place) == self.purpose
 
-    def discard(self) -> None:
+    def discard(self, was_there: bool = False) -> None:
         """Remove the folder, and its mark at last; a folder with another mark stays.
 
         Whoever calls it has finished: a warning names what cannot be removed.
+
+        Args:
+            was_there: whether it was this folder before, so that it is removed without a mark, too.
+                In a store, what is written to a folder that was removed is there again.
         """
         with _warned(self.place):
-            path = self.place.local_path()
-            if self.is_there():
+            path, mark = self.place.local_path(), read_mark(self.place)
+            if mark == self.purpose or (mark is None and was_there):
                 self.place.remove(MARK)
             elif path and path.is_dir() and not path.is_symlink():
                 _remove_empty_folders(path)
@@ -137,20 +141,16 @@ class OwnFiles:
     """The files in the folder of a data set that are ours.
 
     Attributes:
+        folder: the folder.
         versions: the names of all files of each version, by its number.
         names: the names of those that are ours.
         recorded: by the number of a version, those of its files that its record lists.
     """
 
+    folder: Location
     versions: Mapping[int, set[str]]
     names: set[str]
     recorded: Mapping[int, set[str]]
-
-    @property
-    def recorded_names(self) -> set[str]:
-        """The names that records list, and theirs."""
-        records = {f"v{number}/{RECORD}" for number in self.versions}
-        return records.union(*self.recorded.values())
 
     @classmethod
     def find(cls, folder: Location, listed: Iterable[str], manifest: Manifest | None) -> "OwnFiles":
@@ -183,46 +183,49 @@ class OwnFiles:
         if manifest is not None:
             owned |= copies & listed
             owned |= {*manifest.entries, *manifest.copies, MANIFEST, SUCCESS} & listed
-        return cls(versions, owned, recorded)
+        return cls(folder, versions, owned, recorded)
 
-    def list_stale(self, manifest: Manifest) -> list[int]:
-        """List the versions before that of a manifest that have files which are not in use.
+    def remove_stale(self, manifest: Manifest) -> bool:
+        """Remove what a manifest does not list of the versions before its own.
 
-        Versions of runs that have not finished are left out.
+        Versions of runs that have not finished are left alone.
+
+        Returns:
+            Whether there was anything.
         """
         used = {version_of(file) for file in manifest.entries}
-        return [
+        stale = [
             number
             for number, names in self.recorded.items()
             if number < manifest.version
             and f"v{number}/{RUN}" not in self.versions[number]
             and (number not in used or not names <= manifest.entries.keys())
         ]
+        for number in stale:
+            self._remove_copies(self.recorded[number], manifest.copies)
+            record = read_record(self.folder / f"v{number}")
+            remove_version(self.folder, number, record, manifest.entries)
+        path = self.folder.local_path()
+        for below in path.iterdir() if path and path.is_dir() else ():
+            is_earlier = 0 < version_of(f"{below.name}/x") < manifest.version
+            if is_earlier and below.is_dir() and not below.is_symlink():
+                _remove_empty_folders(below)
+        return bool(stale)
 
+    def _remove_copies(self, names: Iterable[str], kept: Container[str]) -> None:
+        """Remove the copies of files of a version that are beside the manifest, and as they were.
 
-def remove_empty_versions(output: Location, number: int) -> None:
-    """Remove the folders of versions before another one that hold no file."""
-    path = output.local_path()
-    for below in path.iterdir() if path and path.is_dir() else ():
-        if 0 < version_of(f"{below.name}/x") < number and below.is_dir() and not below.is_symlink():
-            _remove_empty_folders(below)
-
-
-def remove_copies(output: Location, names: Iterable[str], kept: Container[str]) -> None:
-    """Remove the copies of files of a version that are beside the manifest, and as they were.
-
-    Args:
-        output: the folder of a data set.
-        names: of files of the version.
-        kept: names of copies that stay.
-    """
-    for name in names:
-        copy = base_name(name).removeprefix(ROOT)
-        if base_name(name).startswith(ROOT) and copy not in kept:
-            held = output.read_any(copy)
-            if held is not None and held == output.read_any(name):
-                with _warned(output):
-                    output.delete([copy])
+        Args:
+            names: of files of the version.
+            kept: names of copies that stay.
+        """
+        for name in names:
+            copy = base_name(name).removeprefix(ROOT)
+            if base_name(name).startswith(ROOT) and copy not in kept:
+                held = self.folder.read_any(copy)
+                if held is not None and held == self.folder.read_any(name):
+                    with _warned(self.folder):
+                        self.folder.delete([copy])
 
 
 def end_version(folder: Location) -> None:
@@ -241,7 +244,7 @@ def _discard_marked(folder: Location) -> None:
 
 
 def remove_version(
-    output: Location, number: int, kept: Iterable[str] = (), written: Iterable[str] = ()
+    output: Location, number: int, record: Iterable[str], kept: Iterable[str]
 ) -> None:
     """Remove the files of a version that its record lists, and then the record.
 
@@ -250,16 +253,15 @@ def remove_version(
     Args:
         output: the folder of the data set.
         number: of the version.
+        record: names of the files in the version's folder that its run may have written.
         kept: names of files below the folder of the data set that stay, and the record with them.
-        written: names of files in the version's folder that its run may have written since another
-            one has removed the record, as a store has no folders that would be gone, too.
     """
     folder, begin = output / f"v{number}", f"v{number}/"
     with _warned(folder):
         own_kept = {name.removeprefix(begin) for name in kept if name.startswith(begin)}
         _discard_marked(folder)
         present = set(folder.list())
-        folder.delete(sorted((read_record(folder).union(written) - own_kept) & present))
+        folder.delete(sorted(present.intersection(record) - own_kept))
         if present and not own_kept:
             folder.delete([RUN])
             folder.sync(())  # or else a loss of power may leave files without their record
@@ -279,13 +281,6 @@ def delete_temporary(folder: Location, names: Iterable[str]) -> None:
         names: of the files.
     """
     folder.delete(names)
-
-
-def remove_remains(folder: Location) -> None:
-    """Remove what a run has written to its temporary folder since another run has removed that."""
-    if read_mark(folder) is None:
-        with _warned(folder):
-            folder.remove(MARK)
 
 
 def put_file(folder: Location, place: Location, content: bytes) -> None:

@@ -83,11 +83,11 @@ def check_parts(pattern: str | None, validation: bool, sources: bool) -> None:
     """
     if tells_parts_apart(pattern) or not (validation or sources):
         return
-    parts, flag = "train and validation", option("validation_share")
+    parts, others = "train and validation", f"{option('validation_share')}"
     if sources:
-        parts, flag = "all sources", "the names of sources"
+        parts, others = "all sources", "the names of sources"
     cause = f"the shards of {parts} would have the same names"
-    raise UserError(f"{_FLAG} {pattern}", cause, f"Add {{split}}, or leave {flag} out")
+    raise UserError(f"{_FLAG} {pattern}", cause, f"Add {{split}}, or leave {others} out")
 
 
 def fill(pattern: str, split: str, shard: int, shards: int) -> str:

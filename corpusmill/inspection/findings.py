@@ -162,8 +162,10 @@ def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
     what = f"About {percent(share)} of the text is in documents that were cut"
     pieces = count_things(cut, "piece was cut off", "pieces were cut off")
     cause = f"Above {option('max_document_bytes', limit)}, {pieces}, a document each"
-    cure = f"Give a {option('document_rule')} that finds where documents end; or a larger "
-    cure += option("max_document_bytes", 2 * limit)
+    cure = (
+        f"Give a {option('document_rule')} that finds where documents end; or a larger "
+        f"{option('max_document_bytes', 2 * limit)}"
+    )
     yield from _find("cut documents", share, what, cause, cure)
 
 

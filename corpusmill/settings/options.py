@@ -119,7 +119,7 @@ class Option:
 
     def mention(self, *value: Any) -> str:
         """Mention the option in a message, perhaps with a value."""
-        return option(self.name, *value, is_flag=not self.is_positional)
+        return str(option(self.name, *value, is_flag=not self.is_positional))
 
     def describe_values(self) -> str:
         """Describe the values that it takes.

@@ -51,7 +51,7 @@ class _Parts(msgspec.Struct):
 _PARTS = _Parts.__struct_fields__
 
 
-def load_tokenizer(tokenizer_json: str, value: str = "") -> Tokenizer:
+def load_tokenizer(tokenizer_json: str, value: str | option = "") -> Tokenizer:
     """Load a tokenizer into the library.
 
     Args:

@@ -15,7 +15,7 @@ from corpusmill.location import Location
 from corpusmill.provenance.digests import list_tables
 from pipeline.folders.changes import compare_files, describe_changes
 from pipeline.folders.run_folder import RunFolder
-from pipeline.recipe.recipe import Recipe, describe_data_set
+from pipeline.recipe.recipe import Recipe
 from transforms.storage.file_systems import join_path
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Appended:
         ]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
         recipe = self._share_options(recipe) if names else recipe
-        if changes := compare(self.manifest, describe_data_set(recipe)):
+        if changes := compare(self.manifest, recipe.header):
             cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)

@@ -6,13 +6,12 @@ from typing import Any
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import Recipe, describe_data_set
+from pipeline.recipe.recipe import Recipe
 
 # What a manifest has beside the description of its data set.
 _RESULTS = ("sha256", "counts", "splits", "files", "first_reject", "version")
@@ -47,17 +46,17 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     )
 
 
-def refuse_other(output: Location, recipe: Recipe) -> None:
+def refuse_other(output: Location, manifest: Manifest, recipe: Recipe) -> None:
     """Refuse to take the data set in a folder for the one of a recipe, or a damaged one as whole.
 
     Args:
         output: the folder.
+        manifest: of the data set.
         recipe: what a command would build.
 
     Raises:
         UserError: input, options or tokenizer differ, or a file is missing.
     """
-    folder, manifest = open_data_set(output)
     # The manifest does not tell when the input was written, but it cannot be later than the end.
     built = output.written_at(MANIFEST)
     changes = [
@@ -71,7 +70,7 @@ def refuse_other(output: Location, recipe: Recipe) -> None:
         "Give the same input and options, or another folder, or start over "
         f"with {option('replace', True)}",
     )
-    sizes = folder.list()
+    sizes = output.list()
     for entry in manifest.entries.values():
         if sizes.get(entry.file) != entry.bytes:
             cause = (
@@ -109,9 +108,7 @@ def compare_files(
 def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     """Describe where a data set was not made as a recipe would make it, its input aside."""
     # Comparisons are with what JSON makes of the entries.
-    earlier, now = (
-        json.loads(json.dumps(to_json(each))) for each in (manifest, describe_data_set(recipe))
-    )
+    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, recipe.header))
     for each in (earlier, now):
         for name in _RESULTS:
             each.pop(name, None)

@@ -15,8 +15,8 @@ from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
-from pipeline.folders.output import UnfinishedRun, describe_process, hold_folder
 from pipeline.folders.run_folder import describe_finished
+from pipeline.folders.standing import UnfinishedRun, describe_process, hold_folder
 from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
 from transforms.recovery import FAILED, begin_run, count_finished, end_run, read_run
 from transforms.storage.file_systems import join_path, split_path
@@ -119,7 +119,7 @@ class FileRun:
                 cause = f"another run is at work on it, or was, {unfinished.who}"
                 cure = f"Wait for it to end; if it has, add {option('resume', True)}"
                 raise UserError(option("output", self.output), cause, cure)
-            if count_finished(self.path) and not (resume or replace):
+            if count_finished(place.list()) and not (resume or replace):
                 cause = "a run that writes this file was stopped"
                 cure = f"Add {option('resume', True)} to continue it, or {option('replace', True)}"
                 raise UserError(option("output", self.output), cause, cure)
@@ -136,7 +136,7 @@ class FileRun:
                 run = read_run(place)
                 if run is None or run.token != self.token:
                     raise
-                finished = count_finished(self.path)
+                finished = count_finished(place.list())
                 if not finished or isinstance(error, RefusedError):
                     folder.discard()
                     raise

@@ -10,8 +10,7 @@ journal lists what is finished.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +18,15 @@ from uuid import uuid4
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import decode, to_json
-from corpusmill.dataset.ownership import (
-    remove_remains,
-    remove_version,
-    write_record,
-)
+from corpusmill.dataset.ownership import read_record, remove_version, write_record
 from corpusmill.errors import OutageError, UserError, count_things, option
 from pipeline.folders.changes import refuse_changes
-from pipeline.folders.output import (
-    Intent,
+from pipeline.folders.output import Intent
+from pipeline.folders.standing import (
     Standing,
     UnfinishedRun,
     describe_process,
+    digest,
     hold_folder,
     look,
     read_unfinished,
@@ -43,19 +39,11 @@ from pipeline.folders.temporary_folder import (
 )
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
-from transforms.commit.pointer import tidy
-from transforms.recovery import (
-    Run,
-    Workplace,
-    begin_run,
-    count_finished,
-    end_run,
-    folder_of_run,
-    read_run,
-)
+from transforms.commit.pointer import finish, tidy
+from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import locate, write_file
+from transforms.storage.files import write_file
 from transforms.task_sizes import TaskSizes
 
 if TYPE_CHECKING:
@@ -66,48 +54,43 @@ RECORD = "run.json"
 
 @dataclass
 class RunFolder:
-    """The folder of one run.
+    """The folders of one run.
 
     Attributes:
-        path: of its temporary folder, as workers open it.
-        output: the absolute path of the output folder; empty for a run that writes no data set.
-        version: number of the version that it writes.
-        earlier: the record of the run that this one resumes; None for a new run.
+        own: the run, which has not finished.
         standing: how the output folder stood when the run began.
-        token: its own.
         sizes: how much a task takes.
+        earlier: the record of the run that this one resumes; None for a new run.
+        record: names of the files that it writes, in the folder of its version.
         has_begun: whether the run's record is written, so that there may be work to resume.
         handed_over: whether the job continues without this process, which then removes nothing.
         restart: how the run is started over if it fails.
-        names: of the files that it writes, in the folder of its version.
     """
 
-    path: str
-    output: str = ""
-    version: int = 0
+    own: UnfinishedRun
+    standing: Standing
+    sizes: TaskSizes
     earlier: Mapping[str, Any] | None = None
-    standing: Standing | None = None
-    token: str = field(default_factory=lambda: uuid4().hex)
-    sizes: TaskSizes = field(default_factory=TaskSizes)
+    record: Sequence[str] = ()
     has_begun: bool = False
     handed_over: bool = False
     restart: str = f"with {option('replace', True)} it starts over"
-    names: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path of its temporary folder, as workers open it."""
+        return self.own.run.temp_folder
 
     @property
     def place(self) -> Workplace:
         """Where the run works."""
-        return Workplace(self.path, self.output, self.version, self.token, self.sizes)
+        own, token = self.own, self.own.run.token
+        return Workplace(self.path, own.output.url, own.number, token, self.sizes)
 
     @property
     def is_committed(self) -> bool:
         """Whether the run has committed its data set."""
         return self.place.has_committed()
-
-    @property
-    def record_path(self) -> str:
-        """The path of the run's record."""
-        return join_path(self.path, RECORD)
 
     @property
     def range_bytes(self) -> int | None:
@@ -155,15 +138,14 @@ class RunFolder:
             record: what the run is, for those who resume it.
             names: of the files that it will write, in the folder of its version.
         """
-        if self.standing is not None:
-            for stopped in self.standing.unfinished:
-                # It may have been resumed meanwhile.
-                unfinished = read_unfinished(stopped.output, stopped.number)
-                if stopped.number != self.version and not unfinished.is_alive:
-                    remove_unfinished(unfinished)
-        self.has_begun, self.names = True, tuple(names)
-        write_record(self.place.folder, self.names)
-        write_file(self.record_path, seal(record))
+        for stopped in self.standing.unfinished:
+            # It may have been resumed meanwhile.
+            unfinished = read_unfinished(stopped.output, stopped.number)
+            if stopped.number != self.own.number and not unfinished.is_alive:
+                _remove_unfinished(unfinished, read_record(unfinished.folder))
+        self.has_begun, self.record = True, tuple(names)
+        write_record(self.own.folder, self.record)
+        write_file(record_path(self.place), seal(record))
 
     def check_committed(self) -> None:
         """Check that a job that has ended has committed its data set.
@@ -174,40 +156,45 @@ class RunFolder:
         """
         if self.is_committed:
             return
-        run = read_run(self.place.folder)
+        run = read_run(self.own.folder)
         if run and run.mistake:
             raise UserError(*run.mistake)
         raise JobFailedError(
             "the job ended before it had finished the data set. If its workers are on other "
-            f"machines, check that they see the files in {self.output}"
+            f"machines, check that they see the files in {self.own.output}"
         )
 
     def is_overtaken(self) -> bool:
         """Whether another run has finished a data set since this one began."""
-        if self.standing is None or self.is_committed:
-            return False
-        content = self.standing.output.read_any(MANIFEST)
-        return (sha256(content).hexdigest() if content else "") != self.standing.base
+        content = self.own.output.read_any(MANIFEST)
+        return not self.is_committed and digest(content) != self.standing.base
 
 
-def remove_unfinished(unfinished: UnfinishedRun, written: Iterable[str] = ()) -> None:
+def record_path(place: Workplace) -> str:
+    """Return the path of the record of what a run's output depends on."""
+    return join_path(place.temp_folder, RECORD)
+
+
+def _remove_unfinished(
+    unfinished: UnfinishedRun, record: Iterable[str], has_begun: bool = False
+) -> None:
     """Remove what a run has left that was stopped; if it is running after all, it ends.
 
     Args:
         unfinished: the run.
-        written: names of files that it may have written since its record was removed.
+        record: names of the files that it may have written, in the folder of its version.
+        has_begun: whether its temporary folders were there for certain, even if they have no mark.
     """
-    output = unfinished.output
-    temp_folder = unfinished.run.own_folder(output)
-    is_marked = temp_folder is not None and temp_folder.is_there()
-    if temp_folder:
-        temp_folder.discard()
-    content = output.read_any(MANIFEST)
+    folders = [(each, has_begun or each.is_there()) for each in unfinished.temporary_folders]
+    for temporary, was_there in folders:
+        temporary.discard(was_there)
+    content = unfinished.output.read_any(MANIFEST)
     # Its command may not have heard that it has committed, and another one have added to that.
-    kept = decode(content, str(output)).entries if content is not None else ()
-    remove_version(output, unfinished.number, kept, written)
-    if temp_folder and is_marked:  # a run that does not know yet that it is over may still write
-        remove_remains(temp_folder.place)
+    kept = decode(content, str(unfinished.output)).entries if content is not None else ()
+    remove_version(unfinished.output, unfinished.number, record, kept)
+    for temporary, was_there in folders:
+        if was_there:  # a run that does not know yet that it is over may still write
+            temporary.discard(was_there)
 
 
 @contextmanager
@@ -234,10 +221,12 @@ def run_folder(
     places = (output, standing.temp_location or output)
     made = [path for place in places for path in list_missing(place)]
     with ExitStack() as held:
-        folder = _take(standing, intent, outlives, made, held)
-        folder.sizes = sizes
+        own, earlier = _take(standing, intent, outlives, made, held)
+        folder = RunFolder(own, standing, sizes, earlier)
         try:
-            _make_folders(folder, standing)
+            for temporary in folder.own.temporary_folders:
+                if not (folder.earlier is not None and temporary.is_there()):
+                    make_temporary_folder(temporary, output, standing.temp_location)
             yield folder
         except BaseException as error:
             if isinstance(error, OutageError) and folder.has_begun and intent.resumable:
@@ -249,7 +238,10 @@ def run_folder(
                 remove_empty(made)
             raise
         if not folder.handed_over:
-            _finish(folder)
+            if folder.is_committed:
+                tidy(output)
+            else:
+                _remove(folder)
             remove_empty(made)
 
 
@@ -262,14 +254,14 @@ def settle(standing: Standing) -> Standing:
     Returns:
         How the folder stands then.
     """
-    is_changed = standing.manifest is not None and tidy(standing.output)
+    is_changed = standing.manifest is not None and finish(standing.own, standing.manifest)
     return look(standing.output, standing.temp_location) if is_changed else standing
 
 
 def _take(
     standing: Standing, intent: Intent, outlives: bool, made: list[Path], held: ExitStack
-) -> RunFolder:
-    """Take the folder of a new version, or that of the run that is resumed."""
+) -> tuple[UnfinishedRun, Mapping[str, Any] | None]:
+    """Take the folder of a new version, or that of the run that is resumed, with its record."""
     output, stopped = standing.output, standing.stopped if intent.resumes else None
     earlier = _read_earlier(stopped) if stopped else None
     number = stopped.number if stopped else 0
@@ -301,30 +293,17 @@ def _take(
     except UserError as error:  # a store refuses
         remove_empty(made)
         raise error.about(option("output", output)) from None
-    return RunFolder(run.temp_folder, output.url, number, earlier, standing, run.token)
-
-
-def _make_folders(folder: RunFolder, standing: Standing) -> None:
-    """Make the temporary folder of a run, and the one beside its files if that is another."""
-    output = standing.output
-    for path in dict.fromkeys((folder.path, folder.place.scratch)):
-        own = folder_of_run(locate(path), output)
-        if not (folder.earlier is not None and own.is_there()):
-            make_temporary_folder(own, output, standing.temp_location)
+    return UnfinishedRun(number, run, output / f"v{number}", output), earlier
 
 
 def _read_earlier(stopped: UnfinishedRun) -> Mapping[str, Any] | None:
     """Read the record of the run that is to be resumed; None if it was stopped before it began."""
-    if not stopped.has_work:
+    folders = stopped.temporary_folders if stopped.has_work else ()
+    content = folders[0].place.read_any(RECORD) if folders else None
+    try:
+        return None if content is None else json.loads(unseal(content, RECORD))
+    except DamagedFileError:  # it cannot be compared
         return None
-    record = join_path(stopped.run.temp_folder, RECORD)
-    content = locate(record).read_any()
-    # A damaged record cannot be compared.
-    with suppress(DamagedFileError):
-        if content is not None:
-            earlier: Mapping[str, Any] = json.loads(unseal(content, record))
-            return earlier
-    return None
 
 
 def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
@@ -333,71 +312,51 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     Raises:
         JobFailedError: another run is the cause of the error.
     """
-    run, place = read_run(folder.place.folder), folder.place
-    if run is None or run.token != folder.token:
+    own, run = folder.own, read_run(folder.own.folder)
+    if run is None or run.token != own.run.token:
         raise _lose(folder, run) from None
     if folder.is_overtaken():
         _remove(folder)
-        cause = f"another run has meanwhile finished a data set in {folder.output}"
-        raise JobFailedError(f"{cause}: v{folder.version}, of this run, is removed") from None
+        cause = f"another run has meanwhile finished a data set in {own.output}"
+        raise JobFailedError(f"{cause}: v{own.number}, of this run, is removed") from None
     if isinstance(error, KeyboardInterrupt) and not error.args:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if folder.is_committed else none,)
     if folder.is_committed:
-        _finish(folder)
+        tidy(own.output)
         return
     if not folder.has_begun and folder.earlier is not None:
-        end_run(place.folder, folder.token, "failed")
+        end_run(own.folder, run.token, FAILED)
         return
-    own = folder_of_run(locate(folder.path), locate(folder.output))
-    can_resume = intent.resumable and folder.has_begun and own.is_there()
-    finished = count_finished(folder.path) if can_resume else {}
+    finished = own.finished if intent.resumable and folder.has_begun else {}
     # What the data is stands against the run, so that it would be refused again.
     is_refused = run.refused or (intent.changes and run.mistake is not None)
     if not finished or is_refused:
         _remove(folder)
         return
     # What an engine that is out of reach still does ends by this.
-    place.give_up()
+    folder.place.give_up()
     command = "The same command" if run.mistake is None else "Once that is changed, the command"
-    error.add_note(describe_finished(finished, str(place.folder), command, f", {folder.restart}"))
+    error.add_note(describe_finished(finished, str(own.folder), command, f", {folder.restart}"))
 
 
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
     """Remove what is left of a run whose folder is another one's, or gone; return its error."""
+    own = folder.own
     if run is None:
         _remove(folder)
-        cause = f"another run, or somebody else, has removed or moved {folder.place.folder}"
+        cause = f"another run, or somebody else, has removed or moved {own.folder}"
         return JobFailedError(cause)
     if run.temp_folder != folder.path:  # in which another one may go on
-        _remove_temporary(folder)
-    return JobFailedError(f"another run has taken over v{folder.version} of {folder.output}")
-
-
-def _remove_temporary(folder: RunFolder) -> None:
-    """Remove the temporary folders of a run, even if another one has removed them before.
-
-    In a store, what is written to a folder that was removed is there again.
-    """
-    for path in dict.fromkeys((folder.path, folder.place.scratch)):
-        folder_of_run(locate(path), locate(folder.output)).discard()
-        remove_remains(locate(path))
+        for temporary in own.temporary_folders:
+            temporary.discard(was_there=True)
+    return JobFailedError(f"another run has taken over v{own.number} of {own.output}")
 
 
 def _remove(folder: RunFolder) -> None:
     """Remove what a run has made that is given up."""
-    if folder.has_begun:
-        _remove_temporary(folder)
-    unfinished = read_unfinished(locate(folder.output), folder.version)
-    remove_unfinished(unfinished, folder.names)
-
-
-def _finish(folder: RunFolder) -> None:
-    """Remove what is not in use once a run has ended without an error."""
-    if not folder.is_committed:
-        _remove(folder)
-        return
-    tidy(locate(folder.output))
+    record = folder.record or read_record(folder.own.folder)
+    _remove_unfinished(folder.own, record, folder.has_begun)
 
 
 def name_units(finished: Mapping[str, int]) -> str:

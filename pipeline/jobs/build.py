@@ -18,15 +18,14 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.editing.appending import Appended
 from pipeline.folders.changes import refuse_other
-from pipeline.folders.output import APPEND, BUILD, Intent, check_output
+from pipeline.folders.output import Intent, check_output
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder, settle
-from pipeline.job_options import DatasetOptions
-from pipeline.recipe.build_options import Build
-from pipeline.recipe.inputs import sum_costs
-from pipeline.recipe.recipe import Recipe, prepare
+from pipeline.folders.standing import APPEND, BUILD
+from pipeline.job_options import Build
+from pipeline.recipe.preparation import prepare
+from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import list_places, prepare_launch
-from transforms.recovery import count_finished
 from transforms.storage.files import locate
 
 
@@ -84,10 +83,13 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     places, pattern = list_places(dataset), command.output_options.shard_name
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
-    output, resume, intent = locate(dataset.output), dataset.resume, _intent_of(dataset)
+    output, resume = locate(dataset.output), dataset.resume
+    intent = Intent(APPEND if dataset.append else BUILD, dataset.replace, resume)
     standing = settle(check_output(output, launch.temp_location, intent))
     if resume and standing.manifest and not (standing.stopped or dataset.append):
-        _confirm(command, output, console, prepare)
+        with TemporaryDirectory(prefix="corpusmill-") as scratch:
+            refuse_other(output, standing.manifest, prepare(command, scratch, console))
+        console.print("resuming: nothing is left to do, as the data set is complete")
         return True
     with run_folder(standing, intent, command.run.task_sizes, launch.outlives) as folder:
         recipe = prepare(command, folder.path, console)
@@ -104,14 +106,16 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
 
             launch.engine.load(recipe.work_bytes)
 
-        job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
+        place, range_bytes, rejects = folder.place, folder.range_bytes, dataset.max_rejects
+        job = assemble_job(recipe, launch.engine, place, range_bytes, rejects, dataset.strict)
         if appended:
             job = appended.complete(job, dataset.existing, folder.path)
         folder.begin(job, recipe.files, appended.manifest if appended else None)
         if resume:
-            console.print(_describe_begin(folder.path))
+            done = name_units(folder.own.finished)
+            console.print(f"resuming: {done} are finished" if done else "beginning anew")
         # Known documents are found by reading all text once more.
-        read_bytes = recipe.read_bytes + (sum_costs(recipe.files) if job.held else 0)
+        read_bytes = recipe.read_bytes + (recipe.input_bytes if job.held else 0)
         work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         stages = partial(build_dataset, job=job)
         run = partial(launch.run, stages, work, recipe.work_bytes, folder.path)
@@ -122,12 +126,6 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         return True
     console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
     return False
-
-
-def _intent_of(dataset: DatasetOptions) -> Intent:
-    """Return what a build does with the folder that it writes into."""
-    kind = APPEND if dataset.append else BUILD
-    return Intent(kind, dataset.replace, dataset.resume)
 
 
 def _submit(
@@ -146,19 +144,6 @@ def _submit(
         console.print(NOTHING_LEFT)
         return None
     return submitted
-
-
-def _describe_begin(folder: str) -> str:
-    """Say what a run that is resumed has finished in its folder."""
-    done = count_finished(folder)
-    return f"resuming: {name_units(done)} are finished" if done else "beginning anew"
-
-
-def _confirm(command: Build, output: Location, console: Console, prepare: Prepare) -> None:
-    """Say that the data set that a command builds is complete."""
-    with TemporaryDirectory(prefix="corpusmill-") as scratch:
-        refuse_other(output, prepare(command, scratch, console))
-    console.print("resuming: nothing is left to do, as the data set is complete")
 
 
 def log_end(output: str) -> "tuple[Manifest, Report]":

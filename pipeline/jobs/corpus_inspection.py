@@ -24,12 +24,12 @@ from corpusmill.inspection.corpus_numbers import (
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.folders.run_folder import RunFolder
 from pipeline.folders.temporary_folder import temporary_folder
-from pipeline.recipe.recipe import prepare
+from pipeline.recipe.preparation import prepare
 from pipeline.recipe.records import Records
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, list_places, prepare_launch
+from transforms.recovery import Workplace
 from transforms.storage.checksums import unseal
 from transforms.storage.files import locate, read_file
 
@@ -106,8 +106,8 @@ def _measure(
 
             launch.engine.load(recipe.work_bytes)
 
-        own = RunFolder(temp_folder, sizes=command.run.task_sizes)
-        job = assemble_job(recipe, launch.engine, own)
+        place = Workplace(temp_folder, sizes=command.run.task_sizes)
+        job = assemble_job(recipe, launch.engine, place)
         path = graph.numbers_path(job)
         launch.run(
             lambda pipeline: graph.measure_job(

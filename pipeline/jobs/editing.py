@@ -21,8 +21,9 @@ from pipeline.editing.edits import (
     find_copies,
     record_of,
 )
-from pipeline.folders.output import EDIT, Intent, Standing, check_output
+from pipeline.folders.output import Intent, check_output
 from pipeline.folders.run_folder import run_folder, settle
+from pipeline.folders.standing import EDIT, Standing
 from pipeline.jobs.build import describe_submission
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.files import locate

@@ -31,8 +31,8 @@ from pipeline.jobs.word_counting import (
     describe_sample,
 )
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import find_documents
 from pipeline.recipe.records import Records
+from pipeline.recipe.sources import find_documents
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.local.engine import LocalEngine

@@ -33,8 +33,7 @@ from corpusmill.tokenization.training.counted_words import (
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import ReadingLine
-from pipeline.recipe.inputs import InputFile, cut_files, sum_costs
-from pipeline.recipe.recipe import estimate_text_bytes
+from pipeline.recipe.inputs import InputFile, cut_files, estimate_text_bytes, sum_costs
 from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import PlannedRange
 from transforms.storage.files import map_ahead

@@ -30,19 +30,14 @@ from corpusmill.corpus.input_formats import (
     resolve_format,
     take_suffixes,
 )
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.knobs import knob
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import (
-    create_file,
-    find_files,
-    locate,
-    locate_any,
-    map_ahead,
-)
+from transforms.storage.files import create_file, find_files, locate, locate_any, map_ahead
 from transforms.storage.objects import is_object_path
 from transforms.storage.store import ListedFile
 
@@ -163,6 +158,17 @@ class InputFile:
 def sum_costs(files: Sequence[InputFile]) -> int:
     """Sum the costs of files."""
     return sum(file.cost for file in files)
+
+
+def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:
+    """Estimate the bytes of text in an input; exact for plain files.
+
+    Args:
+        files: the input.
+        documents: the rules of documents, with a format.
+    """
+    compresses = FORMATS[documents.input_format].compresses
+    return sum_costs(files) * (EXPANSION if compresses else 1)
 
 
 def cut_files(

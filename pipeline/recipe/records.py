@@ -18,11 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from corpusmill.corpus.records.nested_fields import MISSING, divide_name, find_value
-from corpusmill.corpus.records.record_documents import (
-    no_such_field,
-    no_such_kept_field,
-    to_text,
-)
+from corpusmill.corpus.records.record_documents import no_such_field, no_such_kept_field, to_text
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.errors import UserError, first_line, option
 from pipeline.recipe.inputs import InputFile

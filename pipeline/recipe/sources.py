@@ -1,4 +1,4 @@
-"""Parts of a corpus with names: which files are theirs, how each is read and spread."""
+"""The corpus of a build: the files of its parts, and how each part is read and spread."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
+from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import (
     Layout,
@@ -18,8 +19,10 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from pipeline.job_options import about_source, parse_source
+from pipeline.job_options import BuildOptions, about_source, parse_source
 from pipeline.recipe.inputs import InputFile, choose_format, list_inputs
+from pipeline.recipe.records import Records
+from transforms.storage.files import open_file
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class NamedSource:
     documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
-def _mention_path(source: str, path: str) -> str:
+def _mention_path(source: str, path: str) -> option:
     return option("source", f"{source}={path}" if path else source)
 
 
@@ -119,6 +122,104 @@ def _naming(source: NamedSource) -> Iterator[None]:
         yield
     except UserError as error:
         raise about_source(source.name, error) from None
+
+
+def find_corpus(
+    build: BuildOptions,
+    maker: TextMaker | None,
+    temp_folder: str,
+    console: Console,
+    records: Records | None,
+) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+    """Return the sources of a build, if it names some, all files, and the rules with a format.
+
+    Args:
+        build: the options of the build.
+        maker: makes texts of records; None where they have a text.
+        temp_folder: a folder for data sets that are fetched from the hub, and for records.
+        console: where the format and files of the hub are announced.
+        records: what is read in place of files; None where files are named.
+
+    Raises:
+        UserError: the input is not usable.
+    """
+
+    def choose_documents(options: DocumentOptions) -> DocumentOptions:
+        return make_texts(build.objective.choose_documents(options), maker)
+
+    documents = choose_documents(build.documents)
+    sources = list_sources(
+        parse_sources(build.dataset.source),
+        lambda options: choose_documents(replace(build.documents, **options)),
+        temp_folder,
+        console,
+    )
+    if sources:
+        files = [file for source in sources for file in source.files]
+        return sources, files, _share_options(documents, sources)
+    found = find_documents(build.dataset.input, documents, temp_folder, console, records)
+    return (), *found
+
+
+def _share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -> DocumentOptions:
+    """Return what sources have in common, of which the options of each may differ.
+
+    Args:
+        documents: how sources without options of their own are read.
+        sources: with their formats.
+
+    Returns:
+        The options with a format, and with all fields that are kept of any source.
+    """
+    fields = dict.fromkeys(name for each in sources for name in each.documents.keep_fields)
+    first, known = sources[0].documents, documents.input_format
+    return replace(
+        documents,
+        input_format=first.input_format if known == "auto" else known,
+        # What one source keeps may be the text of others.
+        text_field=first.text_field if documents.text_field in fields else documents.text_field,
+        keep_fields=tuple(fields),
+    )
+
+
+def find_documents(
+    inputs: Sequence[str],
+    documents: DocumentOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """List the input, and find its format.
+
+    Args:
+        inputs: as the user named them.
+        documents: the rules of documents.
+        temp_folder: a folder for data sets that are fetched from the hub, and for records.
+        console: where the format and files of the hub are announced.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        The files, and the rules with a format.
+
+    Raises:
+        UserError: the input is not usable.
+    """
+    if records is not None:
+        if documents.input_format not in {"auto", "json-lines"}:
+            cause = "the input is not files, and its records are read as JSON lines"
+            value = option("input_format", documents.input_format)
+            raise UserError(value, cause, "Leave the option out")
+        documents = replace(documents, input_format="json-lines")
+        parts = documents.text_maker.fields if documents.text_maker else ()
+        file = records.write(temp_folder, documents.text_field, documents.keep_fields, parts)
+        with open_file(file.path, file.bytes) as stream:
+            check_start(stream, "the input", documents)
+        return [file], documents
+    if not inputs:
+        cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
+        raise UserError(option("input"), "it is missing", cure)
+    files = list_inputs(inputs, temp_folder, documents, console)
+    return files, choose_format(files, documents, console)
 
 
 def spread_sources(

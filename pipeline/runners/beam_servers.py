@@ -15,7 +15,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import JobServiceHandle, PortableRunner
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
-from pipeline.runners.local.engine import Worker, start_workers
+from pipeline.runners.engine import Worker
+from pipeline.runners.local.engine import start_workers
 
 
 def follow_jobs_to_their_end(runner: PortableRunner) -> None:

@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,8 +24,8 @@ from pipeline.runners.failures import (
 
 if TYPE_CHECKING:
     import apache_beam as beam
-
-    from pipeline.runners.local.engine import Worker
+    from apache_beam.portability.api import endpoints_pb2
+    from google.protobuf import struct_pb2
 
 _SECONDS_TO_ANSWER = 10.0
 
@@ -58,6 +60,49 @@ class Submitted:
 
 
 @dataclass(frozen=True)
+class Worker:
+    """A process that waits for its environment, and then works for an engine.
+
+    Attributes:
+        process: the process.
+        environment: the connection at which it waits.
+        compiling: a pipe that is never read, into which the workers write when they compile a
+            kernel. Unlike shared memory it needs no /dev/shm.
+    """
+
+    process: BaseProcess
+    environment: Connection
+    compiling: tuple[Connection, Connection]
+
+    def begin(
+        self,
+        control: "endpoints_pb2.ApiServiceDescriptor",
+        options: "struct_pb2.Struct",
+        name: str,
+    ) -> None:
+        """Let it work.
+
+        Args:
+            control: address of the engine's control service.
+            options: Beam's own options.
+            name: the worker's id on the engine.
+
+        Raises:
+            BrokenPipeError: the process has died.
+        """
+        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
+
+        self.environment.send(
+            {
+                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
+                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
+                "WORKER_ID": name,
+            }
+        )
+        self.environment.close()
+
+
+@dataclass(frozen=True)
 class Run:
     """One run of a pipeline.
 
@@ -73,7 +118,7 @@ class Run:
     build: Callable[["beam.Pipeline"], None]
     counters: Counters
     temp_folder: str = ""
-    workers: "list[Worker]" = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
     announce: Callable[[Submitted], None] = lambda _: None
     late_arguments: tuple[str, ...] = ()
 
@@ -177,7 +222,7 @@ class Engine(ABC):
         workers = self.count_workers(text_bytes)
         return max(1, min(workers, self.parallelism or workers))
 
-    def start_workers(self, text_bytes: int) -> "list[Worker]":  # noqa: ARG002
+    def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []
 

@@ -45,7 +45,7 @@ class _Fault:
     pattern: re.Pattern[str]
     cause: str
     cure: str
-    value: str = ""
+    value: str | option = ""
     kind: type[UserError] = UserError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from corpusmill import synced_files
 from corpusmill.location import locate
-from pipeline.folders.output import UnfinishedRun
+from pipeline.folders.standing import UnfinishedRun
 from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, run_any
 from tests.tools.killed_commands import find_damage

@@ -17,7 +17,6 @@ from corpusmill.location import locate
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
-from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
@@ -26,6 +25,7 @@ from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
 from transforms.corpus.known_texts import Held
 from transforms.corpus.plan import write_plan
+from transforms.recovery import Workplace
 
 
 @pytest.fixture(params=["all documents", "without duplicates", "without known ones"])
@@ -38,7 +38,7 @@ def job(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
         list_inputs(dataset.input, str(tmp_path)), filters,
     )  # fmt: skip
-    job = assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
+    job = assemble_job(recipe, LocalEngine(RunOptions()), Workplace(str(tmp_path)))
     if request.param == "without known ones":
         held = write_plan(str(tmp_path / "held"), [[("documents",)]])
         job = replace(job, held=Held(locate(str(tmp_path)), held, are_refused=True))

@@ -20,7 +20,7 @@ import zstandard
 
 import transforms.commit.commit
 import transforms.shuffle.trees
-from pipeline.folders.output import UnfinishedRun
+from pipeline.folders.standing import UnfinishedRun
 from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.knobs import knobs

@@ -13,7 +13,7 @@ from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
 from pipeline.assembly import assemble_job
 from pipeline.folders.file_run import FileRun
-from pipeline.folders.output import UnfinishedRun
+from pipeline.folders.standing import UnfinishedRun
 from tests.tools import jobs
 from tests.tools.forked_commands import ForkedCommand
 from tests.tools.jobs import build, command_of, leftovers, wait_for

@@ -12,14 +12,7 @@ from uuid import uuid4
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.ownership import (
-    OwnFiles,
-    OwnFolder,
-    end_version,
-    remove_copies,
-    remove_empty_versions,
-    remove_version,
-)
+from corpusmill.dataset.ownership import RECORD, OwnFiles, OwnFolder, end_version
 from corpusmill.errors import UserError, first_line
 from corpusmill.location import TEMPORARY, Location
 from transforms.recovery import Workplace, current_version, read_run
@@ -92,28 +85,35 @@ def copy_beside(output: Location, version: int, copies: Mapping[str, bytes], scr
 
 
 def tidy(output: Location) -> bool:
-    """Finish what the run has left to do that wrote the manifest, and remove what is not in use.
+    """Finish in a folder what the run has left to do that wrote its manifest, if it has one."""
+    content = output.read_any(MANIFEST)
+    if content is None:
+        return False
+    manifest = decode(content, str(output))
+    return finish(OwnFiles.find(output, output.list(), manifest), manifest)
+
+
+def finish(own: OwnFiles, manifest: Manifest) -> bool:
+    """Finish what the run has left to do that wrote a manifest, and remove what is not in use.
 
     What a manifest does not list is not listed by a later one either, and the folders of later
     versions are left alone.
 
     Args:
-        output: the folder of a data set; without one nothing is done.
+        own: the files of the data set.
+        manifest: its manifest.
 
     Returns:
         Whether anything was left to do.
     """
-    content = output.read_any(MANIFEST)
-    if content is None:
-        return False
-    manifest = decode(content, str(output))
-    number, folder = manifest.version, output / f"v{manifest.version}"
-    own = OwnFiles.find(output, output.list(), manifest)
-    of_run = own.versions.get(number, set()) - manifest.entries.keys() - own.recorded_names
+    output, number = own.folder, manifest.version
+    folder = output / f"v{number}"
+    recorded = own.recorded.get(number, set()) | {f"v{number}/{RECORD}"}
+    of_run = own.versions.get(number, set()) - manifest.entries.keys() - recorded
     run = read_run(folder)
     if of_run or run:
-        if run and (temp_folder := run.own_folder(output)):
-            temp_folder.discard()
+        for temporary in run.list_folders(folder, output) if run else ():
+            temporary.discard()
         end_version(folder)
     copies = _find_stale_copies(output, manifest)
     if copies:
@@ -121,12 +121,8 @@ def tidy(output: Location) -> bool:
         scratch.make()
         copy_beside(output, number, copies, scratch.place.url)
         scratch.discard()
-    stale = own.list_stale(manifest)
-    for earlier in stale:
-        remove_copies(output, own.recorded[earlier], manifest.copies)
-        remove_version(output, earlier, manifest.entries)
-    remove_empty_versions(output, number)
-    return bool(of_run or run or copies or stale)
+    has_stale = own.remove_stale(manifest)
+    return bool(of_run or run or copies or has_stale)
 
 
 def _find_stale_copies(output: Location, manifest: Manifest) -> dict[str, bytes]:

@@ -82,7 +82,7 @@ def _check_special_tokens(tokens: Sequence[str]) -> None:
     value = option("special_tokens", tokens)
     if not all(tokens):
         raise UserError(value, "one of them is empty", "Give tokens of one character or more")
-    if value != value.encode(errors="replace").decode():
+    if any(token != token.encode(errors="replace").decode() for token in tokens):
         raise UserError(value, "one of them is not UTF-8", "Give tokens of whole characters")
     repeated = [token for place, token in enumerate(tokens) if token in tokens[:place]]
     if repeated:

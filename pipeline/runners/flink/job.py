@@ -40,7 +40,7 @@ from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.portable import PortableEngine
-from transforms.recovery import count_entries
+from transforms.recovery import count_finished
 from transforms.storage.files import locate
 
 # Beam keeps all of its metrics in one accumulator.
@@ -379,7 +379,7 @@ class FlinkWatch:
             files = locate(self._folder).list()
         except (OSError, UserError):
             return
-        self._files, self._finished = (len(files), sum(files.values())), count_entries(files)
+        self._files, self._finished = (len(files), sum(files.values())), count_finished(files)
         if self._finished != before:
             self._errors.clear()
         self._counters.update(JOURNAL, self._finished)

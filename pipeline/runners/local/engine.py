@@ -24,24 +24,16 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import psutil
 
 from corpusmill.errors import UserError
 from corpusmill.location import scheme_of
-from pipeline.runners.engine import Engine, Reach, Run, Submitted
-
-if TYPE_CHECKING:
-    from apache_beam.portability.api import endpoints_pb2
-    from google.protobuf import struct_pb2
+from pipeline.runners.engine import Engine, Reach, Run, Submitted, Worker
 
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
@@ -53,49 +45,6 @@ _WORKER_BYTES = 2**29
 _ADDRESS_BYTES = 1.4e9
 # Where a container's limit stands, in the two versions of Linux's control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A process that waits for its environment, and then works for an engine.
-
-    Attributes:
-        process: the process.
-        environment: the connection at which it waits.
-        compiling: a pipe that is never read, into which the workers write when they compile a
-            kernel. Unlike shared memory it needs no /dev/shm.
-    """
-
-    process: BaseProcess
-    environment: Connection
-    compiling: tuple[Connection, Connection]
-
-    def begin(
-        self,
-        control: "endpoints_pb2.ApiServiceDescriptor",
-        options: "struct_pb2.Struct",
-        name: str,
-    ) -> None:
-        """Let it work.
-
-        Args:
-            control: address of the engine's control service.
-            options: Beam's own options.
-            name: the worker's id on the engine.
-
-        Raises:
-            BrokenPipeError: the process has died.
-        """
-        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
-
-        self.environment.send(
-            {
-                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
-                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
-                "WORKER_ID": name,
-            }
-        )
-        self.environment.close()
 
 
 def most_workers() -> int:

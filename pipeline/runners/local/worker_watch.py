@@ -15,8 +15,8 @@ from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
+from pipeline.runners.engine import Worker
 from pipeline.runners.failures import WorkerDiedError
-from pipeline.runners.local.engine import Worker
 
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.dataset.ownership import remove_version
+from corpusmill.dataset.ownership import read_record, remove_version
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
@@ -30,7 +30,8 @@ def test_who_reads_what_was_replaced_is_told_to_open_it_again(
         write_version(folder, Recipe(shards=2), number=2)
         # Nothing changes for readers as long as the files are there.
         assert len(rows_of(opened, np.array([opened.shard_sizes[0]]))) == 1
-        remove_version(locate(str(folder)), 1)
+        version = locate(str(folder / "v1"))
+        remove_version(locate(str(folder)), 1, read_record(version), ())
         assert not (folder / "v1").exists()
         assert begin + stream.read() == content
     assert rows_of(opened, np.arange(opened.shard_sizes[0])) == begun

@@ -17,7 +17,6 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
-from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import measure_job
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
@@ -34,6 +33,7 @@ from tests.tools.jobs import (
     read_manifest_json,
     run_here,
 )
+from transforms.recovery import Workplace
 
 Inspect = Callable[..., Outcome]
 Numbers = Callable[..., dict[str, Any]]
@@ -329,7 +329,7 @@ def test_nothing_that_travels_is_pickled(
     files = list_inputs(dataset.input, str(tmp_path))
     documents = DocumentOptions(input_format="text")
     recipe = Recipe(dataset, BertOptions(), tokenizer, documents, OutputOptions(), files)
-    job = assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
+    job = assemble_job(recipe, LocalEngine(RunOptions()), Workplace(str(tmp_path)))
     graph = beam.Pipeline()
     measure_job(graph, job, tokenizer, 1000)
     leaves = {

@@ -19,7 +19,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.errors import UserError
 from pipeline.recipe.inputs import cut_files
-from pipeline.recipe.recipe import find_documents
+from pipeline.recipe.sources import find_documents
 from tests.tools.knobs import knobs
 
 TEXTS = [f'Boat {n}, the "Ida", came\nup the river; it rained.\n\tA line.' for n in range(40)]

@@ -9,8 +9,9 @@ from corpusmill.errors import UserError
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
 from pipeline.job_options import RunOptions
+from pipeline.runners.engine import Worker
 from pipeline.runners.launch import Launch
-from pipeline.runners.local.engine import LocalEngine, Worker
+from pipeline.runners.local.engine import LocalEngine
 
 
 class _Started(Exception):  # noqa: N818  not an error, but how far the job gets

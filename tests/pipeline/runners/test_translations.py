@@ -18,7 +18,6 @@ from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit
-from pipeline.folders.run_folder import RunFolder
 from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.job_options import MAX_SHARDS, DatasetOptions, RunOptions
 from pipeline.jobs.counting_job import count_corpus, plan_counting
@@ -139,7 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def assemble(objective: str, size: Size, folder: Path) -> Job:
     recipe = recipe_of(objective, size)
-    return assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(folder)))
+    return assemble_job(recipe, LocalEngine(RunOptions()), Workplace(str(folder)))
 
 
 def job_of(objective: str, size: Size, folder: Path) -> Job:

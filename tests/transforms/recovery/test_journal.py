@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.location import locate
 from tests.tools.damage import damage_file
 from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
 from transforms.recovery import Journal, Output, Workplace, count_finished
@@ -67,12 +68,12 @@ def test_work_that_fails_is_not_finished(tmp_path: Path) -> None:
     journal = Journal(Workplace(str(tmp_path)))
     with pytest.raises(OSError, match="no more"):
         journal.once("task-1", fail)
-    assert count_finished(str(tmp_path)) == {}
+    assert count_finished(locate(str(tmp_path)).list()) == {}
 
 
 def test_finished_work_is_counted_by_kind(tmp_path: Path) -> None:
     work, journal = Work(tmp_path), Journal(Workplace(str(tmp_path)))
     for name in ("task-1", "task-12", "shard-1", "pool"):
         journal.once(name, work)
-    assert count_finished(str(tmp_path)) == {"task": 2, "shard": 1, "pool": 1}
-    assert count_finished(str(tmp_path / "missing")) == {}
+    assert count_finished(locate(str(tmp_path)).list()) == {"task": 2, "shard": 1, "pool": 1}
+    assert count_finished(locate(str(tmp_path / "missing")).list()) == {}

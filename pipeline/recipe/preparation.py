@@ -1,0 +1,155 @@
+"""From the options of a build to its recipe: all of it is read, and tried, before any work."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from rich.console import Console
+
+from corpusmill.arrays.columns import tokens_of
+from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.records.record_documents import NoTextError
+from corpusmill.dataset.manifest_json import check_columns
+from corpusmill.errors import UserError
+from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.text_cuts import TextMarks
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
+from corpusmill.tokenization.words.words import load_words
+from pipeline.job_options import parse_source
+from pipeline.recipe.build_options import BuildOptions
+from pipeline.recipe.evaluation import read_evaluation
+from pipeline.recipe.inputs import read_bytes
+from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
+from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.records import Records
+from pipeline.recipe.sources import find_corpus
+
+
+def prepare(
+    build: BuildOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+) -> Recipe:
+    """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
+
+    Args:
+        build: the options of the build.
+        temp_folder: a folder for data sets that are fetched from the hub, and for records.
+        console: where choices are announced that the user did not make.
+        records: what is read in place of files; None where files are named.
+
+    Raises:
+        UserError: the options, the tokenizer, the input, a filter or the objective's rule of words
+            is not usable, or shards cannot be written as the options ask.
+    """
+    build.objective.check_build()
+    load_filters(build.filters.filter)
+    with hide_native_errors():
+        tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    tokenizer = tokenizer.with_roles(build.objective.special_tokens)
+    build = replace(build, objective=build.objective.complete(tokenizer, read_bytes))
+    objective = _bind(build, tokenizer)
+    _check_objective(objective, tokenizer)
+    if not isinstance(objective.text_cuts(build.dataset.seed), TextMarks | None):
+        prove_cuts(tokenizer)
+    maker = objective.text_maker(tokenizer.json)
+    with _naming_objectives():
+        sources, files, documents = find_corpus(build, maker, temp_folder, console, records)
+    compared, text_field = build.filters.drop_overlap_with, build.documents.text_field
+    evaluation = read_evaluation(compared, text_field, temp_folder) if compared else None
+    recipe = Recipe(
+        dataset=build.dataset,
+        objective_options=build.objective,
+        tokenizer=tokenizer,
+        documents=documents,
+        output_options=build.output_options,
+        files=files,
+        filters=build.filters,
+        evaluation=evaluation,
+        preset=build.preset,
+        sources=sources,
+    )
+    memoize, document_bytes = _prove_tokenizer(recipe, console)
+    recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
+    _ = recipe.output, recipe.layout  # refuse options of shards
+    return recipe
+
+
+def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
+    """Try the tokenizer on text of the corpus.
+
+    Returns:
+        Whether words may be remembered, and the mean size of a document.
+    """
+    tokenizer, words = recipe.tokenizer, load_words(recipe.objective.words)
+    with hide_native_errors():
+        texts, document_bytes = read_probe(recipe.files, recipe.reading)
+        memoize = prove_tokenizer(tokenizer, texts, console, words)
+    return memoize, document_bytes
+
+
+@contextmanager
+def _naming_objectives() -> Iterator[None]:
+    """Name an objective that makes texts of the fields which a record without a text has."""
+    try:
+        yield
+    except NoTextError as error:
+        for name in OBJECTIVES.names:
+            with suppress(UserError):  # of another package that cannot be loaded
+                if OBJECTIVES[name].reads_fields(error.names):
+                    error.add_note(f"Of records with such fields, `corpusmill {name}` builds rows.")
+        raise
+
+
+def _bind(build: BuildOptions, tokenizer: TokenizerFile) -> Objective:
+    """Return the objective for a tokenizer.
+
+    Raises:
+        UserError: the tokenizer lacks a special token; the note on it is a command that trains one
+            which has all that the objective needs.
+    """
+    try:
+        return build.objective.bind(tokenizer)
+    except UserError as error:
+        with suppress(UserError):  # none that `train-tokenizer --for` trains would do
+            error.add_note(_describe_training(build))
+        raise
+
+
+def _describe_training(build: BuildOptions) -> str:
+    """Tell how a tokenizer is trained that suits the objective.
+
+    Raises:
+        UserError: with these options the objective needs other special tokens.
+    """
+    # Imported here because builds train none.
+    from corpusmill.tokenization.training.models import MODELS  # noqa: PLC0415
+
+    model, tokens = build.objective.suited_tokenizer
+    suited = vocabulary_of(tokens or MODELS[model].special_tokens)
+    name = build.objective.bind(suited.with_roles(build.objective.special_tokens)).name
+    paths = [*build.dataset.input, *(parse_source(one).path for one in build.dataset.source)]
+    words = ["corpusmill", "train-tokenizer", "--for", name, "--input", *(paths or ["INPUT"])]
+    return f"To train one: {shlex.join([*words, '--output', f'{name}-tokenizer.json'])}"
+
+
+def _check_objective(objective: Objective, tokenizer: TokenizerFile) -> None:
+    """Refuse an objective whose data set nobody could verify or read."""
+    name, columns = objective.name, objective.columns
+    if name not in OBJECTIVES:
+        cause = "no objective has this name, under which its data set would be opened"
+        raise UserError(f"objective {name}", cause, "Let `name` be that of the entry point")
+    try:
+        check_columns(columns, tokenizer.vocab_size)
+        tokens = tokens_of(objective.built_columns)
+    except ValueError as error:
+        cause = f"its columns could not be verified or read ({error})"
+        raise UserError(f"objective {name}", cause, "Correct its `columns`") from None
+    if tokens.name != columns[0].name:
+        cause = f"it builds the tokens as {tokens.name}, and writes them as {columns[0].name}"
+        raise UserError(f"objective {name}", cause, "Give both columns one name")
