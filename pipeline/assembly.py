@@ -1,7 +1,6 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER, Manifest
@@ -64,10 +63,15 @@ def assemble_job(
         place=place,
         header=header,
         sources=tuple(source.name for source in recipe.sources),
-        commit=replace(
-            _plan_commit(recipe, place, plan, max_rejects),
+        commit=CommitOptions(
+            place=place,
+            tokenizer_path=join_path(place.temp_folder, TOKENIZER),
+            record_path=record_path(place),
+            expected=_expect(recipe, plan),
+            max_rejects=max_rejects,
             strict=strict,
             is_awaited=engine.options.wait,
+            tasks=plan.tasks,
         ),
         names=name_files(recipe, place.version, header),
     )
@@ -143,18 +147,9 @@ def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
     return StoredPassages.write(join_path(folder, "evaluation"), recipe.evaluation[0].encode())
 
 
-def _plan_commit(
-    recipe: Recipe, place: Workplace, plan: Plan, max_rejects: float | None
-) -> CommitOptions:
+def _expect(recipe: Recipe, plan: Plan) -> Expected:
+    """Return what the counts of the stages must add up to."""
     files = recipe.files
     is_exact = all(file.splittable for file in files)
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
-    shards, repeats = recipe.layout.shards, recipe.objective.repeats
-    return CommitOptions(
-        place=place,
-        tokenizer_path=join_path(place.temp_folder, TOKENIZER),
-        record_path=record_path(place),
-        expected=Expected(plan.ranges, read_bytes, shards, repeats),
-        max_rejects=max_rejects,
-        tasks=plan.tasks,
-    )
+    return Expected(plan.ranges, read_bytes, recipe.layout.shards, recipe.objective.repeats)

@@ -14,6 +14,7 @@ from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
+from corpusmill.formats.shard_names import check_parts
 from corpusmill.layout.placement import MAX_REPEAT
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range
@@ -267,3 +268,12 @@ class Build(BuildOptions):
     """The options of a build."""
 
     dataset: DatasetOptions
+
+    def __post_init__(self) -> None:
+        """Refuse names of shards that would be the same in two parts of the data set.
+
+        Raises:
+            UserError: they would.
+        """
+        has_validation = self.dataset.validation_share > 0
+        check_parts(self.output_options.shard_name, has_validation, bool(self.dataset.source))

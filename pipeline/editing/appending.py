@@ -1,19 +1,16 @@
 """A data set that grows: what it must be to be appended to, and what it holds already."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from corpusmill.corpus.document_options import make_texts
 from corpusmill.dataset.manifest import MANIFEST, Manifest
-from corpusmill.dataset.manifest_json import from_json, to_json
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.manifest_json import from_json
 from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_names import tells_parts_apart
-from corpusmill.location import Location
 from corpusmill.provenance.digests import list_tables
-from pipeline.folders.changes import compare_files, describe_changes
+from pipeline.folders.changes import compare_files, compare_generations
 from pipeline.folders.run_folder import RunFolder
 from pipeline.recipe.recipe import Recipe
 from transforms.storage.file_systems import join_path
@@ -24,44 +21,28 @@ if TYPE_CHECKING:
 _FLAG = option("append")
 # The tables of documents that a task reads: about four million documents.
 _MOST_TABLE_BYTES = 64 * 2**20
-# What may differ between generations, or follows from other entries.
-_FREE = (
-    "sha256", "version", "tokenizer.file",
-    "counts", "splits", "files", "provenance", "removals", "first_reject", "corpusmill_version",
-    "corpus.bytes", "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form",
-    "tokenizer.revision",
-)  # fmt: skip
-
-# Follows from the options of sources, and those of new ones are free.
-_FREE_OF_SOURCES = ("corpus.sentence_splitter", "corpus.package")
 
 
 class Appended:
     """The data set to which a run adds a generation.
 
     Args:
-        output: its folder.
         run: the folder of the run; if that is resumed, it knows the data set as it was.
-
-    Attributes:
         manifest: of the data set.
 
+    Attributes:
+        manifest: of the data set, as it was when the run began.
+
     Raises:
-        UserError: there is no data set to which anything can be added.
+        UserError: nothing can be added to the data set.
     """
 
-    def __init__(self, output: Location, run: RunFolder) -> None:
-        self._place, self._is_resumed = output, run.earlier is not None
-        self._folder: Location
-        self._folder, self.manifest = open_data_set(self._place)
-        if run.earlier is not None:
-            self.manifest = from_json(run.earlier["appended_to"])
-        self._check(output)
-
-    def _check(self, output: Location) -> None:
+    def __init__(self, run: RunFolder, manifest: Manifest) -> None:
+        self._folder, self._is_resumed = run.own.output, run.earlier is not None
+        self.manifest = from_json(run.earlier["appended_to"]) if run.earlier else manifest
         if cause := why_alone(self.manifest):
             cause = f"nothing can be added, as {cause}"
-            raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
+            raise UserError(f"{_FLAG} {self._folder}", cause, "Build it anew with all text")
 
     def adapt(self, recipe: Recipe) -> Recipe:
         """Return a recipe that continues the data set.
@@ -86,7 +67,7 @@ class Appended:
         ]
         recipe = replace(recipe, first_file=first, tag=tag, sources=sources)
         recipe = self._share_options(recipe) if names else recipe
-        if changes := compare(self.manifest, recipe.header):
+        if changes := compare_generations(self.manifest, recipe.header):
             cause = f"the data set was built with other options: {changes}"
             cure = "Give the options of the data set, which `corpusmill config` prints"
             raise UserError(_FLAG, cause, cure)
@@ -122,7 +103,7 @@ class Appended:
             return False
         files = self.manifest.corpus.files[generations[-1].first_file :]
         last = replace(self.manifest, corpus=replace(self.manifest.corpus, files=files))
-        if [*compare_files(last, recipe.files, self._place.written_at(MANIFEST))]:
+        if [*compare_files(last, recipe.files, self._folder.written_at(MANIFEST))]:
             return False
         repeats = [source.repeat for source in generations[-1].layout.sources]
         if repeats != [source.repeat for source in recipe.sources]:
@@ -162,26 +143,6 @@ def why_alone(manifest: Manifest) -> str:
     return ""
 
 
-def compare(earlier: Manifest, added: Manifest) -> str:
-    """Describe what keeps two manifests from being those of generations; empty if nothing does."""
-    added = replace(added, corpus=added.corpus.relative_to(earlier.corpus))
-    changes = list(_compare_sources(earlier, added))
-    described = describe_changes(_entries(earlier), _entries(added))
-    # Another objective or tokenizer is the cause of most other differences.
-    changes += sorted(described, key=lambda change: ".name was" not in change)
-    more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
-    return f"{'; '.join(changes[:3])}{more}"
-
-
-def _compare_sources(earlier: Manifest, added: Manifest) -> Iterator[str]:
-    """Describe where sources that two data sets have were read in two ways."""
-    own, others = (each.corpus.source_documents for each in (earlier, added))
-    for name in own.keys() & others.keys():
-        yield from describe_changes(
-            own[name].differences(others[name]), others[name].differences(own[name]), name
-        )
-
-
 def group_tables(
     manifest: Manifest, most_bytes: int = _MOST_TABLE_BYTES
 ) -> Iterator[list[tuple[str]]]:
@@ -204,15 +165,3 @@ def group_tables(
         room -= size
     if group:
         yield group
-
-
-def _entries(manifest: Manifest) -> Any:
-    """Return what generations must have in common, as JSON has it."""
-    entries = json.loads(json.dumps(to_json(manifest)))
-    for path in (*_FREE, *(_FREE_OF_SOURCES if manifest.corpus.sources else ())):
-        *places, name = path.split(".")
-        entry = entries
-        for place in places:
-            entry = entry[place]
-        entry.pop(name, None)
-    return entries

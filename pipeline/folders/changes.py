@@ -2,17 +2,28 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.errors import UserError, count_things, option
+from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 
+# What may differ between generations, or follows from other entries.
+_FREE = (
+    "sha256", "version", "tokenizer.file",
+    "counts", "splits", "files", "provenance", "removals", "first_reject", "corpusmill_version",
+    "corpus.bytes", "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form",
+    "tokenizer.revision",
+)  # fmt: skip
+
+# Follows from the options of sources, and those of new ones are free.
+_FREE_OF_SOURCES = ("corpus.sentence_splitter", "corpus.package")
 # What a manifest has beside the description of its data set.
 _RESULTS = ("sha256", "counts", "splits", "files", "first_reject", "version")
 
@@ -120,11 +131,45 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     return describe_changes(earlier, now)
 
 
+def compare_generations(earlier: Manifest, added: Manifest) -> str:
+    """Describe what keeps two manifests from being those of generations; empty if nothing does."""
+    added = replace(added, corpus=added.corpus.relative_to(earlier.corpus))
+    changes = list(_compare_sources(earlier, added))
+    described = describe_changes(_entries(earlier), _entries(added))
+    # Another objective or tokenizer is the cause of most other differences.
+    changes += sorted(described, key=lambda change: ".name was" not in change)
+    return _join(changes)
+
+
+def _compare_sources(earlier: Manifest, added: Manifest) -> Iterator[str]:
+    """Describe where sources that two data sets have were read in two ways."""
+    own, others = (each.corpus.source_documents for each in (earlier, added))
+    for name in own.keys() & others.keys():
+        yield from describe_changes(
+            own[name].differences(others[name]), others[name].differences(own[name]), name
+        )
+
+
+def _entries(manifest: Manifest) -> Any:
+    """Return what generations must have in common, as JSON has it."""
+    entries = json.loads(json.dumps(to_json(manifest)))
+    for path in (*_FREE, *(_FREE_OF_SOURCES if manifest.corpus.sources else ())):
+        *places, name = path.split(".")
+        entry = entries
+        for place in places:
+            entry = entry[place]
+        entry.pop(name, None)
+    return entries
+
+
 def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:
     if changes:
-        others = count_things(len(changes) - 3, "more change")
-        more = f", and {others}" if len(changes) > 3 else ""
-        raise UserError(option("resume"), f"{cause}: {'; '.join(changes[:3])}{more}", cure)
+        raise UserError(option("resume"), f"{cause}: {_join(changes)}", cure)
+
+
+def _join(changes: Sequence[str]) -> str:
+    more = f", and {len(changes) - 3:,} more" if len(changes) > 3 else ""
+    return f"{'; '.join(changes[:3])}{more}"
 
 
 def _compare_shards(manifest: Manifest, layout: Layout) -> Iterator[str]:

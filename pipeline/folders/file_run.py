@@ -15,9 +15,8 @@ from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import RefusedError, UserError, option
 from corpusmill.location import TEMPORARY, Location
-from pipeline.folders.run_folder import describe_finished
+from pipeline.folders.run_folder import describe_finished, empty_again, make_temporary_folder
 from pipeline.folders.standing import UnfinishedRun, describe_process, hold_folder
-from pipeline.folders.temporary_folder import empty_again, make_temporary_folder
 from transforms.recovery import FAILED, begin_run, count_finished, end_run, read_run
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate

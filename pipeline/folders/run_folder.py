@@ -18,8 +18,9 @@ from uuid import uuid4
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import decode, to_json
-from corpusmill.dataset.ownership import read_record, remove_version, write_record
+from corpusmill.dataset.ownership import OwnFolder, read_record, remove_version, write_record
 from corpusmill.errors import OutageError, UserError, count_things, option
+from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.changes import refuse_changes
 from pipeline.folders.output import Intent
 from pipeline.folders.standing import (
@@ -31,19 +32,13 @@ from pipeline.folders.standing import (
     look,
     read_unfinished,
 )
-from pipeline.folders.temporary_folder import (
-    list_missing,
-    make_temporary_folder,
-    new_folder,
-    remove_empty,
-)
 from pipeline.recipe.inputs import InputFile
 from pipeline.runners.failures import JobFailedError
 from transforms.commit.pointer import finish, tidy
 from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import write_file
+from transforms.storage.files import locate, write_file
 from transforms.task_sizes import TaskSizes
 
 if TYPE_CHECKING:
@@ -163,11 +158,6 @@ class RunFolder:
             "the job ended before it had finished the data set. If its workers are on other "
             f"machines, check that they see the files in {self.own.output}"
         )
-
-    def is_overtaken(self) -> bool:
-        """Whether another run has finished a data set since this one began."""
-        content = self.own.output.read_any(MANIFEST)
-        return not self.is_committed and digest(content) != self.standing.base
 
 
 def record_path(place: Workplace) -> str:
@@ -315,14 +305,15 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     own, run = folder.own, read_run(folder.own.folder)
     if run is None or run.token != own.run.token:
         raise _lose(folder, run) from None
-    if folder.is_overtaken():
+    is_committed = folder.is_committed
+    if not is_committed and digest(own.output.read_any(MANIFEST)) != folder.standing.base:
         _remove(folder)
         cause = f"another run has meanwhile finished a data set in {own.output}"
         raise JobFailedError(f"{cause}: v{own.number}, of this run, is removed") from None
     if isinstance(error, KeyboardInterrupt) and not error.args:
         whole, none = "the data set is complete", "no file of the data set was published"
-        error.args = (whole if folder.is_committed else none,)
-    if folder.is_committed:
+        error.args = (whole if is_committed else none,)
+    if is_committed:
         tidy(own.output)
         return
     if not folder.has_begun and folder.earlier is not None:
@@ -384,3 +375,80 @@ def describe_finished(
         f"{option('resume', True)} continues from "
         f"there{further}; to give up, remove {folder}"
     )
+
+
+def new_folder(parent: Location) -> str:
+    """Return the path of a temporary folder in another one that no other run has."""
+    return join_path(parent.url, f"{TEMPORARY}{uuid4().hex}")
+
+
+def make_temporary_folder(
+    folder: OwnFolder, output: Location, temp_location: Location | None
+) -> None:
+    """Make a folder for one run, in the output folder or another one, unless it exists.
+
+    Args:
+        folder: the folder.
+        output: the output folder.
+        temp_location: the other one.
+
+    Raises:
+        UserError: it cannot be made, or something that is not ours is in its place.
+    """
+    flag = option("temp_location", temp_location) if temp_location else option("output", output)
+    made = list_missing(folder.place)[1:]
+    try:
+        folder.make()
+    except FileExistsError:
+        if not folder.is_there():
+            cause = f"a folder {folder.place} is there, which is not ours"
+            raise UserError(flag, cause, "Move it away") from None
+    except OSError as error:
+        folder.discard()
+        remove_empty(made)
+        raise UserError(
+            flag,
+            f"no folder can be made there ({error.strerror})",
+            "Give a folder you can write to",
+        ) from None
+    except UserError as error:
+        raise error.about(flag) from None
+
+
+@contextmanager
+def temporary_folder(output: Location, temp_location: Location | None) -> Iterator[str]:
+    """Make a folder for a run that writes no data set, and remove it at the end of the block.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    folder = OwnFolder(locate(new_folder(temp_location or output)), {"output": ""})
+    with empty_again(temp_location or output):
+        make_temporary_folder(folder, output, temp_location)
+        try:
+            yield folder.place.url
+        finally:
+            folder.discard()
+
+
+@contextmanager
+def empty_again(folder: Location) -> Iterator[None]:
+    """Remove a folder at the end of a block, if the block has made it and left it empty."""
+    missing = list_missing(folder)
+    try:
+        yield
+    finally:
+        remove_empty(missing)
+
+
+def list_missing(folder: Location) -> list[Path]:
+    """List a folder of this machine and those around it that do not exist, the innermost first."""
+    path = folder.local_path()
+    return [each for each in (path, *path.parents) if not each.exists()] if path else []
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders that are empty."""
+    for folder in folders:
+        with suppress(OSError):  # it is not, or was not made
+            folder.rmdir()

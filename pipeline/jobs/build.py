@@ -12,7 +12,6 @@ from corpusmill.corpus.filters.duplicates import NOTHING_LEFT
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError, count_things
-from corpusmill.formats.shard_names import check_parts
 from corpusmill.location import Location
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
@@ -25,7 +24,7 @@ from pipeline.job_options import Build
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Submitted
-from pipeline.runners.launch import list_places, prepare_launch
+from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.storage.files import locate
 
 
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 # Makes the recipe of a build, with a folder for temporary files.
 Prepare = Callable[[Build, str, Console], Recipe]
 _CHANGE = "the text has been added"
-_ADDED = f"resuming: nothing is left to do, as {_CHANGE}"
 
 
 def build(command: Build, call: Call) -> int:
@@ -80,9 +78,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         Whether the data set is there; False if the job was only submitted or translated.
     """
     dataset, console = command.dataset, call.console
-    places, pattern = list_places(dataset), command.output_options.shard_name
+    places = list_places(dataset)
     launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
-    check_parts(pattern, dataset.validation_share > 0, bool(dataset.source))
     output, resume = locate(dataset.output), dataset.resume
     intent = Intent(APPEND if dataset.append else BUILD, dataset.replace, resume)
     standing = settle(check_output(output, launch.temp_location, intent))
@@ -93,45 +90,53 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         return True
     with run_folder(standing, intent, command.run.task_sizes, launch.outlives) as folder:
         recipe = prepare(command, folder.path, console)
-        appended = Appended(output, folder) if dataset.append else None
-        if appended:
-            recipe = appended.adapt(recipe)
-            if resume and appended.has_added(recipe):
-                console.print(_ADDED)
-                return True
-        with call.importing(launch.engine.unused_packages):
-            # They import Beam. A mistake of the user's has been found by now.
-            from pipeline.assembly import assemble_job  # noqa: PLC0415
-            from pipeline.graph import build_dataset  # noqa: PLC0415
-
-            launch.engine.load(recipe.work_bytes)
-
-        place, range_bytes, rejects = folder.place, folder.range_bytes, dataset.max_rejects
-        job = assemble_job(recipe, launch.engine, place, range_bytes, rejects, dataset.strict)
-        if appended:
-            job = appended.complete(job, dataset.existing, folder.path)
-        folder.begin(job, recipe.files, appended.manifest if appended else None)
-        if resume:
-            done = name_units(folder.own.finished)
-            console.print(f"resuming: {done} are finished" if done else "beginning anew")
-        # Known documents are found by reading all text once more.
-        read_bytes = recipe.read_bytes + (recipe.input_bytes if job.held else 0)
-        work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
-        stages = partial(build_dataset, job=job)
-        run = partial(launch.run, stages, work, recipe.work_bytes, folder.path)
-        submitted = _submit(folder, run, console)
-        if submitted is None:
-            return True
+        submitted = _build_in(folder, recipe, command, launch, call)
     if submitted.done and not submitted.dry:
         return True
     console.print(describe_submission(output, submitted, _CHANGE if dataset.append else ""))
     return False
 
 
+def _build_in(
+    folder: RunFolder, recipe: Recipe, command: Build, launch: Launch, call: Call
+) -> Submitted:
+    """Assemble the job of a recipe, and run it in the folder of the run, unless it is done."""
+    dataset, console = command.dataset, call.console
+    before = folder.standing.manifest
+    appended = Appended(folder, before) if dataset.append and before else None
+    if appended:
+        recipe = appended.adapt(recipe)
+        if dataset.resume and appended.has_added(recipe):
+            console.print(f"resuming: nothing is left to do, as {_CHANGE}")
+            return Submitted()
+    with call.importing(launch.engine.unused_packages):
+        # They import Beam. A mistake of the user's has been found by now.
+        from pipeline.assembly import assemble_job  # noqa: PLC0415
+        from pipeline.graph import build_dataset  # noqa: PLC0415
+
+        launch.engine.load(recipe.work_bytes)
+
+    place, range_bytes, rejects = folder.place, folder.range_bytes, dataset.max_rejects
+    job = assemble_job(recipe, launch.engine, place, range_bytes, rejects, dataset.strict)
+    if appended:
+        job = appended.complete(job, dataset.existing, folder.path)
+    folder.begin(job, recipe.files, appended.manifest if appended else None)
+    if dataset.resume:
+        done = name_units(folder.own.finished)
+        console.print(f"resuming: {done} are finished" if done else "beginning anew")
+    # Known documents are found by reading all text once more.
+    read_bytes = recipe.read_bytes + (recipe.input_bytes if job.held else 0)
+    work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
+    stages = partial(build_dataset, job=job)
+    return _submit(
+        folder, partial(launch.run, stages, work, recipe.work_bytes, folder.path), console
+    )
+
+
 def _submit(
     folder: RunFolder, run: Callable[[Callable[[], bool]], Submitted], console: Console
-) -> Submitted | None:
-    """Run a job, or hand it over; None if the data set to which it adds holds all of its text."""
+) -> Submitted:
+    """Run a job, or hand it over."""
     try:
         submitted = run(lambda: folder.is_committed)
         folder.handed_over = not (submitted.done or submitted.dry)
@@ -142,7 +147,7 @@ def _submit(
             raise
         # As when a crawl has brought nothing new: the data set is as it should be.
         console.print(NOTHING_LEFT)
-        return None
+        return Submitted()
     return submitted
 
 

@@ -11,7 +11,6 @@ from corpusmill.commands.command import Call
 from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
 from corpusmill.console.terminal_report import Origin, print_corpus
 from corpusmill.dataset.accounting import split_files
-from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.corpus_numbers import (
@@ -24,7 +23,7 @@ from corpusmill.inspection.corpus_numbers import (
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import temporary_folder
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.records import Records
 from pipeline.runners.engine import Reach
@@ -32,6 +31,9 @@ from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.recovery import Workplace
 from transforms.storage.checksums import unseal
 from transforms.storage.files import locate, read_file
+
+# What the manifest of a built data set has besides.
+_RESULTS = {"counts", "splits", "files"}
 
 
 def inspect_corpus(command: InspectCorpus, call: Call) -> int:
@@ -122,16 +124,11 @@ def _measure(
         timing = build_work.time_preparation(job, recipe)
     collected = json.loads(content)
     collected["counts"], unread, _ = split_files(collected["counts"])
-    numbers = {**_describe_header(header := add_unread(job.header, unread)), **collected}
+    header = add_unread(job.header, unread)
+    entries = {name: entry for name, entry in to_json(header).items() if name not in _RESULTS}
+    numbers = {**entries, "format": FORMAT, "format_version": FORMAT_VERSION, **collected}
     numbers["work"] = build_work.describe_work(
         numbers, job, recipe, launch.engine, timing, command.named_size
     )
     numbers["findings"] = [asdict(one) for one in find_before_build(header, numbers)]
     return numbers
-
-
-def _describe_header(header: Manifest) -> dict[str, Any]:
-    """Return the first part of the numbers."""
-    results = {"counts", "splits", "files"}
-    entries = {name: entry for name, entry in to_json(header).items() if name not in results}
-    return {**entries, "format": FORMAT, "format_version": FORMAT_VERSION}

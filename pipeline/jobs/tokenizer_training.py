@@ -236,7 +236,8 @@ def _check_outputs(
         return
     folder = saved.local_path()
     cause, cure = "", "Give another folder"
-    if folder and _is_blocked(folder):
+    around = (folder, *folder.parents) if folder else ()
+    if any(path.exists() and not path.is_dir() for path in around):
         cause = "a file is in its place"
     elif output in [saved, *(saved / name for name in files)]:
         cause = f"{option('output', output)} has the same path"
@@ -249,11 +250,6 @@ def _check_outputs(
         cure = f"Give another folder, or add {option('replace', True)}"
     if cause:
         raise UserError(option("save_model", saved), cause, cure)
-
-
-def _is_blocked(folder: Path) -> bool:
-    """Whether a folder cannot be made, as something else has its path or that of a parent."""
-    return any(path.exists() and not path.is_dir() for path in (folder, *folder.parents))
 
 
 def _list_model(tokenizer: Tokenizer, folder: Location) -> dict[Location, bytes]:

@@ -14,7 +14,7 @@ from corpusmill.location import Location
 from corpusmill.verification.check_data_set import Listed, compare_list, conclude
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import temporary_folder
 from pipeline.job_options import RunOptions
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.file_systems import join_path

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -65,7 +65,8 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
     Raises:
         UserError: the data set has several splits, or is incomplete.
     """
-    folder = _common_folder(files)
+    # The folder nearest to the root that has one of the files.
+    folder = min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
     splits = f"{folder}/{_SPLITS}"
     if splits in files:
         names = _read_json(path, splits).get("splits", [])
@@ -89,11 +90,6 @@ def choose_data_files(path: str, files: Mapping[str, ListedFile]) -> dict[str, L
         cause = f"{state} lists {missing[0]}, which is missing" if missing else "it has no rows"
         raise UserError(option("input", path), cause, "Save the data set again")
     return {file: files[file] for file in listed}
-
-
-def _common_folder(files: Iterable[str]) -> str:
-    """Return the folder nearest to the root that has one of the files."""
-    return min((file.rsplit("/", 1)[0] for file in files), key=lambda file: file.count("/"))
 
 
 def _read_json(path: str, file: str) -> Any:

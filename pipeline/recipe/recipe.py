@@ -194,10 +194,7 @@ def _describe(recipe: Recipe) -> Manifest:
             options=documents.recorded(),
             sentence_splitter=_name_all(splitter_of(each.language) for each in readings),
             bytes=sum(file.bytes for file in files),
-            files=tuple(
-                SourceFile(file.name, file.bytes, resembles=_find_resemblance(recipe, number))
-                for number, file in enumerate(files)
-            ),
+            files=tuple(_describe_file(recipe, number) for number in range(len(files))),
             package=_name_all(INPUT_FORMATS.package_of(each.input_format) for each in readings),
             filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
             sources=_describe_sources(recipe),
@@ -206,10 +203,12 @@ def _describe(recipe: Recipe) -> Manifest:
     )
 
 
-def _find_resemblance(recipe: Recipe, number: int) -> str | None:
-    """Return what a file resembles in part that is read as text."""
+def _describe_file(recipe: Recipe, number: int) -> SourceFile:
+    """Return the entry of a file of the input, with what it resembles in part if read as text."""
+    file = recipe.files[number]
     is_text = recipe.reading.of_file(recipe.first_file + number).input_format == "text"
-    return (recipe.files[number].content.resembles or None) if is_text else None
+    resembles = (file.content.resembles or None) if is_text else None
+    return SourceFile(file.name, file.bytes, resembles=resembles)
 
 
 def _name_all(names: Iterable[str | None]) -> str | None:

@@ -225,7 +225,8 @@ def _encode(record: Any, names: Sequence[str]) -> bytes:
     """Return the line of a record, as `json.dumps` writes it."""
     row = dict(record) if isinstance(record, Mapping) else {names[0]: record}
     values = {name: find_value(row, name) for name in names}
-    if _is_missing(values[names[0]]):
+    text = values[names[0]]
+    if isinstance(text, float) and math.isnan(text):
         row[names[0]] = None
     for name in names[1:]:
         if not isinstance(values[name], _OF_JSON) and values[name] is not MISSING:
@@ -243,10 +244,6 @@ def _simplify(value: Any) -> Any:
     except (ValueError, TypeError, RecursionError):
         return _describe_value(value)
     return value
-
-
-def _is_missing(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _describe_value(value: Any) -> dict[str, str]:

@@ -174,7 +174,8 @@ def prepare_launch(
         places.append(("temp_location", options.temp_location))
     for name, path in places:
         _check_name(name, path)
-    engine = make_engine(options, beam_arguments, places)
+    options = replace(options, runner=resolve_name(options.runner))
+    engine = load_engine(options.runner)(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     set_beam_options(engine.arguments)
     engine.check()
@@ -183,20 +184,6 @@ def prepare_launch(
     if engine.remark:
         console.print(engine.remark)
     return Launch(engine, console, log)
-
-
-def make_engine(
-    options: RunOptions, beam_arguments: Sequence[str], places: Sequence[tuple[str, str]] = ()
-) -> Engine:
-    """Set up the engine that a run's options name.
-
-    Args:
-        options: of the run.
-        beam_arguments: options for Beam itself, as the user gave them.
-        places: (option, path) of every place that workers open.
-    """
-    options = replace(options, runner=resolve_name(options.runner))
-    return load_engine(options.runner)(options, beam_arguments, places)
 
 
 def load_engine(runner: str) -> type[Engine]:

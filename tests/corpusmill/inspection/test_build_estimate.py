@@ -8,15 +8,9 @@ from hypothesis import strategies as st
 from corpusmill.arrays.distinct import estimate_distinct
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.inspection.build_estimate import (
-    Estimate,
-    build_sample,
-    compare,
-    estimate_build,
-    spread_sample,
-    stratify,
-)
+from corpusmill.inspection.build_estimate import Estimate, compare, estimate_build, stratify
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat

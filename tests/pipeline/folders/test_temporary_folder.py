@@ -4,7 +4,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from pipeline.folders.temporary_folder import temporary_folder
+from pipeline.folders.run_folder import temporary_folder
 
 
 def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_folder_that_exists_stays_as_it_is(
 ) -> None:
     mine = tmp_path / f"_temporary-{'0a' * 16}"
     mine.mkdir()
-    monkeypatch.setattr("pipeline.folders.temporary_folder.new_folder", lambda *_: str(mine))
+    monkeypatch.setattr("pipeline.folders.run_folder.new_folder", lambda *_: str(mine))
     (mine / "file").write_bytes(b"mine")
     with (
         pytest.raises(UserError, match="which is not ours"),
