@@ -4,7 +4,6 @@ Such a run is not resumed. If it is stopped before readers see the new data set,
 it was; if it is stopped later, the next command that changes the data set first finishes the work.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -155,12 +154,3 @@ def check_editable(manifest: Manifest, value: str) -> None:
     if cause:
         cause = f"rows cannot be chosen by their documents, as {cause}"
         raise UserError(value, cause, "Build it again, without the text that is to be removed")
-
-
-def record_of(value: str) -> bytes:
-    """Return the record of a run that edits a data set.
-
-    Args:
-        value: what the user gave.
-    """
-    return json.dumps({"edit": value}).encode()

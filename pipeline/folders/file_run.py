@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from uuid import uuid4
 
 from corpusmill.dataset.ownership import MARK, OwnFolder, put_file
@@ -18,7 +19,7 @@ from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.run_folder import describe_finished, empty_again, make_temporary_folder
 from pipeline.folders.standing import UnfinishedRun, describe_process, hold_folder
 from transforms.recovery import FAILED, begin_run, count_finished, end_run, read_run
-from transforms.storage.file_systems import join_path, split_path
+from transforms.storage.file_systems import split_path
 from transforms.storage.files import locate
 
 # Lists the files that a run puts in their places at its end, with their digests.
@@ -44,17 +45,21 @@ class FileRun:
     @property
     def path(self) -> str:
         """The path of the run's folder."""
-        name = TEMPORARY + hashlib.sha256(self.output.url.encode()).hexdigest()[:32]
-        return join_path((self.temp_location or self._parent).url, name)
+        return self._place.url
 
-    @property
+    @cached_property
     def _parent(self) -> Location:
         return locate(split_path(self.output.url)[0])
+
+    @cached_property
+    def _place(self) -> Location:
+        name = TEMPORARY + _digest(self.output.url.encode())[:32]
+        return (self.temp_location or self._parent) / name
 
     def has_placed(self, place: Location) -> bool:
         """Whether a file is what a run that was stopped has put there at its end."""
         content = place.read_any()
-        placed = json.loads(locate(join_path(self.path, _PLACED)).read_any() or b"{}")
+        placed = json.loads(self._place.read_any(_PLACED) or b"{}")
         return content is not None and placed.get(place.url) == _digest(content)
 
     def identify(self, identity: object, resume: bool) -> None:
@@ -68,12 +73,11 @@ class FileRun:
             UserError: no run with this input and these options was stopped.
         """
         content = _digest(json.dumps(identity, sort_keys=True).encode()).encode()
-        place = locate(join_path(self.path, _IDENTITY))
-        if resume and place.read_any() != content:
+        if resume and self._place.read_any(_IDENTITY) != content:
             cause = "no run with this input and these options was stopped there"
             value = f"{option('output', self.output)} {option('resume')}"
             raise UserError(value, cause, f"Leave {option('resume')} out")
-        place.write(content)
+        (self._place / _IDENTITY).write(content)
 
     def put(self, files: Mapping[Location, bytes]) -> None:
         """Put files in their places.
@@ -81,13 +85,13 @@ class FileRun:
         Raises:
             UserError: another run has taken the folder.
         """
-        run = read_run(locate(self.path))
+        run = read_run(self._place)
         if run is None or run.token != self.token:
             raise self._refuse_second()
         placed = {place.url: _digest(content) for place, content in files.items()}
-        locate(join_path(self.path, _PLACED)).write(json.dumps(placed).encode())
+        (self._place / _PLACED).write(json.dumps(placed).encode())
         for place, content in files.items():
-            put_file(locate(self.path), place, content)
+            put_file(self._place, place, content)
 
     @contextmanager
     def open(self, resume: bool, replace: bool) -> Iterator[None]:
@@ -108,8 +112,8 @@ class FileRun:
             yield from self._open(resume, replace)
 
     def _open(self, resume: bool, replace: bool) -> Iterator[None]:
-        folder = OwnFolder(locate(self.path), {"output": self.output.url})
-        place = folder.place
+        place = self._place
+        folder = OwnFolder(place, {"output": self.output.url})
         stopped = read_run(place) if folder.is_there() else None
         unfinished = UnfinishedRun(0, stopped, place, self.output) if stopped else None
         if unfinished:

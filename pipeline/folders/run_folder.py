@@ -38,7 +38,7 @@ from transforms.commit.pointer import finish, tidy
 from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
-from transforms.storage.files import locate, write_file
+from transforms.storage.files import write_file
 from transforms.task_sizes import TaskSizes
 
 if TYPE_CHECKING:
@@ -123,15 +123,14 @@ class RunFolder:
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
             refuse_changes(self.earlier, json.loads(content))
-        names = job.names.list_all(job.output_options.output_format)
-        self.write_record(content.encode(), names)
+        self.begin_work(job.names.list_all(job.output_options.output_format))
+        write_file(record_path(self.place), seal(content.encode()))
 
-    def write_record(self, record: bytes, names: Iterable[str]) -> None:
-        """Remove what a stopped run has left that is not resumed, and write the run's own records.
+    def begin_work(self, names: Iterable[str]) -> None:
+        """Remove what a stopped run has left that is not resumed, and list what will be written.
 
         Args:
-            record: what the run is, for those who resume it.
-            names: of the files that it will write, in the folder of its version.
+            names: of the files that the run will write, in the folder of its version.
         """
         for stopped in self.standing.unfinished:
             # It may have been resumed meanwhile.
@@ -140,7 +139,6 @@ class RunFolder:
                 _remove_unfinished(unfinished, read_record(unfinished.folder))
         self.has_begun, self.record = True, tuple(names)
         write_record(self.own.folder, self.record)
-        write_file(record_path(self.place), seal(record))
 
     def check_committed(self) -> None:
         """Check that a job that has ended has committed its data set.
@@ -267,7 +265,8 @@ def _take(
         else:
             for number in count(standing.last_version + 1):  # another run may take a number
                 parent = output / f"v{number}"
-                run = replace(run, temp_folder=new_folder(standing.temp_location or parent))
+                temporary = new_folder(standing.temp_location or parent)
+                run = replace(run, temp_folder=temporary.url)
                 if path := parent.local_path():
                     path.mkdir(parents=True, exist_ok=True)
                     made.insert(0, path)
@@ -377,9 +376,9 @@ def describe_finished(
     )
 
 
-def new_folder(parent: Location) -> str:
-    """Return the path of a temporary folder in another one that no other run has."""
-    return join_path(parent.url, f"{TEMPORARY}{uuid4().hex}")
+def new_folder(parent: Location) -> Location:
+    """Return a temporary folder in another one that no other run has."""
+    return parent / f"{TEMPORARY}{uuid4().hex}"
 
 
 def make_temporary_folder(
@@ -422,7 +421,7 @@ def temporary_folder(output: Location, temp_location: Location | None) -> Iterat
     Raises:
         UserError: it cannot be made.
     """
-    folder = OwnFolder(locate(new_folder(temp_location or output)), {"output": ""})
+    folder = OwnFolder(new_folder(temp_location or output), {"output": ""})
     with empty_again(temp_location or output):
         make_temporary_folder(folder, output, temp_location)
         try:

@@ -49,12 +49,12 @@ class UnfinishedRun:
         """Its temporary folders, whether they are there or not."""
         return self.run.list_folders(self.folder, self.output)
 
-    @cached_property
+    @property
     def has_work(self) -> bool:
         """Whether its temporary folder is there, which is marked as that of a run into this one."""
         return bool(self.temporary_folders) and self.temporary_folders[0].is_there()
 
-    @cached_property
+    @property
     def finished(self) -> Mapping[str, int]:
         """The units of work that it has finished, as `count_finished`."""
         return count_finished(self.temporary_folders[0].place.list()) if self.has_work else {}

@@ -19,7 +19,6 @@ from pipeline.editing.edits import (
     choose_documents,
     describe_choice,
     find_copies,
-    record_of,
 )
 from pipeline.folders.output import Intent, check_output
 from pipeline.folders.run_folder import run_folder, settle
@@ -148,7 +147,7 @@ def run_edit(launch: Launch, call: Call, standing: Standing, source: Source) -> 
     with run_folder(standing, _INTENT, options.task_sizes, launch.outlives) as run:
         with call.importing(launch.engine.unused_packages):
             from pipeline.editing import edit_files  # noqa: PLC0415
-        run.write_record(record_of(source.value), edit_files.list_names(source.manifest))
+        run.begin_work(edit_files.list_names(source.manifest))
         edit = edit_files.plan_removal(source, run.place)
         with call.importing(launch.engine.unused_packages):
             launch.engine.load(edit.bytes)

@@ -150,3 +150,13 @@ def test_a_run_that_is_at_work_is_left_alone(tmp_path: Path) -> None:
             with pytest.raises(UserError, match="a run is at work there since"):
                 check_output(locate(str(tmp_path)), None, intent)
     check_output(locate(str(tmp_path)), None, COMMANDS["replace"])
+
+
+def test_what_a_run_has_finished_is_counted_anew_each_time(tmp_path: Path) -> None:
+    """A run that is resumed before its first task is finished keeps what it finishes then."""
+    stop(tmp_path, 1, has_work=False)
+    run = check_output(locate(str(tmp_path)), None, COMMANDS["resume"]).stopped
+    assert run
+    assert run.finished == {}
+    (tmp_path / "v1" / f"_temporary-{'0a' * 16}" / "done-task-0.json").touch()
+    assert run.finished == {"task": 1}

@@ -48,7 +48,7 @@ def test_a_folder_that_exists_stays_as_it_is(
 ) -> None:
     mine = tmp_path / f"_temporary-{'0a' * 16}"
     mine.mkdir()
-    monkeypatch.setattr("pipeline.folders.run_folder.new_folder", lambda *_: str(mine))
+    monkeypatch.setattr("pipeline.folders.run_folder.new_folder", lambda *_: locate(str(mine)))
     (mine / "file").write_bytes(b"mine")
     with (
         pytest.raises(UserError, match="which is not ours"),
