@@ -165,7 +165,7 @@ _ALLOWED = {
     "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",
     "corpusmill/arrays/kernel_cache.py": "removes compiled kernels, known by their suffix",
     "corpusmill/corpus/hub_data_sets.py": "renames a download that it has just written",
-    "pipeline/runners/proto_checks.py": "removes the temporary folder of Beam's pipeline",
+    "pipeline/runners/beam_pipelines.py": "removes the temporary folder of Beam's pipeline",
 }
 
 

@@ -8,7 +8,7 @@ journal lists what is finished.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count
@@ -33,6 +33,7 @@ from pipeline.folders.standing import (
     read_unfinished,
 )
 from pipeline.recipe.inputs import InputFile
+from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobFailedError
 from transforms.commit.pointer import finish, tidy
 from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
@@ -140,22 +141,27 @@ class RunFolder:
         self.has_begun, self.record = True, tuple(names)
         write_record(self.own.folder, self.record)
 
-    def check_committed(self) -> None:
-        """Check that a job that has ended has committed its data set.
+    def submit(self, run: Callable[[Callable[[], bool]], Submitted]) -> Submitted:
+        """Run a job that commits the data set, or hand it over.
+
+        Args:
+            run: runs the job; it is given what tells whether the data set is committed.
 
         Raises:
-            UserError: a mistake of the user's has ended it.
-            JobFailedError: it has not.
+            UserError: a mistake of the user's has ended the job.
+            JobFailedError: it ended before it had finished the data set.
         """
-        if self.is_committed:
-            return
-        run = read_run(self.own.folder)
-        if run and run.mistake:
-            raise UserError(*run.mistake)
-        raise JobFailedError(
-            "the job ended before it had finished the data set. If its workers are on other "
-            f"machines, check that they see the files in {self.own.output}"
-        )
+        submitted = run(lambda: self.is_committed)
+        self.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done and not self.is_committed:
+            said = read_run(self.own.folder)
+            if said and said.mistake:
+                raise UserError(*said.mistake)
+            raise JobFailedError(
+                "the job ended before it had finished the data set. If its workers are on other "
+                f"machines, check that they see the files in {self.own.output}"
+            )
+        return submitted
 
 
 def record_path(place: Workplace) -> str:

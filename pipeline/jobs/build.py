@@ -138,17 +138,13 @@ def _submit(
 ) -> Submitted:
     """Run a job, or hand it over."""
     try:
-        submitted = run(lambda: folder.is_committed)
-        folder.handed_over = not (submitted.done or submitted.dry)
-        if submitted.done:
-            folder.check_committed()
+        return folder.submit(run)
     except UserError as error:
         if error.cure != NOTHING_LEFT:
             raise
         # As when a crawl has brought nothing new: the data set is as it should be.
         console.print(NOTHING_LEFT)
         return Submitted()
-    return submitted
 
 
 def log_end(output: str) -> "tuple[Manifest, Report]":

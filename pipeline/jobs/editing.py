@@ -153,10 +153,7 @@ def run_edit(launch: Launch, call: Call, standing: Standing, source: Source) -> 
             launch.engine.load(edit.bytes)
         build = partial(add_stages, edit=edit, decision=edit.decide(run.place, options.wait))
         work = Work(edit.bytes, repeats=0, tasks=edit.units)
-        submitted = launch.run(build, work, edit.bytes, run.path, lambda: run.is_committed)
-        run.handed_over = not (submitted.done or submitted.dry)
-        if submitted.done:
-            run.check_committed()
+        submitted = run.submit(partial(launch.run, build, work, edit.bytes, run.path))
     is_done = submitted.done and not submitted.dry
     if not is_done:
         change = "the documents have been removed"

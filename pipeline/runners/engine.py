@@ -281,7 +281,7 @@ class Engine(ABC):
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        from pipeline.runners.proto_checks import plain_pipelines  # noqa: PLC0415  imports Beam
+        from pipeline.runners.beam_pipelines import plain_pipelines  # noqa: PLC0415  imports Beam
 
         try:
             with plain_pipelines():

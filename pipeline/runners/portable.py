@@ -20,12 +20,11 @@ from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
 from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
+from pipeline.runners.beam_pipelines import read_counters, without_folder
 from pipeline.runners.beam_servers import follow_jobs_to_their_end
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.failures import JobCancelledError
-from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker_watch import hide_broken_connections
-from pipeline.runners.proto_checks import describe_pipeline, find_faults, without_folder
 from transforms.tally import NAMESPACE
 
 
@@ -265,7 +264,7 @@ class PortableEngine(Engine):
         return replace(submitted, done=True)
 
     def submit_pipeline(self, run: Run, runner: PipelineRunner | None = None) -> Any:
-        """Make the pipeline, look for what the engine would notice late, and submit it.
+        """Make the pipeline, and submit it.
 
         Args:
             run: the run.
@@ -276,7 +275,6 @@ class PortableEngine(Engine):
 
         Raises:
             UserError: Beam does not have the runner, or an option is missing.
-            RuntimeError: the pipeline has parts that are not safe on an engine elsewhere.
         """
         arguments = [*self.arguments, *run.late_arguments]
         try:
@@ -291,9 +289,6 @@ class PortableEngine(Engine):
             follow_jobs_to_their_end(pipeline.runner)
         with without_folder(pipeline):
             run.build(pipeline)
-            if faults := find_faults(describe_pipeline(pipeline)):
-                listed = "; ".join(f"{fault.place}: {fault.what}" for fault in faults)
-                raise RuntimeError(f"the job is not fit for an engine: {listed}")
             return pipeline.run()
 
     @property

@@ -35,10 +35,10 @@ from google.protobuf import json_format
 from corpusmill.errors import UserError, option
 from corpusmill.hub import describe_error
 from pipeline.console.progress import JOURNAL, Counters
+from pipeline.runners.beam_pipelines import read_counters
 from pipeline.runners.beam_servers import StoppableRunner, stopping
 from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.failures import JobCancelledError, raise_user_error
-from pipeline.runners.live_counters import read_counters
 from pipeline.runners.portable import PortableEngine
 from transforms.recovery import count_finished
 from transforms.storage.files import locate

@@ -25,8 +25,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill.console.compilation import say_that_kernels_are_compiled
 from pipeline.console.progress import repeat
+from pipeline.runners.beam_pipelines import without_folder
 from pipeline.runners.engine import Run
-from pipeline.runners.proto_checks import without_folder
 from transforms.tally import shown_here
 
 PROGRESS_SECONDS = 0.5

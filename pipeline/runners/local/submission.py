@@ -24,8 +24,8 @@ from apache_beam.utils import thread_pool_executor
 
 from pipeline.console.progress import Counters
 from pipeline.console.run_log import log_event
+from pipeline.runners.beam_pipelines import read_counters
 from pipeline.runners.engine import Run
-from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.in_process import PROGRESS_SECONDS, run_pipeline
 from pipeline.runners.local.worker_watch import WorkerWatch
 

@@ -15,7 +15,6 @@ from corpusmill.provenance.store import OriginStore
 from deploy.dataflow import launch
 from pipeline.job_options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
-from pipeline.runners.proto_checks import find_faults
 from tests.tools.jobs import Outcome, last_wins, run_here
 from tests.tools.loopback_cloud import (
     BUCKET,
@@ -26,6 +25,7 @@ from tests.tools.loopback_cloud import (
     listing,
     serve_storage,
 )
+from tests.tools.proto_checks import find_faults
 from transforms.storage.files import locate
 
 OBJECTIVES = {

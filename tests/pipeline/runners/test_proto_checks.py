@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -11,12 +10,8 @@ from apache_beam import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.userstate import BagStateSpec
 
-from pipeline.console.progress import Counters
-from pipeline.job_options import RunOptions
-from pipeline.runners import proto_checks
-from pipeline.runners.engine import Run
-from pipeline.runners.portable import PortableEngine
-from pipeline.runners.proto_checks import LARGEST_PAYLOAD, find_faults
+from tests.tools import proto_checks
+from tests.tools.proto_checks import LARGEST_PAYLOAD, find_faults
 
 
 class Plain:
@@ -194,11 +189,3 @@ def test_a_collection_without_end_is_found() -> None:
 def test_a_pipeline_that_no_service_takes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proto_checks, "LARGEST_PIPELINE", 1000)
     assert [fault.place for fault in find_faults(proto_of(good))] == ["the pipeline"]
-
-
-def test_a_broken_job_is_not_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    portable = PortableEngine(RunOptions(runner="PortableRunner"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(RuntimeError, match="not fit for an engine: Bad: the DoFn keeps state"):
-        portable.submit_pipeline(Run(stateful, Counters()))
-    assert list(tmp_path.iterdir()) == []  # Beam removes its folder only when a pipeline is run

@@ -27,9 +27,10 @@ from pipeline.jobs.word_counting import SampledCorpus
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.sources import NamedSource
+from pipeline.runners.beam_pipelines import without_folder
 from pipeline.runners.local.engine import LocalEngine
-from pipeline.runners.proto_checks import LARGEST_PIPELINE
 from tests.tools.manifests import small_manifest
+from tests.tools.proto_checks import LARGEST_PIPELINE, describe_pipeline, find_faults
 from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer, t5_tokenizer
 from tests.tools.translations import Translate, serve_translations
 from transforms.corpus.known_texts import Held
@@ -170,7 +171,11 @@ def addition_to(job: Job) -> Job:
 def translate_all(
     engines: Mapping[str, Translate], build: Build
 ) -> Iterator[beam_runner_api_pb2.Pipeline]:
-    """Yield what each engine gets, which none of them would refuse."""
+    """Yield what each engine gets, which none of them would refuse, or fail on late."""
+    pipeline = beam.Pipeline()
+    with without_folder(pipeline):
+        build(pipeline)
+        assert find_faults(describe_pipeline(pipeline)) == []
     for name in ENGINES:
         proto = engines[name](build)
         assert proto.ByteSize() < _REQUEST_BYTES < LARGEST_PIPELINE

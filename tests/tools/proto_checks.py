@@ -2,52 +2,19 @@
 
 Such an engine notices these faults after minutes, or never: it pickles elements that have no coder,
 groups by keys whose bytes differ from worker to worker, or refuses a request that is too long. The
-checks take milliseconds. They leave out the inside of Beam's own transforms.
+checks leave out the inside of Beam's own transforms. What they find depends on the stages of a job,
+and on no corpus, so that every stage is checked here and no job that is run.
 """
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam import coders
-from apache_beam import pipeline as beam_pipeline
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
-
-
-@contextmanager
-def without_folder(pipeline: beam.Pipeline) -> Iterator[None]:
-    """Remove the temporary folder of a pipeline after a block.
-
-    Beam makes one for each pipeline, and removes it only when the pipeline is run.
-    """
-    try:
-        yield
-    finally:
-        shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
-
-
-@contextmanager
-def plain_pipelines() -> Iterator[None]:
-    """Build and run pipelines in a notebook as in a program, while the block runs.
-
-    In a notebook Beam puts the number of the cell before the names of steps, for which it imports
-    its data frames (they fail with pandas 3), and leaves a temporary folder for each pipeline.
-    """
-    names = ("alter_label_if_ipython", "is_in_ipython")
-    previous = {name: getattr(beam_pipeline, name) for name in names}
-    beam_pipeline.alter_label_if_ipython = lambda *_: None
-    beam_pipeline.is_in_ipython = lambda: False
-    try:
-        yield
-    finally:
-        for name, function in previous.items():
-            setattr(beam_pipeline, name, function)
-
 
 # The options of a stage take 500 to 5,000 bytes, and more only where each of some thousand sources
 # has a name, or each of 99,999 shards a place in the order of the corpus. What grows with the input
