@@ -14,18 +14,18 @@ from corpusmill.location import Location
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 
-# What may differ between generations, or follows from other entries.
-_FREE = (
-    "sha256", "version", "tokenizer.file",
-    "counts", "splits", "files", "provenance", "removals", "first_reject", "corpusmill_version",
-    "corpus.bytes", "corpus.sources", "output.num_shards", "tokenizer.name", "tokenizer.form",
-    "tokenizer.revision",
+# What a manifest has beside the description of its data set.
+_RESULTS = (
+    "sha256", "counts", "splits", "files", "first_reject", "version", "corpus.bytes",
+    "tokenizer.file",
 )  # fmt: skip
-
+# What may differ between generations besides, or follows from other entries.
+_FREE = (
+    *_RESULTS, "provenance", "removals", "corpusmill_version", "corpus.sources",
+    "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
+)  # fmt: skip
 # Follows from the options of sources, and those of new ones are free.
 _FREE_OF_SOURCES = ("corpus.sentence_splitter", "corpus.package")
-# What a manifest has beside the description of its data set.
-_RESULTS = ("sha256", "counts", "splits", "files", "first_reject", "version")
 
 
 def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -118,16 +118,12 @@ def compare_files(
 
 def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
     """Describe where a data set was not made as a recipe would make it, its input aside."""
-    # Comparisons are with what JSON makes of the entries.
-    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, recipe.header))
+    # Shards are compared by themselves, unless all of a split are one file.
+    free = _RESULTS if manifest.output.shard_format.joined else (*_RESULTS, "output.num_shards")
+    earlier, now = (_entries(each, free) for each in (manifest, recipe.header))
     for each in (earlier, now):
-        for name in _RESULTS:
-            each.pop(name, None)
-        del each["corpus"]["bytes"], each["tokenizer"]["file"]
         for source in each["corpus"].get("sources", ()):
             del source["counts"]
-        if not manifest.output.shard_format.joined:  # or else the shards are compared
-            each["output"].pop("num_shards", None)
     return describe_changes(earlier, now)
 
 
@@ -135,7 +131,8 @@ def compare_generations(earlier: Manifest, added: Manifest) -> str:
     """Describe what keeps two manifests from being those of generations; empty if nothing does."""
     added = replace(added, corpus=added.corpus.relative_to(earlier.corpus))
     changes = list(_compare_sources(earlier, added))
-    described = describe_changes(_entries(earlier), _entries(added))
+    free = (*_FREE, *(_FREE_OF_SOURCES if earlier.corpus.sources else ()))
+    described = describe_changes(_entries(earlier, free), _entries(added, free))
     # Another objective or tokenizer is the cause of most other differences.
     changes += sorted(described, key=lambda change: ".name was" not in change)
     return _join(changes)
@@ -150,10 +147,10 @@ def _compare_sources(earlier: Manifest, added: Manifest) -> Iterator[str]:
         )
 
 
-def _entries(manifest: Manifest) -> Any:
-    """Return what generations must have in common, as JSON has it."""
+def _entries(manifest: Manifest, free: Sequence[str]) -> Any:
+    """Return a manifest as JSON has it, without what may differ."""
     entries = json.loads(json.dumps(to_json(manifest)))
-    for path in (*_FREE, *(_FREE_OF_SOURCES if manifest.corpus.sources else ())):
+    for path in free:
         *places, name = path.split(".")
         entry = entries
         for place in places:
