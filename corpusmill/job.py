@@ -128,10 +128,8 @@ def build(
     run = _find_function("build")
     if isinstance(output, str | PathLike):  # other values are refused as those of all options
         locate(fspath(output), storage_options)  # they are checked before any work
-    given = {"input": input, "tokenizer": tokenizer, "output": output, **options}
-    if preset is not None:
-        given["preset"] = preset
-    run(objective, {**given, "beam_options": beam_options})
+    given = {"input": input, "tokenizer": tokenizer, "output": output, "preset": preset}
+    run(objective, {**given, **options, "beam_options": beam_options})
     return _open_data_set(output, storage_options)
 
 
@@ -162,12 +160,9 @@ def inspect_corpus(
     Example:
         corpusmill.inspect_corpus(texts, "tokenizer.json", "gpt").findings
     """
-    given = {"input": input, "tokenizer": tokenizer, **options}
-    if preset is not None:
-        given["preset"] = preset
-    return CorpusReport(
-        _find_function("inspect_corpus")(objective, {**given, "beam_options": beam_options})
-    )
+    given = {"input": input, "tokenizer": tokenizer, "preset": preset, **options}
+    numbers = _find_function("inspect_corpus")(objective, {**given, "beam_options": beam_options})
+    return CorpusReport(numbers)
 
 
 def train_tokenizer(

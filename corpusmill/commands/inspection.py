@@ -8,7 +8,7 @@ from corpusmill.commands.inspect import Inspect
 from corpusmill.console.html_report import PAGE_BEGIN, render_page
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.console.terminal_report import Origin, print_inspection
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError, option
 from corpusmill.inspection.decoded_examples import DecodedExample, DrawnExample, draw_examples
@@ -33,7 +33,11 @@ def inspect(command: Inspect, call: Call) -> int:
     report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)
     printed, drawn = list[DecodedExample](), list[DrawnExample]()
     for name in manifest.splits:
-        number = max(command.examples, _count_for_page(manifest, name) if page else 0)
+        number = command.examples
+        if page:
+            # The split's share of the rows, but some even of a small split.
+            share = manifest.splits[name].rows / max(1, manifest.rows)
+            number = max(number, _FEWEST_ON_PAGE, ceil(_ON_PAGE * share))
         with hide_native_errors():
             of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
@@ -44,9 +48,3 @@ def inspect(command: Inspect, call: Call) -> int:
         page.write(render_page(manifest, drawn, report, origin).encode())
         call.console.print(f"the report with plots is in {command.html}")
     return 0
-
-
-def _count_for_page(manifest: Manifest, split: str) -> int:
-    """Examples of a split on the page: its share of the rows, but some even of a small split."""
-    share = manifest.splits[split].rows / max(1, manifest.rows)
-    return max(_FEWEST_ON_PAGE, ceil(_ON_PAGE * share))

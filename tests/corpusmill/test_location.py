@@ -3,6 +3,7 @@ import os
 import pickle
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -63,7 +64,10 @@ def test_a_damaged_shard_is_seen_from_afar(dataset: Path) -> None:
     memory.rm("/damaged", recursive=True)
 
 
-def test_files_are_read_from_any_place(folder: Location) -> None:
+def test_files_are_read_from_any_place(folder: Location, dataset: Path) -> None:
+    local = folder.local_path("dataset.json")
+    assert local == (None if folder.url.startswith("memory") else dataset / "dataset.json")
+    assert pickle.loads(pickle.dumps(folder)).list() == folder.list()  # noqa: S301
     whole = folder.read("dataset.json")
     with folder.open("dataset.json") as stream:
         stream.seek(-9, 2)
@@ -72,15 +76,6 @@ def test_files_are_read_from_any_place(folder: Location) -> None:
         assert stream.read(3) == whole[4:7]
     with pytest.raises(FileNotFoundError):
         folder.open("nothing")
-
-
-def test_only_what_lies_here_has_a_path_here(folder: Location, dataset: Path) -> None:
-    local = folder.local_path("dataset.json")
-    assert local == (None if folder.url.startswith("memory") else dataset / "dataset.json")
-
-
-def test_a_folder_goes_to_other_processes(folder: Location) -> None:
-    assert pickle.loads(pickle.dumps(folder)).list() == folder.list()  # noqa: S301
 
 
 def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
@@ -92,23 +87,19 @@ def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
         read_manifest(locate(str(tmp_path / "out")))
 
 
-@pytest.mark.parametrize(
-    ("url", "cure"),
-    [
-        ("s3://bucket/out", "pip install s3fs"),
-        ("gs://bucket/out", "pip install gcsfs"),
-        ("nonsense://out", "Give a path, or a URL"),
-    ],
-)
-def test_a_url_that_no_package_knows_says_what_to_install(
-    url: str, cure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
-    monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
-    with pytest.raises(UserError) as refused:
-        locate(url)
-    assert url in str(refused.value)
-    assert cure in str(refused.value)
+def test_a_url_that_no_package_knows_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("s3fs", "gcsfs"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for url, cure in {
+        "s3://bucket/out": "pip install s3fs",
+        "gs://bucket/out": "pip install gcsfs",
+        "nonsense://out": "Give a path, or a URL",
+        "~nobody-here/x": "no such home",
+    }.items():
+        with pytest.raises(UserError) as refused:
+            locate(url)
+        assert url in str(refused.value)
+        assert cure in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["dataset.json", "tokenizer.json"])
@@ -173,23 +164,23 @@ def test_a_data_set_that_was_replaced_is_opened_again_in_the_same_process() -> N
         assert folder.list() == {"file": len(content)}
 
 
-@pytest.mark.parametrize("broken", ["/y", "/y/below"])
 def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
-    broken: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fsspec.register_implementation("remembering", RememberingFiles, clobber=True)
     RememberingFiles().pipe_file("/y/below/file", b"content")
     list_one = RememberingFiles.ls
-
-    def fail(self: RememberingFiles, path: str, **options: Any) -> Any:
-        if path == broken:
-            raise TimeoutError("no answer")
-        return list_one(self, path, **options)
-
     assert locate("remembering://y").list() == {"below/file": 7}
-    monkeypatch.setattr(RememberingFiles, "ls", fail)
-    with pytest.raises(UserError, match="cannot be listed"):
-        locate("remembering://y").list()
+    for broken in ("/y", "/y/below"):
+
+        def fail(self: RememberingFiles, path: str, broken: str = broken, **options: Any) -> Any:
+            if path == broken:
+                raise TimeoutError("no answer")
+            return list_one(self, path, **options)
+
+        monkeypatch.setattr(RememberingFiles, "ls", fail)
+        with pytest.raises(UserError, match="cannot be listed"):
+            locate("remembering://y").list()
 
 
 def test_a_local_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(

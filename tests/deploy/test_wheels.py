@@ -7,35 +7,16 @@ from zipfile import ZipFile
 from tests.conftest import CHECKOUT
 
 
-def list_packages(wheel: Path) -> set[str]:
-    """Return the packages in a wheel."""
-    names = {name.split("/")[0] for name in ZipFile(wheel).namelist()}
-    return {name for name in names if not name.endswith(".dist-info")}
-
-
-def sources(*packages: str) -> set[str]:
-    return {
-        str(path.relative_to(CHECKOUT))
-        for package in packages
-        for path in (CHECKOUT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-
-
-def test_the_library_does_not_contain_the_job(wheels: tuple[Path, Path]) -> None:
-    library, _ = wheels
-    assert list_packages(library) == {"corpusmill"}
-    assert {name for name in ZipFile(library).namelist() if ".dist-info" not in name} == sources(
-        "corpusmill"
-    )
-
-
-def test_the_job_contains_only_the_job(wheels: tuple[Path, Path]) -> None:
-    _, job = wheels
-    assert list_packages(job) == {"transforms", "pipeline"}
-    assert {name for name in ZipFile(job).namelist() if ".dist-info" not in name} == sources(
-        "transforms", "pipeline"
-    )
+def test_each_wheel_contains_its_packages_and_no_others(wheels: tuple[Path, Path]) -> None:
+    for wheel, packages in zip(wheels, (["corpusmill"], ["transforms", "pipeline"]), strict=True):
+        sources = {
+            str(path.relative_to(CHECKOUT))
+            for package in packages
+            for path in (CHECKOUT / package).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        names = ZipFile(wheel).namelist()
+        assert {name for name in names if ".dist-info" not in name} == sources
 
 
 def read_requirements(wheel: Path) -> list[str]:

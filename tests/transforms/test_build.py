@@ -169,15 +169,14 @@ def test_a_second_attempt_writes_the_same_bytes_under_the_same_name(
     assert Path(first.path).name == "train-00000-of-00003.parquet"
 
 
-@pytest.mark.parametrize("few_rows", [1, 7, 8, 9, 1024])
-def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(
-    few_rows: int, pool: Pool
-) -> None:
+def test_groups_written_by_a_thread_have_the_bytes_of_those_that_are_not(pool: Pool) -> None:
     rows, options = rows_of(0, pool), resolve(OutputOptions(), BERT.columns)
-    ahead, both = BytesIO(), BytesIO()
-    for sink, few in ((ahead, 1), (both, few_rows)):
-        with knobs(group_rows=8, threaded_rows=few):
+    contents = set()
+    for few_rows in (1, 7, 8, 9, 1024):
+        sink = BytesIO()
+        with knobs(group_rows=8, threaded_rows=few_rows):
             groups = write_shard(BERT, options, [sink], iter([rows]))
             assert sum(group.rows.num_rows for group in groups) == rows.num_rows
+        contents.add(sink.getvalue())
     assert rows.num_rows % 8
-    assert both.getvalue() == ahead.getvalue()
+    assert len(contents) == 1

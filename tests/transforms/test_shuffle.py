@@ -154,28 +154,23 @@ def test_each_level_has_as_many_merges_as_are_planned() -> None:
             keyed = [pair for merge, one in keyed for pair in routes.route_on(level, merge, [one])]
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> None:
-    shards = gather("files", Layout(5, 100, 100), 1, tmp_path, make_batches()[:number])
-    assert sorted(shard for shard, _ in shards) == list(range(200))
-    assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
+def test_a_shard_without_any_document_is_there(tmp_path: Path) -> None:
+    for number in (0, 1):
+        shards = gather("files", Layout(5, 100, 100), 1, tmp_path, make_batches()[:number])
+        assert sorted(shard for shard, _ in shards) == list(range(200))
+        assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
 
 
-@pytest.mark.parametrize(
-    ("tasks", "stored_bytes", "merges"),
-    [
+def test_a_merge_stays_of_a_size_that_one_call_can_do() -> None:
+    for tasks, stored_bytes, merges in (
         (9, 10**6, (9,)),
         (800_000, 25 * 10**12, (4396,)),
         (3, 10**15, (1,)),
         # Too many tasks for one merge.
         (10**8, 25 * 10**12, (65_536, 8 * 65_536)),
-    ],
-)
-def test_a_merge_stays_of_a_size_that_one_call_can_do(
-    tasks: int, stored_bytes: int, merges: tuple[int, ...]
-) -> None:
-    routes = plan_routes(TaskSizes(), Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
-    assert (routes.groups, routes.merges) == (128, merges)
+    ):
+        routes = plan_routes(TaskSizes(), Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
+        assert (routes.groups, routes.merges) == (128, merges)
 
 
 @given(homes=st.integers(1, 5000), groups=st.integers(1, 300))

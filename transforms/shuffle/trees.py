@@ -143,7 +143,7 @@ class JoinInTree(beam.PTransform):
         joined = (
             elements
             | "KeyByBlock"
-            >> beam.Map(_key_by_block, tree.fan_in).with_output_types(
+            >> beam.Map(lambda element: (element.number // tree.fan_in, element)).with_output_types(
                 tuple[int, tree.element]  # type: ignore[name-defined]
             )
             | "GatherBlocks" >> beam.GroupByKey()
@@ -151,10 +151,6 @@ class JoinInTree(beam.PTransform):
         )
         above = replace(tree, units=-(-tree.units // tree.fan_in))
         return joined | "NextLevel" >> JoinInTree(above) if above.has_levels else joined
-
-
-def _key_by_block(element: Any, fan_in: int) -> tuple[int, Any]:
-    return element.number // fan_in, element
 
 
 def join_rejects(number: int, files: Sequence[LinesFile], place: Workplace) -> Iterator[LinesFile]:

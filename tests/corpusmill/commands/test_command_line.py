@@ -64,11 +64,11 @@ def test_the_list_of_commands_is_there_before_anything_slow_is_imported(tmp_path
     assert not list_imports(shown.stderr) & {*_SLOW, "numba", "numpy", "pyarrow", "tokenizers"}
 
 
-@pytest.mark.parametrize("command", ["bert", "train-tokenizer"])
-def test_options_are_explained_before_beam_is_imported(command: str) -> None:
-    shown = run({**os.environ, "PYTHONPATH": str(CHECKOUT)}, command, "--help", flags=_TIMES)
-    assert "--output STR" in shown.stdout
-    assert not list_imports(shown.stderr) & _SLOW
+def test_options_are_explained_before_beam_is_imported() -> None:
+    for command in ("bert", "train-tokenizer"):
+        shown = run({**os.environ, "PYTHONPATH": str(CHECKOUT)}, command, "--help", flags=_TIMES)
+        assert "--output STR" in shown.stdout
+        assert not list_imports(shown.stderr) & _SLOW
 
 
 def test_the_library_alone_inspects_and_verifies(alone: dict[str, str], tmp_path: Path) -> None:
@@ -82,25 +82,17 @@ def test_the_library_alone_inspects_and_verifies(alone: dict[str, str], tmp_path
     assert "were written" in verified.stdout, verified.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("bert", "--help"), "bert: the command needs the job, which is not installed."),
-        (("train-tokenizer",), "train-tokenizer: the command needs the job, which is not"),
-        (("verify", DATA_SET, "--", "--region=x"), "-- --region=x: these are options of Beam"),
-    ],
-)
-def test_the_library_alone_says_how_to_get_the_job(
-    arguments: tuple[str, ...], message: str, alone: dict[str, str]
-) -> None:
-    refused = run(alone, *arguments, flags=_ALONE)
-    assert refused.returncode == USER_ERROR
-    assert refused.stderr.startswith(f"error: {message}")
-    assert refused.stderr.endswith("Run `pip install corpusmill-job`.\n")
-    assert refused.stderr.count("\n") == 1
-
-
-def test_the_library_alone_marks_what_needs_the_job(alone: dict[str, str]) -> None:
+def test_the_library_alone_says_how_to_get_the_job(alone: dict[str, str]) -> None:
+    for message, arguments in {
+        "bert: the command needs the job, which is not installed.": ("bert", "--help"),
+        "train-tokenizer: the command needs the job, which is not": ("train-tokenizer",),
+        "-- --region=x: these are options of Beam": ("verify", DATA_SET, "--", "--region=x"),
+    }.items():
+        refused = run(alone, *arguments, flags=_ALONE)
+        assert refused.returncode == USER_ERROR
+        assert refused.stderr.startswith(f"error: {message}")
+        assert refused.stderr.endswith("Run `pip install corpusmill-job`.\n")
+        assert refused.stderr.count("\n") == 1
     listed = " ".join(run(alone, "--help", flags=_ALONE).stdout.split())
     assert "of a data set. verify" in listed
     assert "Train a tokenizer on a corpus of any size. (needs corpusmill-job)" in listed

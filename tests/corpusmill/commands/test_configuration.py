@@ -40,19 +40,17 @@ def give_required(options: Sequence[Option]) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "toml"])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_printed_file_of_every_command_has_its_defaults(
-    name: str, form: Form, tmp_path: Path
-) -> None:
-    options = list_all(load(name))
-    text = render(name, options, {}, form)
-    expected = options_from([name, *give_required(options)])
-    for content in (text, re.sub(r"(?m)^#(?!beam)(?=\w+(:| =) )", "", text)):
-        assert options_from([name, *write(tmp_path, content, f".{form}")]) == expected
-    documented = sum(line.startswith("# ") for line in text.splitlines())
-    words = [name, *write(tmp_path, text.replace("\n#beam", "\nbeam"), f".{form}")]
-    assert parse(words, JOB)[2] == ("--project=NAME",)
-    assert documented > len(options)
+def test_the_printed_file_of_every_command_has_its_defaults(form: Form, tmp_path: Path) -> None:
+    for name, command in COMMANDS.items():
+        options = list_all(command)
+        text = render(name, options, {}, form)
+        expected = options_from([name, *give_required(options)])
+        for content in (text, re.sub(r"(?m)^#(?!beam)(?=\w+(:| =) )", "", text)):
+            assert options_from([name, *write(tmp_path, content, f".{form}")]) == expected, name
+        documented = sum(line.startswith("# ") for line in text.splitlines())
+        words = [name, *write(tmp_path, text.replace("\n#beam", "\nbeam"), f".{form}")]
+        assert parse(words, JOB)[2] == ("--project=NAME",)
+        assert documented > len(options)
 
 
 def test_flags_win_over_the_file_and_both_over_a_preset(tmp_path: Path) -> None:
@@ -121,59 +119,59 @@ def test_a_value_without_a_name_may_stand_in_the_file(tmp_path: Path) -> None:
         assert options_from(["inspect", *words]).folder == "other"
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("", ["it sets no option", "corpusmill config"]),
-        ("# nothing\n", ["it sets no option"]),
-        ("- seed\n- 1", ["it is not a list of names with their values"]),
-        ("seed: 1\nseed: 2", ["line 2", "the key seed is given twice"]),
-        ("num-shards: 1\nnum_shards: 2", ["num_shards", "the option is given twice"]),
-        ("seed: [1", ["line 1"]),
-        ("seed: 1\n? [a, b]\n: 2", ["line 2", "the key is a seq, and not a text"]),
-        ("beam:\n  1: 2", ["line 2", "the key is 1 (int), and not a text"]),
-        (f"seed: 0x{'f' * 5000}", ["line 1", "is too large"]),
-        ("seed: 18446744073709551616", ["a number has more than 64 bits"]),
-        ("seed: !!python/name:os.system", ["could not determine a constructor"]),
-        ("max_seq_lenght: 5", ["there is no such option", "Did you mean max_seq_length"]),
-        ("seed: ten", ["seed: ten: the value is not a whole number. Give a whole number."]),
-        ("seed: 1.0", ["seed: 1.0: the value is not a whole number"]),
-        ("seed: yes", ["seed: yes: the value is not"]),
-        ("strict: no", ["strict: no: the value is not True or False"]),
-        ("tokenizer: 30522", ["tokenizer: 30522: the value is not a text"]),
-        ("tokenizer:", ["tokenizer: None: the value is not a text"]),
-        ("num_shards: many", ["not a whole number or None"]),
-        ("segments: pairs", ["not one of next-sentence, sentence-order"]),
-        ("input: [1]", ["input: 1: the value is not a list of texts"]),
-        ("output: {a: b}", ["the value is not a text"]),
-        ("beam: --project=x", ["it does not have Beam's options by name"]),
-        ("config: x.yaml", ["config: there is no such option"]),
-    ],
-)  # fmt: skip
-def test_refused_files(content: str, parts: list[str], tmp_path: Path) -> None:
+def refuse(words: list[str]) -> str:
+    """Return the message for which a command line is refused."""
     with pytest.raises(UserError) as refusal:
-        parse(["bert", *write(tmp_path, content)], JOB)
-    assert not [part for part in parts if part not in str(refusal.value)], refusal.value
+        parse(words, JOB)
+    return str(refusal.value)
 
 
-def test_refused_flags(tmp_path: Path) -> None:
-    for folder in ("dates", "deep"):
-        (tmp_path / folder).mkdir()
-    toml = write(tmp_path, "seed = 1\nseed = 2", ".toml")
-    cases: list[tuple[list[str], str]] = [
-        (["bert", *toml], "it is not TOML"),
-        (
-            ["bert", *write(tmp_path / "dates", "seed = 2024-01-01", ".toml")],
-            "the value is not a whole",
-        ),
-        (["bert", *write(tmp_path / "deep", f"a = {'[' * 5000}", ".toml")], "it is not TOML"),
+YAML = {
+    "": ["it sets no option", "corpusmill config"],
+    "# nothing\n": ["it sets no option"],
+    "- seed\n- 1": ["it is not a list of names with their values"],
+    "seed: 1\nseed: 2": ["line 2", "the key seed is given twice"],
+    "num-shards: 1\nnum_shards: 2": ["num_shards", "the option is given twice"],
+    "seed: [1": ["line 1"],
+    "seed: 1\n? [a, b]\n: 2": ["line 2", "the key is a seq, and not a text"],
+    "beam:\n  1: 2": ["line 2", "the key is 1 (int), and not a text"],
+    f"seed: 0x{'f' * 5000}": ["line 1", "is too large"],
+    "seed: 18446744073709551616": ["a number has more than 64 bits"],
+    "seed: !!python/name:os.system": ["could not determine a constructor"],
+    "max_seq_lenght: 5": ["there is no such option", "Did you mean max_seq_length"],
+    "seed: ten": ["seed: ten: the value is not a whole number. Give a whole number."],
+    "seed: 1.0": ["seed: 1.0: the value is not a whole number"],
+    "seed: yes": ["seed: yes: the value is not"],
+    "strict: no": ["strict: no: the value is not True or False"],
+    "tokenizer: 30522": ["tokenizer: 30522: the value is not a text"],
+    "tokenizer:": ["tokenizer: None: the value is not a text"],
+    "num_shards: many": ["not a whole number or None"],
+    "segments: pairs": ["not one of next-sentence, sentence-order"],
+    "input: [1]": ["input: 1: the value is not a list of texts"],
+    "output: {a: b}": ["the value is not a text"],
+    "beam: --project=x": ["it does not have Beam's options by name"],
+    "config: x.yaml": ["config: there is no such option"],
+}
+TOML = {
+    f"a = {'[' * 5000}": "it is not TOML",
+    "seed = 2024-01-01": "the value is not a whole",
+    "seed = 1\nseed = 2": "it is not TOML",
+}
+
+
+def test_refused_files_and_flags(tmp_path: Path) -> None:
+    for content, parts in YAML.items():
+        message = refuse(["bert", *write(tmp_path, content)])
+        assert not [part for part in parts if part not in message], message
+    for content, part in TOML.items():
+        assert part in refuse(["bert", *write(tmp_path, content, ".toml")])
+    file = write(tmp_path, "seed = 1", ".toml")
+    for words, part in (
         (["bert", "--config", "missing.yaml"], "No such file"),
         (["bert", "--config", "build.ini"], "does not end with .yaml"),
         (["bert", "--config"], "its value is missing"),
         (["--config", "build.yaml"], "the command comes before its options"),
-        (["bert", *toml, *toml], "the option is given twice"),
-        (["brt", *toml], "there is no such command"),
-    ]
-    for words, part in cases:
-        with pytest.raises(UserError, match=re.escape(part)):
-            parse(words, JOB)
+        (["bert", *file, *file], "the option is given twice"),
+        (["brt", *file], "there is no such command"),
+    ):
+        assert part in refuse(words)

@@ -12,8 +12,6 @@ from corpusmill.commands.inspection import inspect
 from corpusmill.commands.verification import verify
 from corpusmill.commands.verify import Verify
 from corpusmill.console.terminal import Terminal
-from corpusmill.errors import UserError
-from corpusmill.location import locate
 from tests.conftest import CHECKOUT
 
 DATA_SET = CHECKOUT / "tests" / "data" / "small_data_set"
@@ -36,9 +34,3 @@ def test_a_data_set_in_a_store_is_verified_and_shown(url: str) -> None:
     assert inspect(Inspect(url, examples=1, html="memory://page.html"), call) == 0
     assert f"in        {url}, 20" in printed.getvalue()  # and the time of _SUCCESS
     assert b'class="bar' in fsspec.filesystem("memory").cat("/page.html")
-
-
-def test_a_place_that_nothing_knows_is_refused() -> None:
-    for path, cause in (("foo://x", "fsspec does not know"), ("~nobody-here/x", "no such home")):
-        with pytest.raises(UserError, match=cause):
-            locate(path)

@@ -105,14 +105,9 @@ def decode(rows: Sequence[dict[str, Any]], data: Path) -> list[list[int]]:
     return [DataSet(data)[row["row"]]["input_ids"].tolist() for row in rows]
 
 
-@pytest.mark.parametrize("form", ["step", "json", "torch"])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_a_step_is_what_a_loader_read(
-    form: str, drop_last: bool, data: Path, tmp_path: Path
-) -> None:
+def test_a_step_is_what_a_loader_read(drop_last: bool, data: Path, tmp_path: Path) -> None:
     world, size, seed, steps = 2, 6, 11, 5
-    flags = ["--batch-size", str(size), "--world-size", str(world), "--no-text"]
-    flags += ["--drop-last"] if drop_last else []
     samples, batches = DataSet(data), []
     for rank in range(world):
         read = make_batches(samples, size, seed=seed, drop_last=drop_last)
@@ -121,23 +116,20 @@ def test_a_step_is_what_a_loader_read(
             last = batch
         batches.append(last)
         state = loader.state_dict()
-    if form == "step":
-        flags += ["--seed", str(seed), "--step", str(steps - 1)]
-    else:
-        path = tmp_path / "state"
-        if form == "json":
-            path.write_text(json.dumps({"model": [1.5], "reader": state}))
-        else:
-            torch.save({"model": {"weight": torch.zeros(3)}, "reader": state}, path)
-        flags += ["--state", str(path)]
-    rows = trace(data, *flags)
+    (tmp_path / "json").write_text(json.dumps({"model": [1.5], "reader": state}))
+    torch.save({"model": {"weight": torch.zeros(3)}, "reader": state}, tmp_path / "torch")
+    run = ["--batch-size", str(size), "--world-size", str(world), "--no-text"]
+    run += ["--drop-last"] if drop_last else []
+    rows = trace(data, *run, "--seed", str(seed), "--step", str(steps - 1))
     assert {row["step"] for row in rows} == {steps - 1}
     for rank, batch in enumerate(batches):
         own = [row for row in rows if row["rank"] == rank]
         lengths = batch["attention_mask"].sum(axis=1)
         read_here = [ids[:n].tolist() for ids, n in zip(batch["input_ids"], lengths, strict=True)]
         assert decode(own, data) == read_here
-    assert trace(data, *flags, "--rank", "1") == [row for row in rows if row["rank"] == 1]
+    for form in ("json", "torch"):
+        by_state = trace(data, *run, "--state", tmp_path / form, "--rank", "1")
+        assert by_state == [row for row in rows if row["rank"] == 1]
 
 
 def test_the_windows_of_a_step_are_cut_from_their_rows(stream: Path, sample: Path) -> None:
@@ -302,34 +294,21 @@ MISTAKES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("message", MISTAKES)
-def test_each_mistake_gives_one_message(message: str, data: Path) -> None:
-    jobs.run_here("trace", data, *MISTAKES[message], refused=[message])
-
-
-def test_a_folder_without_a_data_set_is_refused(tmp_path: Path) -> None:
+def test_each_mistake_gives_one_message(data: Path, tmp_path: Path) -> None:
+    for message, flags in MISTAKES.items():
+        jobs.run_here("trace", data, *flags, refused=[message])
     jobs.run_here("trace", tmp_path / "none", "--row", "0", refused=["there is no such folder"])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"[1, 2]", "it holds no state of a reader"),
-        (b"\x80\x04garbage", "it is neither JSON nor a file that torch loads safely"),
-        (b"cos\nsystem\n(S'touch exploded'\ntR.", "nor a file that torch loads safely"),
-    ],
-)
-def test_files_that_hold_no_state_are_refused(
-    content: bytes, message: str, data: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "state").write_bytes(content)
-    flags = ("--state", tmp_path / "state", "--batch-size", "4")
-    jobs.run_here("trace", data, *flags, refused=[message])
-    assert not Path("exploded").exists()
-
-
-def test_the_state_of_another_data_set_is_refused(data: Path, tmp_path: Path) -> None:
+def test_files_that_hold_no_state_of_the_data_set_are_refused(data: Path, tmp_path: Path) -> None:
     loader = Loader(make_batches(DataSet(data, "validation"), 4), prefetch_factor=0)
-    (tmp_path / "state").write_text(json.dumps(loader.state_dict()))
-    flags = ("--state", tmp_path / "state", "--batch-size", "4")
-    jobs.run_here("trace", data, *flags, refused=["it belongs to the samples"])
+    state, unsafe = tmp_path / "state", "it is neither JSON nor a file that torch loads safely"
+    for content, message in {
+        b"[1, 2]": "it holds no state of a reader",
+        b"\x80\x04garbage": unsafe,
+        b"cos\nsystem\n(S'touch exploded'\ntR.": unsafe,
+        json.dumps(loader.state_dict()).encode(): "it belongs to the samples",
+    }.items():
+        state.write_bytes(content)
+        jobs.run_here("trace", data, "--state", state, "--batch-size", "4", refused=[message])
+        assert not Path("exploded").exists()

@@ -48,16 +48,17 @@ def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
     assert work.done == 2
 
 
-@pytest.mark.parametrize("damage", ["a-1", "b-1", "c-1", "d-1", "done-task-1.json"])
-@pytest.mark.parametrize("kind", ["cut", "gone", "flipped", "zeroed"])
-def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, kind: str) -> None:
-    work, journal = Work(tmp_path), Journal(Workplace(str(tmp_path)))
-    journal.once("task-1", work)
-    damage_file(tmp_path / damage, kind)
-    again, is_repeated = journal.once("task-1", work)
-    assert not is_repeated
-    assert work.done == 2
-    assert journal.once("task-1", work) == (again, True)
+def test_what_is_not_whole_is_done_again(tmp_path: Path) -> None:
+    for kind in ("cut", "gone", "flipped", "zeroed"):
+        for name in ("a-1", "b-1", "c-1", "d-1", "done-task-1.json"):
+            folder = tmp_path / f"{kind}-{name}"
+            folder.mkdir()
+            work, journal = Work(folder), Journal(Workplace(str(folder)))
+            journal.once("task-1", work)
+            damage_file(folder / name, kind)
+            again, is_repeated = journal.once("task-1", work)
+            assert (is_repeated, work.done) == (False, 2), folder.name
+            assert journal.once("task-1", work) == (again, True)
 
 
 def test_work_that_fails_is_not_finished(tmp_path: Path) -> None:
