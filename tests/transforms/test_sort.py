@@ -1,10 +1,8 @@
 """Sorting in bounded memory, compared with sorting all rows at once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.ragged import RowBuffer
@@ -19,41 +17,26 @@ KEYS = [(place * 7919 % 250 * 2**56 + place % 3) % 2**64 for place in range(3000
 ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)]
 
 
-@pytest.fixture(autouse=True)
-def _small_files() -> Iterator[None]:
-    with knobs(sort_file_bytes=10_000):
-        yield
-
-
-@pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
-@pytest.mark.parametrize("size", [100, 999])
-def test_rows_come_back_in_order_however_little_memory_there_is(
-    memory_bytes: int, size: int, tmp_path: Path
-) -> None:
-    sorter = RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), memory_bytes)
-    for start in range(0, len(ROWS), size):
-        sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
-    assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
-    batches = list(sorter.drain(64))
-    assert max(part.num_rows for part in batches) <= 64
-    rows = [tuple(row.values()) for part in batches for row in part.to_pylist()]
-    assert rows == sorted(ROWS)
-    assert list(tmp_path.iterdir()) == []
+@knobs(sort_file_bytes=10_000)
+def test_rows_come_back_in_order_however_little_memory_there_is(tmp_path: Path) -> None:
+    """Rows that will not fit are not kept until memory is full."""
+    for memory_bytes, size, most in (
+        (1, 100, 15_000), (20_000, 100, 15_000), (60_000, 100, 15_000), (2**30, 100, 2**30),
+        (1, 999, 2**30), (20_000, 999, 2**30), (2**30, 999, 2**30),
+    ):  # fmt: skip
+        buffer, largest = RowBuffer(SCHEMA, 2**28), 0
+        sorter = RowSorter(buffer, str(tmp_path), memory_bytes)
+        for start in range(0, len(ROWS), size):
+            sorter.add(from_rows(ROWS[start : start + size], SCHEMA), (start + size) / len(ROWS))
+            largest = max(largest, buffer.nbytes)
+        assert largest <= most
+        assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
+        batches = list(sorter.drain(64))
+        assert max(part.num_rows for part in batches) <= 64
+        rows = [tuple(row.values()) for part in batches for row in part.to_pylist()]
+        assert rows == sorted(ROWS)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
     assert list(RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), 100).drain(64)) == []
-
-
-@pytest.mark.parametrize(("memory_bytes", "most"), [(2**30, 2**30), (60_000, 15_000)])
-def test_rows_that_will_not_fit_are_not_kept_until_memory_is_full(
-    memory_bytes: int, most: int, tmp_path: Path
-) -> None:
-    buffer = RowBuffer(SCHEMA, 2**28)
-    sorter = RowSorter(buffer, str(tmp_path), memory_bytes)
-    largest = 0
-    for start in range(0, len(ROWS), 100):
-        sorter.add(from_rows(ROWS[start : start + 100], SCHEMA), (start + 100) / len(ROWS))
-        largest = max(largest, buffer.nbytes)
-    assert largest <= most
-    assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)

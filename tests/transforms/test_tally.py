@@ -1,6 +1,5 @@
 import apache_beam as beam
 import numpy as np
-import pytest
 
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally, add_up, limit_distinct
 from transforms.testing import collect, local_pipeline
@@ -24,7 +23,7 @@ def test_counts_add_up_and_equal_rows_count_once() -> None:
     assert dict(totals) == {"write.rows": 6, "write.distinct_rows": 4}
 
 
-@pytest.mark.parametrize(("distinct", "limited"), [(6, 6), (7, 7), (9, 7)])
-def test_estimates_are_no_larger_than_the_whole(distinct: int, limited: int) -> None:
-    counts = {"write.rows": 7, "write.distinct_rows": distinct, "read.lines": 3}
-    assert limit_distinct(counts) == {**counts, "write.distinct_rows": limited}
+def test_estimates_are_no_larger_than_the_whole() -> None:
+    for distinct, limited in ((6, 6), (7, 7), (9, 7)):
+        counts = {"write.rows": 7, "write.distinct_rows": distinct, "read.lines": 3}
+        assert limit_distinct(counts) == {**counts, "write.distinct_rows": limited}
