@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from corpusmill.corpus.batches import UnreadableError as UnreadableError
     from corpusmill.corpus.document_options import DocumentOptions as DocumentOptions
     from corpusmill.corpus.document_options import TextMaker as TextMaker
-    from corpusmill.corpus.input_formats import CorpusFormat as CorpusFormat
     from corpusmill.corpus.records.record_documents import RecordCollector as RecordCollector
+    from corpusmill.corpus.registry import CorpusFormat as CorpusFormat
     from corpusmill.formats.output_options import OutputOptions as OutputOptions
     from corpusmill.formats.shard_formats import Columns as Columns
     from corpusmill.formats.shard_formats import DataSetContents as DataSetContents

@@ -90,12 +90,6 @@ class ForwardStream:
             pass
         return self.position
 
-    def drain(self) -> None:
-        """Read to the end, or to damage."""
-        with suppress(DamagedStreamError):
-            while self.read(2**20):
-                pass
-
 
 class Member:
     """The bytes of one member; it is damage if they end too early.
@@ -154,10 +148,12 @@ class MemberCollector(RecordCollector):
 
     Args:
         part: the archive.
+        archive: its bytes, of which all are counted, those between members as well.
     """
 
-    def __init__(self, part: FileRange) -> None:
+    def __init__(self, part: FileRange, archive: ForwardStream) -> None:
         super().__init__(part)
+        self._archive, self._counted = archive, 0
         self._offsets: list[int] = []
         self._sizes: list[int] = []
         self._strings: list[str] = []
@@ -170,10 +166,6 @@ class MemberCollector(RecordCollector):
         self.text_bytes += member.size
         self.rows += 1
 
-    def leave_out(self) -> None:
-        """Count a member that is skipped."""
-        self.counts += ReadCounts(left_out_members=1)
-
     def refuse_member(self, offset: int, length: int, reason: str, detail: str) -> None:
         """Refuse a member, which is counted as a row as its lines are not known."""
         self.counts += ReadCounts(rows=1, rejected_rows=1, rejected_bytes=max(0, length))
@@ -181,7 +173,9 @@ class MemberCollector(RecordCollector):
 
     def take(self) -> DocumentBatch:
         """Return the members as a batch, with what was counted and refused."""
-        self.counts += ReadCounts(rows=len(self._offsets))
+        position = self._archive.position
+        self.counts += ReadCounts(rows=len(self._offsets), bytes=position - self._counted)
+        self._counted = position
         texts = pa.array(self._strings, pa.large_string())
         self.add(np.array(self._offsets, np.int64), [texts], np.array(self._sizes, np.int64))
         self._offsets, self._sizes, self._strings = [], [], []
@@ -196,7 +190,7 @@ ListMembers = Callable[[ForwardStream, MemberCollector], Iterator[Member | None]
 def read_archive(
     list_members: ListMembers, stream: BinaryIO, part: FileRange
 ) -> Iterator[DocumentBatch]:
-    """Read all members; the rest of an archive after damage is a reject.
+    """Read all members in their order, small ones at once and others line by line.
 
     Args:
         list_members: lists the members of an archive of the format.
@@ -206,25 +200,13 @@ def read_archive(
     Yields:
         At least one batch. The length of a document is that of its member; one that was read line
         by line ends with its last line of text. A member is a record and counted as a row; only
-        rejected lines are counted. All bytes of the stream are counted, those between members as
-        well.
+        rejected lines are counted. The rest of an archive after damage is a reject.
 
     Raises:
         UserError: an offset does not fit a document id.
     """
     archive = ForwardStream(stream)
-    counted = 0
-    for batch in _read_members(list_members, archive, part):
-        read = archive.position - counted
-        yield replace(batch, counts=replace(batch.counts, bytes=read))
-        counted += read
-
-
-def _read_members(
-    list_members: ListMembers, archive: ForwardStream, part: FileRange
-) -> Iterator[DocumentBatch]:
-    """Read members in their order, small ones at once and others line by line."""
-    collector = MemberCollector(part)
+    collector = MemberCollector(part, archive)
     limit = min(SMALL_MEMBER_BYTES, part.options.max_line_bytes)
     try:
         for member in list_members(archive, collector):
@@ -232,9 +214,9 @@ def _read_members(
                 content = judge_bytes(member.peek(HEAD_BYTES))
                 text = member.read_text() if member.size <= limit and not content else None
                 if content:
-                    what = content.what or f"of the format {content.format}"
+                    detail = f"the member is {content.in_words}"
                     place = member.offset, member.size
-                    collector.refuse_member(*place, "not-plain-text", f"the member is {what}")
+                    collector.refuse_member(*place, "not-plain-text", detail)
                 elif text is None:
                     if collector.rows or collector.num_rejects:
                         yield collector.take()
@@ -246,7 +228,9 @@ def _read_members(
     except DamagedStreamError as damage:
         collector.refuse(archive.position, -1, "damaged-archive", str(damage))
         collector.counts += ReadCounts(unfinished_files=1)
-    archive.drain()
+    with suppress(DamagedStreamError):  # more of it
+        while archive.read(2**20):
+            pass
     yield collector.take()
 
 
@@ -272,7 +256,7 @@ def _read_lines(member: Member, collector: MemberCollector) -> Iterator[Document
         # The member is the record; only its rejected lines are counted as lines.
         lines = batch.counts.rejected_lines
         counts = replace(
-            batch.counts, lines=lines, blank_lines=0, sentence_lines=0, cut_documents=0,
+            batch.counts, bytes=0, lines=lines, blank_lines=0, sentence_lines=0, cut_documents=0,
             unfinished_files=0,
         )  # fmt: skip
         more = [replace(some, offsets=some.offsets + member.offset) for some in batch.more_rejects]
@@ -326,9 +310,8 @@ def check_tar(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
                 continue
             head = Member(start, member.offset_data, member.size).peek(HEAD_BYTES)
             content = judge(head, member.size < HEAD_BYTES)
-            what = content.what or (f"of the format {content.format}" if content.format else "")
-            if what and not (content.is_text and options.suffixes):
-                refused = refused or (member.name, what)
+            if content.in_words and not (content.is_text and options.suffixes):
+                refused = refused or (member.name, content.in_words)
             else:
                 suffixes.add(PurePosixPath(name).suffix or name)
     if refused:
@@ -346,7 +329,7 @@ def _choose_members(stream: ForwardStream, collector: MemberCollector) -> Iterat
         if member.isdir():
             continue
         if not member.isreg() or name.startswith(".") or not has_suffix(name, suffixes):
-            collector.leave_out()
+            collector.counts += ReadCounts(left_out_members=1)
             yield None
         elif is_compressed(name) or member.issparse():
             detail = f"{member.name!r} is compressed itself, or sparse"
@@ -442,7 +425,7 @@ def _choose_pages(stream: ForwardStream, collector: MemberCollector) -> Iterator
         if record.rec_type == _TEXT:
             yield Member(record.raw_stream, offset, record.length)
         elif record.rec_type in _DESCRIPTIONS:
-            collector.leave_out()
+            collector.counts += ReadCounts(left_out_members=1)
             yield None
         else:
             detail = f"a record of type {record.rec_type}, whose text has to be extracted first"

@@ -15,8 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from corpusmill.corpus.records.csv_dialects import SEPARATORS, find_dialect, list_lines
 
@@ -47,6 +50,11 @@ class Content(NamedTuple):
     resembles: str = ""
 
     @property
+    def in_words(self) -> str:
+        """What it is, in words; empty for text whose format its name tells."""
+        return self.what or (f"of the format {self.format}" if self.format else "")
+
+    @property
     def is_in_ranges(self) -> bool:
         """Whether the file may be read in ranges, if its format is."""
         return self.is_known and not self.compression and not self.has_returns
@@ -73,34 +81,20 @@ def find_compression(head: bytes) -> str:
     return next((suffix for suffix in marks if not is_plain(head[:_MARK_BYTES])), "")
 
 
-def measure_window(head: bytes) -> int:
-    """Return the bytes of text that a decoder of Zstandard must keep; 0 if it is not told.
-
-    Source: RFC 8878, section 3.1.1.1.
-
-    Args:
-        head: the beginning of a file.
-    """
-    if len(head) < 18 or not head.startswith(b"\x28\xb5\x2f\xfd"):
-        return 0
-    descriptor, window = head[4], head[5]
-    if not descriptor & 32:
-        return (1 << 10 + (window >> 3)) // 8 * (8 + (window & 7))
-    # There is no window but the whole frame, whose size follows the number of a dictionary.
-    start, size = 5 + (0, 1, 2, 4)[descriptor & 3], 1 << (descriptor >> 6)
-    return int.from_bytes(head[start : start + size], "little") + 256 * (size == 2)
-
-
 def check_compression(head: bytes, compression: str) -> Content | None:
     """Return why a compressed file cannot be read, as far as its first bytes show."""
     if compression and not find_compression(head):
         what = f"no {compression} file, whatever its name says"
         cure = "Get it again or leave it out; LZ4 of Hadoop has to be written again as lz4 does"
         return Content(compression, what=what, cure=cure, is_text=False)
-    window = measure_window(head) if compression == ".zst" else 0
-    if window <= _MOST_WINDOW:
+    try:
+        if compression == ".zst":
+            pa.CompressedInputStream(pa.BufferReader(head), "zstd").read(1)
         return None
-    what = f"Zstandard with a window of {window:,} bytes, which every reader would have to hold"
+    except OSError as error:
+        if "too much memory" not in str(error):
+            return None
+    what = f"Zstandard with a window above {_MOST_WINDOW:,} bytes, which each reader has to hold"
     cure = (
         f"Compress it again with a window of at most {_MOST_WINDOW:,} bytes (zstd without --long)"
     )
@@ -138,30 +132,30 @@ def has_open_line(head: bytes) -> bool:
     return b"\n" not in head and (begin == b"{" or has_returns(head))
 
 
-_CONTAINERS = (
-    (re.compile(rb"PAR1"), "parquet"),
-    (re.compile(rb"ARROW1\0\0|FEA1|\xff{4}.{4}[\x0c-\x20]\0{3}", re.DOTALL), "arrow"),
-    (re.compile(rb"Obj\x01"), "avro"),
-)
 _UNPACK, _TABLE = "Unpack it, and give its files", "Convert it to Parquet"
-# What the library of magic numbers does not know, or calls by no name that people use.
-_OTHERS = (
-    (re.compile(rb"PK\x03\x04|PK\x05\x06"), "a ZIP archive", _UNPACK),
-    (re.compile(rb"ORC"), "an ORC file", _TABLE),
-    (re.compile(rb"PARE"), "an encrypted Parquet file", "Decrypt it"),
-    (re.compile(rb"\x02\x21\x4c\x18"), "LZ4 in its legacy form", "Compress it again with lz4"),
-    (re.compile(rb"\x1f[\x9d\xa0]"), "compressed by compress (.Z)", "Decompress it"),
-    (re.compile(rb"\xff\x06\0\0sNaPpY"), "compressed by Snappy", "Decompress it"),
-    (re.compile(rb"\xd0\xcf\x11\xe0"), "an Office document", "Convert it to plain text"),
-    (re.compile(rb"\x89HDF"), "an HDF5 file", _TABLE),
-    (re.compile(rb"\x93NUMPY"), "an array of NumPy", _TABLE),
-    (re.compile(rb"\x80[\x02-\x05][\x8c\x95c}\](]"), "a pickle of Python", _TABLE),
-    (re.compile(rb"SQLite format 3"), "an SQLite database", _TABLE),
-)
-
-
+_container = partial(Content, is_text=False)
+# Containers, and what the library of magic numbers does not know, or calls by no name that people
+# use.
+_CONTAINERS = (
+    (rb"PAR1", _container(format="parquet")),
+    (rb"ARROW1\0\0|FEA1|\xff{4}.{4}[\x0c-\x20]\0{3}", _container(format="arrow")),
+    (rb"Obj\x01", _container(format="avro")),
+    (rb"PK\x03\x04|PK\x05\x06", _container(what="a ZIP archive", cure=_UNPACK)),
+    (rb"ORC", _container(what="an ORC file", cure=_TABLE)),
+    (rb"PARE", _container(what="an encrypted Parquet file", cure="Decrypt it")),
+    (rb"\x02\x21\x4c\x18",
+     _container(what="LZ4 in its legacy form", cure="Compress it again with lz4")),
+    (rb"\x1f[\x9d\xa0]", _container(what="compressed by compress (.Z)", cure="Decompress it")),
+    (rb"\xff\x06\0\0sNaPpY", _container(what="compressed by Snappy", cure="Decompress it")),
+    (rb"\xd0\xcf\x11\xe0",
+     _container(what="an Office document", cure="Convert it to plain text")),
+    (rb"\x89HDF", _container(what="an HDF5 file", cure=_TABLE)),
+    (rb"\x93NUMPY", _container(what="an array of NumPy", cure=_TABLE)),
+    (rb"\x80[\x02-\x05][\x8c\x95c}\](]", _container(what="a pickle of Python", cure=_TABLE)),
+    (rb"SQLite format 3", _container(what="an SQLite database", cure=_TABLE)),
+)  # fmt: skip
 # Most files have none of them, and there may be a million files.
-_ANY_MARK = re.compile(b"|".join(mark.pattern for mark, *_ in (*_CONTAINERS, *_OTHERS)), re.DOTALL)
+_ANY_MARK = re.compile(b"|".join(mark for mark, _ in _CONTAINERS), re.DOTALL)
 
 
 def find_container(head: bytes) -> Content | None:
@@ -172,17 +166,12 @@ def find_container(head: bytes) -> Content | None:
     """
     # Words of a text, in any encoding, may begin as a mark does.
     if head[257:262] == b"ustar" and _CONTROL.search(head[:_MARK_BYTES]):
-        return Content(format="tar", is_text=False)
+        return _container(format="tar")
     if _ANY_MARK.match(head) and _CONTROL.search(head[:_FIRST_BYTES]):
-        for mark, name in _CONTAINERS:
-            if mark.match(head):
-                return Content(format=name, is_text=False)
-        for mark, what, cure in _OTHERS:
-            if mark.match(head):
-                return Content(what=what, cure=cure, is_text=False)
+        return next(kind for mark, kind in _CONTAINERS if re.match(mark, head, re.DOTALL))
     if encoding := _find_encoding(head):
         cure = f"Convert it to UTF-8, as by: iconv -f {encoding} -t UTF-8"
-        return Content(what=f"text in {encoding}", cure=cure, is_text=False)
+        return _container(what=f"text in {encoding}", cure=cure)
     return None
 
 
@@ -196,14 +185,19 @@ def judge_bytes(head: bytes) -> Content | None:
         return container
     has_nuls = head.count(0) > _FEW_NULS + len(head) // _FEWEST_TEXT_BYTES
     is_strange = not _is_utf_8(head) and bool(_CONTROL.search(head[:_FIRST_BYTES]))
-    kind = _name_binary(head) if has_nuls or is_strange else ""
+    kind = ""
+    if has_nuls or is_strange:
+        import filetype  # noqa: PLC0415  a fortieth of a second, and hardly a file needs it
+
+        known = filetype.guess(head)
+        kind = f" ({known.mime})" if known else ""
     if not has_nuls and not kind:
         return None
     if _is_divided(head):
         cure = r"Put line ends in their place, as by: tr '\0' '\n'"
-        return Content(what="text with NUL bytes in it", cure=cure, is_text=False)
-    what = f"binary data{kind}, not text"
-    return Content(what=what, cure="Extract its text, or leave it out", is_text=False)
+        return _container(what="text with NUL bytes in it", cure=cure)
+    cure = "Extract its text, or leave it out"
+    return _container(what=f"binary data{kind}, not text", cure=cure)
 
 
 # Text may have a NUL now and then, with so many bytes for each.
@@ -251,13 +245,6 @@ def _measure_text(head: bytes, encoding: str) -> float:
     if len(text) * width < len(head) // 2 or strange * 50 > len(text):
         return 0.0
     return (len(text) - len(kinds) + sum(kind[0] in "ZP" for kind in kinds)) / len(text)
-
-
-def _name_binary(head: bytes) -> str:
-    import filetype  # noqa: PLC0415  a fortieth of a second, and hardly a file needs it
-
-    kind = filetype.guess(head)
-    return f" ({kind.mime})" if kind else ""
 
 
 _DOCUMENTS = (

@@ -6,8 +6,7 @@ the hub, not downloaded first.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from glob import has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -63,12 +62,17 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
     if not named:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
         raise UserError(option("input", name), "it names no data set of the hub", cure)
-    with _explain_errors(named):
+    try:
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
         if first:  # a user who may list a data set is perhaps not allowed to read it
             with huggingface_hub.HfFileSystem().open(first, "rb", cache_type="none") as stream:
                 stream.read(1)
+    except UserError:
+        raise
+    # The transport is requests, httpx or another, depending on the version, with its own errors.
+    except Exception as error:
+        raise _refusal(named, *explain_error(error)) from error
     return files
 
 
@@ -153,18 +157,6 @@ def _take_train(named: DataSetName, files: dict[str, int]) -> dict[str, int]:
     return train
 
 
-@contextmanager
-def _explain_errors(named: DataSetName) -> Iterator[None]:
-    """Turn the errors of the hub's client into a user's error."""
-    try:
-        yield
-    except UserError:
-        raise
-    # The transport is requests, httpx or another, depending on the version, with its own errors.
-    except Exception as error:
-        raise _refusal(named, *explain_error(error)) from error
-
-
 # The names that users write, and the configurations of the data set that the article loads.
 WIKITEXT = {"wikitext-2": "wikitext-2-raw-v1", "wikitext-103": "wikitext-103-raw-v1"}
 SPLITS = ("train", "validation", "test")
@@ -202,16 +194,11 @@ def fetch_wikitext(name: str, destination: str | Path, split: str = "train") -> 
     partial = path.with_name(f"{path.name}.partial")
     with partial.open("w", encoding="utf-8", newline="\n") as text:
         for file in files:
-            text.writelines(_lines(file))
+            with pq.ParquetFile(file, pre_buffer=False) as parquet:
+                for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=["text"]):
+                    rows = batch.column(0).to_pylist()
+                    text.writelines(f"{(row or '').rstrip(chr(10))}\n" for row in rows)
     return partial.replace(path)
-
-
-def _lines(file: Path) -> Iterator[str]:
-    """Read the column `text` of a Parquet file; each row ends with one newline."""
-    with pq.ParquetFile(file, pre_buffer=False) as parquet:
-        for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=["text"]):
-            for row in batch.column(0).to_pylist():
-                yield f"{(row or '').rstrip(chr(10))}\n"
 
 
 def _parquet_files(name: str, split: str) -> list[Path]:

@@ -1,11 +1,12 @@
 """The input formats: which ones there are, which one a file has, and what reads it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
+from importlib import import_module
 from pathlib import PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from corpusmill.corpus.batches import BATCH_BYTES, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.content import (
@@ -33,42 +34,22 @@ from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.records.json_values import check_json, read_json
 from corpusmill.corpus.records.record_documents import RecordCollector
-from corpusmill.corpus.registry import FORMATS
+from corpusmill.corpus.registry import FORMATS, CorpusFormat
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
-from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
 
 
-@dataclass(frozen=True)
-class CorpusFormat:
-    """An input format.
+def _later(module: str, name: str) -> Any:
+    """Return a function of a module whose library is imported when it is called."""
 
-    Attributes:
-        read: reads the documents of a range of a file, as `text.reading.read_text` does.
-        suffixes: ends of file names that tell the format.
-        check: refuses with a UserError what the start of a file shows to be wrong with the options.
-        in_ranges: whether a plain file may be read in byte ranges.
-        in_compressed: whether a file may be compressed as a whole.
-        compresses: whether the format usually compresses the text itself.
-        has_fields: whether a record has fields beside its text, which `keep_fields` may name.
-        is_text: whether files are text in UTF-8, whose lines may end with carriage returns alone.
-        piece_bits: how many of the last bits of a document's place number the pieces of its record;
-            the other ones number the record in its file. 0 where a place is a byte.
-    """
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
 
-    read: Callable[[BinaryIO, FileRange], Iterator[DocumentBatch]]
-    suffixes: tuple[str, ...] = ()
-    check: Callable[[BinaryIO, str, DocumentOptions], None] | None = None
-    in_ranges: bool = True
-    in_compressed: bool = True
-    compresses: bool = False
-    has_fields: bool = False
-    is_text: bool = False
-    piece_bits: int = 0
+    return call
 
 
 def _table(
@@ -77,11 +58,10 @@ def _table(
     compresses: bool = False,
     in_ranges: bool = False,
 ) -> CorpusFormat:
-    read, check = partial(read_table, open_table), partial(check_table, open_table)
     return CorpusFormat(
-        read,
+        partial(read_table, open_table),
         suffixes,
-        check,
+        partial(check_table, open_table),
         in_ranges,
         in_compressed=False,
         compresses=compresses,
@@ -90,60 +70,24 @@ def _table(
     )
 
 
-def _open_avro(stream: TableStream, options: DocumentOptions) -> Table:
-    from corpusmill.corpus.tables.avro import AvroTable  # noqa: PLC0415  imports fastavro
-
-    return AvroTable(stream, options)
-
-
-def _read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
-    from corpusmill.corpus.archives import read_tar  # noqa: PLC0415  imports warcio
-
-    return read_tar(stream, part)
-
-
-def _check_tar(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    from corpusmill.corpus.archives import check_tar  # noqa: PLC0415  imports warcio
-
-    check_tar(stream, file, options)
-
-
-def _read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
-    from corpusmill.corpus.archives import read_wet  # noqa: PLC0415  imports warcio
-
-    return read_wet(stream, part)
-
-
-def _check_wet(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    from corpusmill.corpus.archives import check_wet  # noqa: PLC0415  imports warcio
-
-    check_wet(stream, file, options)
-
-
 # `corpusmill.corpus.registry.FORMATS` has them by name.
-TEXT = CorpusFormat(read_text, is_text=True)
-JSON_LINES = CorpusFormat(
-    read_line_records,
-    (".jsonl", ".jsonlines", ".jl", ".ndjson", ".json"),
-    check_json_field,
-    has_fields=True,
-    is_text=True,
-)
-JSON = CorpusFormat(read_json, (), check_json, in_ranges=False, has_fields=True, is_text=True)
-LINES = CorpusFormat(read_line_records, is_text=True)
-CSV = CorpusFormat(
-    read_csv, (".csv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
-)
-TSV = CorpusFormat(
-    read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True, is_text=True
-)
-TAR = CorpusFormat(
-    _read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), _check_tar, in_ranges=False
-)
-WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
+_text = partial(CorpusFormat, is_text=True)
+_records = partial(_text, has_fields=True)
+TEXT = _text(read_text)
+LINES = _text(read_line_records)
+_LINES_OF = (".jsonl", ".jsonlines", ".jl", ".ndjson", ".json")
+JSON_LINES = _records(read_line_records, _LINES_OF, check_json_field)
+JSON = _records(read_json, (), check_json, in_ranges=False)
+CSV = _records(read_csv, (".csv",), check_csv_field, in_ranges=False)
+TSV = _records(read_csv, (".tsv",), check_csv_field, in_ranges=False)
+_archives = partial(_later, "corpusmill.corpus.archives")
+_TAR_SUFFIXES = (".tar", ".tgz", ".tbz2", ".txz", ".tzst")
+TAR = CorpusFormat(_archives("read_tar"), _TAR_SUFFIXES, _archives("check_tar"), in_ranges=False)
+_WET_SUFFIXES = (".wet", ".warc")
+WET = CorpusFormat(_archives("read_wet"), _WET_SUFFIXES, _archives("check_wet"), in_ranges=False)
 PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True, in_ranges=True)
 ARROW = _table(ArrowTable, (".arrow", ".feather"))
-AVRO = _table(_open_avro, (".avro",), compresses=True)
+AVRO = _table(_later("corpusmill.corpus.tables.avro", "AvroTable"), (".avro",), compresses=True)
 
 
 @cache

@@ -1,38 +1,50 @@
 """The table of input formats, each imported when it is needed."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
 
+from corpusmill.corpus.batches import DocumentBatch, FileRange
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.plugins import Plugins
 
-if TYPE_CHECKING:
-    from corpusmill.corpus.input_formats import CorpusFormat
 
-_OURS = "corpusmill.corpus.input_formats"
+@dataclass(frozen=True)
+class CorpusFormat:
+    """An input format.
+
+    Attributes:
+        read: reads the documents of a range of a file, as `text.reading.read_text` does.
+        suffixes: ends of file names that tell the format.
+        check: refuses with a UserError what the start of a file shows to be wrong with the options.
+        in_ranges: whether a plain file may be read in byte ranges.
+        in_compressed: whether a file may be compressed as a whole.
+        compresses: whether the format usually compresses the text itself.
+        has_fields: whether a record has fields beside its text, which `keep_fields` may name.
+        is_text: whether files are text in UTF-8, whose lines may end with carriage returns alone.
+        piece_bits: how many of the last bits of a document's place number the pieces of its record;
+            the other ones number the record in its file. 0 where a place is a byte.
+    """
+
+    read: Callable[[BinaryIO, FileRange], Iterator[DocumentBatch]]
+    suffixes: tuple[str, ...] = ()
+    check: Callable[[BinaryIO, str, DocumentOptions], None] | None = None
+    in_ranges: bool = True
+    in_compressed: bool = True
+    compresses: bool = False
+    has_fields: bool = False
+    is_text: bool = False
+    piece_bits: int = 0
 
 
-def _adapt(value: object) -> "CorpusFormat | None":
-    # Imported here because the options of a command need the names alone, at once.
-    from corpusmill.corpus.input_formats import CorpusFormat  # noqa: PLC0415
+_NAMES = (
+    "text", "json-lines", "json", "lines", "csv", "tsv", "tar", "wet", "parquet", "arrow", "avro",
+)  # fmt: skip
 
-    return value if isinstance(value, CorpusFormat) else None
-
-
-FORMATS: "Plugins[CorpusFormat]" = Plugins(
+FORMATS: Plugins[CorpusFormat] = Plugins(
     "corpusmill.input_formats",
     "input_format",
-    {
-        "text": f"{_OURS}:TEXT",
-        "json-lines": f"{_OURS}:JSON_LINES",
-        "json": f"{_OURS}:JSON",
-        "lines": f"{_OURS}:LINES",
-        "csv": f"{_OURS}:CSV",
-        "tsv": f"{_OURS}:TSV",
-        "tar": f"{_OURS}:TAR",
-        "wet": f"{_OURS}:WET",
-        "parquet": f"{_OURS}:PARQUET",
-        "arrow": f"{_OURS}:ARROW",
-        "avro": f"{_OURS}:AVRO",
-    },
-    _adapt,
+    {name: f"corpusmill.corpus.input_formats:{name.upper().replace('-', '_')}" for name in _NAMES},
+    lambda value: value if isinstance(value, CorpusFormat) else None,
     "a corpusmill.extending.CorpusFormat",
 )

@@ -97,7 +97,10 @@ class RejectWriter:
                 self._told[reject.reason] += 1
                 self._sink.write(to_line(reject))
             else:
-                untold.setdefault(reject.reason, []).append(_as_columns(reject))
+                offset, length = np.array([[reject.offset], [reject.length]], np.int64)
+                row = None if reject.row is None else np.array([reject.row], np.int64)
+                columns = RejectColumns(reject.file, reject.reason, offset, length, row)
+                untold.setdefault(reject.reason, []).append(columns)
         for columns in self._columns:
             untold.setdefault(columns.reason, []).append(columns)
         for _, parts in sorted(untold.items()):
@@ -120,9 +123,9 @@ def _columns_line(columns: RejectColumns) -> bytes:
         "number": len(columns),
         "bytes": int(columns.lengths.sum()),
     }
-    parts = {"offsets": _steps(columns.offsets), "lengths": columns.lengths}
+    parts = {"offsets": np.diff(columns.offsets, prepend=0), "lengths": columns.lengths}
     if columns.rows is not None:
-        parts["rows"] = _steps(columns.rows)
+        parts["rows"] = np.diff(columns.rows, prepend=0)
     line = json.dumps(head, ensure_ascii=False)[:-1].encode()
     for name, numbers in parts.items():
         packed = orjson.dumps(_pack(numbers), option=orjson.OPT_SERIALIZE_NUMPY)
@@ -149,12 +152,6 @@ def read_rejects(lines: Iterable[bytes]) -> Iterator[Reject | RejectColumns]:
         yield RejectColumns(values["file"], values["reason"], offsets, lengths, rows)
 
 
-def _as_columns(reject: Reject) -> RejectColumns:
-    offset, length = np.array([[reject.offset], [reject.length]], np.int64)
-    row = None if reject.row is None else np.array([reject.row], np.int64)
-    return RejectColumns(reject.file, reject.reason, offset, length, row)
-
-
 def _join(parts: Sequence[RejectColumns]) -> RejectColumns:
     if len(parts) == 1:
         return parts[0]
@@ -164,10 +161,6 @@ def _join(parts: Sequence[RejectColumns]) -> RejectColumns:
     rows = [part.rows for part in parts if part.rows is not None]
     joined = np.concatenate(rows)[order] if rows else None
     return RejectColumns(parts[0].file, parts[0].reason, offsets, lengths, joined)
-
-
-def _steps(numbers: _Numbers) -> _Numbers:
-    return np.diff(numbers, prepend=0)
 
 
 def _pack(numbers: _Numbers) -> _Numbers:

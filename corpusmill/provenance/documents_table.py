@@ -263,7 +263,7 @@ class DocumentsTable:
         Args:
             file: number of the file.
             place: a byte, or the number of a row.
-            piece_bits: those of the input format (`corpusmill.corpus.input_formats.CorpusFormat`).
+            piece_bits: those of the input format (`corpusmill.corpus.registry.CorpusFormat`).
         """
         wanted = np.uint64(document_id(file, ((place + 1) << piece_bits) - 1))
         group = int(np.searchsorted(self._bounds_of_groups[:, 0], wanted, "right")) - 1

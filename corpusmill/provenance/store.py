@@ -80,7 +80,7 @@ class OriginStore:
         self._file_rows: dict[str, int] = {}
 
     def piece_bits_of(self, file: int) -> int:
-        """Return the piece bits (`corpusmill.corpus.input_formats.CorpusFormat`) of a file."""
+        """Return the piece bits (`corpusmill.corpus.registry.CorpusFormat`) of a file."""
         return piece_bits(self._reading.of_file(file))
 
     def names(self, kind: Kind, split: str) -> list[str]:

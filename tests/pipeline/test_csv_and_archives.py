@@ -89,13 +89,6 @@ def test_a_data_set_of_each_is_that_of_the_json_lines(
     jobs.assert_same_bytes(tmp_path / "out", [folder], tokenizer_path, *way)
 
 
-def test_a_tokenizer_is_trained_on_a_table_as_on_json_lines(
-    documents: Documents, json_lines: Path, tmp_path: Path
-) -> None:
-    folder = write("csv", documents, tmp_path / "corpus")
-    assert jobs.train(json_lines, tmp_path / "a.json") == jobs.train(folder, tmp_path / "b.json")
-
-
 def test_bad_rows_and_members_are_rejects_of_the_data_set(
     documents: Documents, tokenizer_path: Path, tmp_path: Path
 ) -> None:
@@ -112,15 +105,6 @@ def test_bad_rows_and_members_are_rejects_of_the_data_set(
         results[name] = [json.loads(line)["reason"] for line in lines]
     assert results["table"] == ["wrong-columns", "invalid-utf-8", "unclosed-quote"]
     assert results["archive"] == ["damaged-archive"]
-
-
-def test_a_column_that_is_not_there_is_refused_before_any_work(
-    documents: Documents, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    folder = write("tsv", documents, tmp_path / "corpus")
-    parts = ("--text-field body", "its fields are id, text")
-    build([folder], tokenizer_path, tmp_path / "out", "--text-field", "body", refused=parts)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

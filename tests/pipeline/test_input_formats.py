@@ -81,23 +81,8 @@ def test_a_folder_of_files_that_are_a_document_each(
     assert not verify(tmp_path / "out")
 
 
-def test_a_field_that_is_not_there_is_refused_before_any_work(
-    json_lines: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    parts = ("--text-field text", "its fields are id, body")
-    build([json_lines], tokenizer_path, tmp_path / "out", refused=parts)
-    assert not (tmp_path / "out").exists()
-
-
 def test_files_of_several_formats_are_refused(
     json_lines: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     parts = ("--input-format auto", "several formats", "json-lines")
     build([json_lines, sample], tokenizer_path, tmp_path / "out", refused=parts)
-
-
-def test_a_tokenizer_is_trained_on_json_lines_as_on_their_text(
-    json_lines: Path, sample: Path, tmp_path: Path
-) -> None:
-    trained = jobs.train(json_lines, tmp_path / "a.json", "--text-field", "body")
-    assert trained == jobs.train(sample, tmp_path / "b.json")

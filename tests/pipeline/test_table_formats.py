@@ -1,5 +1,6 @@
 """Whole jobs on tables: the same records as JSON lines give the same data set."""
 
+import csv
 import gzip
 import json
 from collections.abc import Callable
@@ -55,6 +56,20 @@ def write_avro(records: Records, path: Path) -> Path:
     return path / "corpus.avro"
 
 
+def write_csv(records: Records, path: Path) -> Path:
+    with (path / "corpus.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, ["id", "body"])
+        writer.writeheader()
+        writer.writerows(records)
+    return path / "corpus.csv"
+
+
+def write_json_lines(records: Records, path: Path) -> Path:
+    lines = [json.dumps(record) for record in records]
+    (path / "corpus.jsonl").write_text("\n".join(["{", *lines]) + "\n")
+    return path / "corpus.jsonl"
+
+
 WRITERS = [write_parquet, write_feather, write_saved, write_avro]
 Write = Callable[[Records, Path], Path]
 formats = pytest.mark.parametrize("write", WRITERS, ids=lambda value: value.__name__)
@@ -100,12 +115,13 @@ def test_a_table_holds_what_the_same_json_lines_hold_however_it_is_read(
     jobs.assert_same_bytes(tmp_path / "out", [table], tokenizer_path, *flags, *way)
 
 
-@formats
-def test_a_tokenizer_is_trained_on_a_table_as_on_its_text(
-    write: Write, records: Records, sample: Path, tmp_path: Path
+def test_a_tokenizer_is_trained_on_records_as_on_their_text(
+    records: Records, sample: Path, tmp_path: Path
 ) -> None:
-    trained = train(write(records, tmp_path), tmp_path / "a.json", *FIELD)
-    assert trained == train(sample, tmp_path / "b.json")
+    expected = train(sample, tmp_path / "text.json")
+    files = [write(records, tmp_path) for write in (*WRITERS, write_csv, write_json_lines)]
+    trained = {path.name: train(path, tmp_path / f"{path.name}.json", *FIELD) for path in files}
+    assert [name for name, tokenizer in trained.items() if tokenizer != expected] == []
 
 
 def test_what_cannot_be_read_is_refused_before_any_work(
@@ -119,7 +135,10 @@ def test_what_cannot_be_read_is_refused_before_any_work(
     feather_1 = tmp_path / "old.feather"
     feather_1.write_bytes(b"FEA1" + bytes(99) + b"FEA1")
     for inputs, parts in (
-        ((parquet,), ("--text-field text", "its fields are id, body")),
+        *(
+            ((write(records, tmp_path),), ("--text-field text", "its fields are id, body"))
+            for write in (write_parquet, write_csv, write_json_lines)
+        ),
         ((parquet, "--text-field", "id"), ("--text-field id", "int64", "holds text: body")),
         ((parquet, packed), (f"--input {packed}", "Decompress it")),
         ((text,), (f"--input {text}", "it is text, not parquet")),

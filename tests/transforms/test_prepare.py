@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.functions import text_arrays
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -149,7 +149,7 @@ def test_facts_reach_the_shards_and_not_the_pool(tokenizer: TokenizerFile, tmp_p
         record = json.loads(content[place : place + row["length"]])
         assert row["field:url"] == record["url"]
         assert row["field:date"] is None
-        text, ends = text_arrays(pa.array([record["text"]]))
+        text, ends = ragged.from_arrow(pa.array([record["text"]]))
         [[first_half, _]] = hash_lines(text, np.arange(2), ends).tolist()
         assert row["digest"] == first_half
     [*candidates] = map(load_candidates, prepared[CANDIDATES])

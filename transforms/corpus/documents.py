@@ -17,7 +17,7 @@ A document has the id that it has in a data set from the same files, however the
 ranges. The job itself uses `transforms.corpus.prepare` instead, whose tasks can be resumed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -138,17 +138,23 @@ class ReadDocuments(beam.PTransform):
     ) -> None:
         super().__init__()
         paths = [patterns] if isinstance(patterns, str) else list(patterns)
-        sizes = {file.path: file.bytes for path in paths for file in _find_files(path)}
-        names = sorted(sizes)
-        contents = {name: _look_at(name, sizes[name]) for name in names}
+        sizes = dict[str, int]()
+        for path in paths:
+            if not (files := find_files(path)):
+                raise UserError(path, "no such file", "Give files, or a glob that matches some")
+            sizes |= {file.path: file.bytes for file in files}
+        names, contents = sorted(sizes), dict[str, Content]()
+        for name in names:
+            with open_file(name, sizes[name]) as raw:
+                contents[name] = look_at(raw, name)
         self._options = resolve_format(options or DocumentOptions(), contents)
         in_ranges = reads_in_ranges(self._options)
         ends = {name: in_ranges and contents[name].is_in_ranges for name in names}
-        files = [
+        planned = [
             PlannedRange(name, name, 0, 0, sizes[name] if ends[name] else None, sizes[name])
             for name in names
         ]
-        self._ranges = list(cut_ranges(files, range_bytes))
+        self._ranges = list(cut_ranges(planned, range_bytes))
 
     def expand(self, begin: beam.pvalue.PBegin) -> NamedOutputs:
         """Spread the ranges, and read each of them."""
@@ -161,18 +167,6 @@ class ReadDocuments(beam.PTransform):
             | "SpreadRanges" >> beam.Reshuffle()
             | "ReadRange" >> read.with_outputs(REJECTS, main=DOCUMENTS)
         )
-
-
-def _find_files(pattern: str) -> Iterable[Any]:
-    files = find_files(pattern)
-    if not files:
-        raise UserError(pattern, "no such file", "Give files, or a glob that matches some")
-    return files
-
-
-def _look_at(path: str, size: int) -> Content:
-    with open_file(path, size) as raw:
-        return look_at(raw, path)
 
 
 class _Tokenize(beam.DoFn):

@@ -367,7 +367,8 @@ class WritePool(beam.PTransform):
         return (
             (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()
-            | "KeyCandidates" >> beam.Map(_to_one_key)
+            | "KeyCandidates"
+            >> beam.Map(lambda reference: (0, reference)).with_output_types(tuple[int, Candidates])
             | "GatherCandidates" >> beam.GroupByKey()
             | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
         )
@@ -375,7 +376,3 @@ class WritePool(beam.PTransform):
     def display_data(self) -> dict[str, str | int]:
         """Show the budget, and the seed as text: Beam shows no integer above 2**63."""
         return {"pool_tokens": self._options.tokens, "seed": str(self._options.seed)}
-
-
-def _to_one_key(candidates: Candidates) -> tuple[int, Candidates]:
-    return 0, candidates

@@ -17,10 +17,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import OFFSET_BITS
@@ -63,35 +62,27 @@ class FilterOptions:
 Step = Callable[[pa.RecordBatch, str], Sequence[str]]
 
 
-class Screened(NamedTuple):
-    """What steps have left of a batch.
-
-    Attributes:
-        documents: those that are kept.
-        reasons: how many documents were dropped for each reason.
-        sentences: how many sentences the dropped documents have.
-    """
-
-    documents: pa.RecordBatch
-    reasons: Counter[str]
-    sentences: int
-
-
-def drop_documents(documents: pa.RecordBatch, file: str, steps: Iterable[Step]) -> Screened:
+def drop_documents(
+    documents: pa.RecordBatch, file: str, steps: Iterable[Step]
+) -> tuple[pa.RecordBatch, Counter[str], int]:
     """Drop documents.
 
     Args:
         documents: rows of TEXT_SCHEMA.
         file: name of their file.
         steps: asked one after the other.
+
+    Returns:
+        The documents that are kept, how many were dropped for each reason, and the number of
+        sentences that these have.
     """
-    reasons, before = Counter[str](), _count_sentences(documents)
+    reasons, sentences = Counter[str](), len(documents.column("sentences").flatten())
     for step in steps:
         found = step(documents, file)
         reasons.update(filter(None, found))
         if any(found):
             documents = documents.filter(pa.array(np.array([not reason for reason in found])))
-    return Screened(documents, reasons, before - _count_sentences(documents))
+    return documents, reasons, sentences - len(documents.column("sentences").flatten())
 
 
 def join_sentences(documents: pa.RecordBatch) -> pa.StringArray:
@@ -103,19 +94,6 @@ def join_sentences(documents: pa.RecordBatch) -> pa.StringArray:
     import pyarrow.compute as pc  # noqa: PLC0415  a twentieth of a second, and few filters need it
 
     return pc.binary_join(documents.column("sentences"), "\n")
-
-
-def text_arrays(
-    texts: pa.StringArray,
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """Return the bytes of texts, uint8[bytes], and where each begins, int32[texts + 1]."""
-    _, offsets, content = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(content or b"", np.uint8), bounds
-
-
-def _count_sentences(documents: pa.RecordBatch) -> int:
-    return len(documents.column("sentences").flatten())
 
 
 Filter = Callable[[str, Mapping[str, Any]], bool | str | None]
@@ -148,27 +126,15 @@ def load_filters(names: Sequence[str]) -> tuple[Step, ...]:
 
     def ask(documents: pa.RecordBatch, file: str) -> list[str]:
         ids: list[int] = documents.column("document").to_pylist()
-        texts: list[str] = join_sentences(documents).to_pylist()
-        return [
-            _ask_all(functions, text, _describe_document(number, file))
-            for number, text in zip(ids, texts, strict=True)
-        ]
+        reasons = list[str]()
+        for number, text in zip(ids, join_sentences(documents).to_pylist(), strict=True):
+            document = {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
+            # Each gets a mapping of its own, lest one changes what the next one sees.
+            answers = (_ask(name, call, text, {**document}) for name, call in functions.items())
+            reasons.append(next(filter(None, answers), ""))
+        return reasons
 
     return (ask,) if functions else ()
-
-
-def _describe_document(number: int, file: str) -> dict[str, Any]:
-    return {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
-
-
-def _ask_all(functions: Mapping[str, Filter], text: str, metadata: dict[str, Any]) -> str:
-    """Return the reason of the first filter that drops a document; empty if all keep it."""
-    for name, function in functions.items():
-        # Each gets a mapping of its own, lest one changes what the next one sees.
-        reason = _ask(name, function, text, {**metadata})
-        if reason:
-            return reason
-    return ""
 
 
 def _ask(name: str, function: Filter, text: str, metadata: dict[str, Any]) -> str:

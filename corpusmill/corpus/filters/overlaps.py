@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays import ragged
 from corpusmill.arrays.distinct import sort_distinct
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import mix
-from corpusmill.corpus.filters.functions import Step, join_sentences, text_arrays
+from corpusmill.corpus.filters.functions import Step, join_sentences
 from corpusmill.errors import UserError, option
 
 # What a character is to words, in a table by code point; any other entry is the character itself,
@@ -306,7 +307,7 @@ def load_overlaps(content: bytes) -> Step:
     characters.setflags(write=False)
 
     def drop(documents: pa.RecordBatch, _: str) -> list[str]:
-        text, offsets = text_arrays(join_sentences(documents))
+        text, offsets = ragged.from_arrow(join_sentences(documents))
         found = find_overlaps(text, offsets, characters, lengths, heads, slots)
         return [REASON if is_found else "" for is_found in found.tolist()]
 

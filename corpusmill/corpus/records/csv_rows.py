@@ -23,10 +23,10 @@ from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
 from corpusmill.corpus.records.record_documents import (
     RecordCollector,
-    check_columns,
     check_made_field,
     make_text,
     no_such_field,
+    no_such_kept_field,
 )
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
@@ -310,12 +310,14 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         fields: Sequence[str] = next((row for row in rows if any(row)), ())
     except csv.Error:
         return
-    if fields:
-        check_made_field(file, fields, options)
-    if fields and not options.text_maker and options.text_field not in fields:
+    if not fields:
+        return
+    check_made_field(file, fields, options)
+    if not options.text_maker and options.text_field not in fields:
         raise no_such_field(file, options.text_field, fields)
-    if fields:
-        check_columns(file, options.keep_fields, fields)
+    for name in options.keep_fields:
+        if name not in fields:
+            raise no_such_kept_field(file, name, fields)
     kept = [(option("keep_fields"), name) for name in options.keep_fields]
     for flag, name in ((option("text_field"), options.text_field), *kept):
         if fields.count(name) > 1:

@@ -4,6 +4,8 @@ A line is read by the range that holds its first byte, so a plain file may be cu
 """
 
 import json
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +18,6 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.records.json_shapes import close_json, explain_records, explain_table
 from corpusmill.corpus.records.nested_fields import MISSING, find_value, list_names, name_fields
 from corpusmill.corpus.records.record_documents import (
     NoTextError,
@@ -25,7 +26,6 @@ from corpusmill.corpus.records.record_documents import (
     make_text,
     no_such_field,
     no_such_kept_field,
-    no_text,
     to_array,
     to_text,
 )
@@ -38,7 +38,7 @@ from corpusmill.corpus.text.lines import (
     count_lines,
     refuse_lines,
 )
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.knobs import knob
 
 PARSED_BYTES = knob("parsed_bytes", 2**18, test=125)
@@ -111,7 +111,10 @@ def take_text(record: Any, options: DocumentOptions) -> str:
     else:
         text = record[text_field] if text_field in record else find_value(record, text_field)
     if type(text) is not str:
-        raise _refusal(record, text_field, text)
+        if text is MISSING:
+            detail = f"its fields are {list_names(_names_of([record]))}"
+            raise UnreadableError("missing-field", detail)
+        raise UnreadableError("not-text", f"{text_field} holds {KINDS[type(text)]}")
     if not text.isascii():
         try:
             text.encode()
@@ -130,22 +133,14 @@ def keep_values(record: dict[str, Any], keep_fields: Sequence[str]) -> list[str 
     for name in keep_fields:
         value = record[name] if name in record else find_value(record, name)
         # The surrogates of a string are replaced when all values of the field are joined.
-        values.append(value if type(value) is str else _keep(value))
+        if type(value) is not str:
+            try:
+                value = None if value is MISSING else to_text(value)
+            except RecursionError:
+                detail = "a kept field is nested too deep"
+                raise UnreadableError("invalid-json", detail) from None
+        values.append(value)
     return values
-
-
-def _keep(value: Any) -> str | None:
-    try:
-        return None if value is MISSING else to_text(value)
-    except RecursionError:
-        raise UnreadableError("invalid-json", "a kept field is nested too deep") from None
-
-
-def _refusal(record: dict[str, Any], text_field: str, value: Any) -> UnreadableError:
-    """Say what is wrong with a record that has no text."""
-    if value is MISSING:
-        return UnreadableError("missing-field", f"its fields are {list_names(_names_of([record]))}")
-    return UnreadableError("not-text", f"{text_field} holds {KINDS[type(value)]}")
 
 
 def _members(value: Any) -> Iterable[tuple[str, Any]]:
@@ -199,15 +194,6 @@ def _parse_some(
     return texts, kept, refused
 
 
-def _join_pieces(
-    block: LineBlock, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> pa.Array:
-    text = join_text(block.view, begins, ends)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    return pa.Array.from_buffers(pa.large_string(), len(begins), buffers)
-
-
 class _LineRecords(RecordCollector):
     """Gathers records that are lines.
 
@@ -246,7 +232,10 @@ class _LineRecords(RecordCollector):
         if self.part.options.keeps_text:
             begins, ends = block.whole_lines()
             ends = ends - block.line_breaks()
-        return [_join_pieces(block, begins[lines], ends[lines])], ends
+        text = join_text(block.view, begins[lines], ends[lines])
+        offsets = np.append(0, np.cumsum(ends[lines] - begins[lines]))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+        return [pa.Array.from_buffers(pa.large_string(), len(lines), buffers)], ends
 
     def _refuse(self, block: LineBlock, refused: _Refused) -> None:
         lines = np.array([line for line, _, _ in refused], np.int64)
@@ -292,6 +281,100 @@ def _parse_records(start: bytes) -> Iterator[dict[str, Any]]:
                 yield record
 
 
+# Programs write a whole table as one object: records in a field of it, or columns, rows or cells by
+# their names, as `DataFrame.to_json` of pandas does by default.
+# Fields inside others are looked into so deep.
+_LEVELS = 3
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]', re.DOTALL)
+_BY_COLUMNS = "(first(.[]) | keys_unsorted[]) as $row | map_values(.[$row])"
+_BY_CELLS = ".columns as $names | .data[] | [$names, .] | transpose | map({(.[0]): .[1]}) | add"
+_BY_LISTS = "range(first(.[]) | length) as $row | map_values(.[$row])"
+_PANDAS = 'in pandas, to_json(orient="records", lines=True) writes them so'
+
+
+def _close_json(start: str) -> Any:
+    """Return what the beginning of a value in JSON holds, without what is cut off, or None.
+
+    Example:
+        '{"data": [{"a": 1}, {"a"' gives {"data": [{"a": 1}]}.
+    """
+    open_marks, end, closing = list[str](), 0, ""
+    for mark in _MARK.finditer(start):
+        if mark[0] in "{[":
+            open_marks.append("}" if mark[0] == "{" else "]")
+        elif mark[0] in "}]" and open_marks:
+            open_marks.pop()
+        if mark[0] in ",}]":
+            end = mark.start() if mark[0] == "," else mark.end()
+            closing = "".join(reversed(open_marks))
+    with suppress(ValueError, RecursionError):
+        return json.loads(start[:end] + closing)
+    return None
+
+
+def _explain_table(record: dict[str, Any], file: str) -> NoTextError | None:
+    """Return why an object is a table of columns, rows or cells; None if it may be a record.
+
+    Args:
+        record: the only object of a file.
+        file: its path.
+    """
+    values = [*record.values()]
+    inner = values[0] if values and isinstance(values[0], dict) else {}
+    if inner and all(isinstance(value, dict) for value in values):
+        if _are_numbers(inner) and all(value.keys() == inner.keys() for value in values):
+            return _explain_shape(
+                file, "each of its fields holds a column, row by row", _BY_COLUMNS
+            )
+        if _are_numbers(record):
+            return _explain_shape(file, "each of its fields holds a record", ".[]")
+    columns, rows = record.get("columns"), record.get("data")
+    if isinstance(columns, list) and isinstance(rows, list) and rows and isinstance(rows[0], list):
+        return _explain_shape(file, "its field data is an array of rows without names", _BY_CELLS)
+    return None
+
+
+def _explain_records(record: dict[str, Any], file: str) -> NoTextError | None:
+    """Return where the records are that an object without a text holds; None if it holds none.
+
+    Args:
+        record: the only object of a file.
+        file: its path.
+    """
+    # Of several, as in pandas' "table", the outermost one, or the longest.
+    if arrays := sorted(_find_records(record, "", 1)):
+        path = arrays[0][2]
+        cause = f"its field {path.removeprefix('.')} is an array of records"
+        return _explain_shape(file, cause, f"{path}[]")
+    lists = [value for value in record.values() if isinstance(value, list)]
+    if lists and len(lists) == len(record) and len({*map(len, lists)}) == 1:
+        return _explain_shape(file, "each of its fields is an array, of a whole column", _BY_LISTS)
+    inner = [value.keys() for value in record.values() if isinstance(value, dict)]
+    if len(inner) == len(record) > 1 and all(keys == inner[0] for keys in inner):
+        return _explain_shape(file, "each of its fields holds a record", ".[]")
+    return None
+
+
+def _are_numbers(names: dict[str, Any]) -> bool:
+    return all(map(str.isdecimal, names))
+
+
+def _find_records(value: dict[str, Any], path: str, level: int) -> Iterator[tuple[int, int, str]]:
+    """Yield how deep arrays of objects are, their lengths below zero, and paths as jq has them."""
+    for name, inner in value.items():
+        step = f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f".{json.dumps(name)}"
+        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            yield level, -len(inner), path + step
+        elif isinstance(inner, dict) and level < _LEVELS:
+            yield from _find_records(inner, path + step, level + 1)
+
+
+def _explain_shape(file: str, cause: str, program: str) -> NoTextError:
+    command = f"jq -c {shlex.quote(program)} {shlex.quote(file)} > records.jsonl"
+    cure = f"Write one record a line, as by: {command} ({_PANDAS})"
+    return NoTextError(option("input", file), f"{cause}, and the file has to hold records", cure)
+
+
 def check_records(
     records: Sequence[dict[str, Any]], start: bytes, file: str, options: DocumentOptions
 ) -> None:
@@ -308,19 +391,19 @@ def check_records(
     """
     if not records:
         # Nobody can hold a record that long, unless it is the whole of a table.
-        shape = close_json(start[:_SHAPE_BYTES].decode(errors="ignore"))
+        shape = _close_json(start[:_SHAPE_BYTES].decode(errors="ignore"))
         if type(shape) is dict and (
-            problem := explain_table(shape, file) or explain_records(shape, file)
+            problem := _explain_table(shape, file) or _explain_records(shape, file)
         ):
             raise problem
         return
-    if len(records) == 1 and (problem := explain_table(records[0], file)):
+    if len(records) == 1 and (problem := _explain_table(records[0], file)):
         raise problem
     try:
         _check_fields(records, file, options)
     except UserError as error:
         # Records one after the other may have arrays of objects, such as conversations.
-        if len(records) == 1 and (problem := explain_records(records[0], file)):
+        if len(records) == 1 and (problem := _explain_records(records[0], file)):
             problem.names = error.names if isinstance(error, NoTextError) else ()
             raise problem from None
         raise
@@ -336,7 +419,7 @@ def _check_fields(records: Sequence[dict[str, Any]], file: str, options: Documen
     if held is not None and type(held) is not str:  # a text may be null now and then
         cause = f"in the first record of {file} this field holds {KINDS[type(held)]}"
         cure = "Name a field that holds text, and give each record as an object of its own"
-        raise no_text(name, cause, cure, _names_of(records[:1]))
+        raise NoTextError(option("text_field", name), cause, cure, _names_of(records[:1]))
     for name in options.keep_fields:
         if all(find_value(record, name) is MISSING for record in records):
             raise no_such_kept_field(file, name, _names_of(records))

@@ -93,22 +93,6 @@ def to_array(values: Sequence[object]) -> pa.Array:
         return pa.array([to_text(value) for value in values], pa.string())
 
 
-def check_columns(file: str, keep_fields: Sequence[str], fields: Sequence[str]) -> None:
-    """Refuse to keep a column that a table does not have.
-
-    Args:
-        file: path of the table.
-        keep_fields: the names that the user wrote.
-        fields: the names of its columns.
-
-    Raises:
-        UserError: names the existing ones.
-    """
-    for name in keep_fields:
-        if name not in fields:
-            raise no_such_kept_field(file, name, fields)
-
-
 def no_such_kept_field(file: str, name: str, fields: Iterable[str]) -> UserError:
     """Make the error for a field that is to be kept and does not exist.
 
@@ -231,7 +215,7 @@ def join_arrays(texts: list[pa.Array]) -> pa.Array:
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_binary())
 
 
-def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> UserError:
+def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> "NoTextError":
     """Make the error for records that lack the text field.
 
     Args:
@@ -239,9 +223,10 @@ def no_such_field(file: str, text_field: str, fields: Iterable[str]) -> UserErro
         text_field: its name, as the user wrote it.
         fields: the names of the first record's fields.
     """
-    names = list(fields)
+    names = tuple(fields)
     cause = f"the first record of {file} has no such field; its fields are {list_names(names)}"
-    return no_text(text_field, cause, "Name the field that holds the text", names)
+    cure = "Name the field that holds the text"
+    return NoTextError(option("text_field", text_field), cause, cure, names)
 
 
 def make_text(
@@ -296,18 +281,16 @@ def check_made_field(file: str, names: Sequence[str], options: DocumentOptions) 
 class NoTextError(UserError):
     """The first record of a file has no text in the field that is to hold it.
 
-    Attributes:
+    Args:
+        value: as of `UserError`, as are the others.
         names: of the fields that it has.
     """
 
-    names: tuple[str, ...] = ()
-
-
-def no_text(text_field: str, cause: str, cure: str, names: Iterable[str]) -> NoTextError:
-    """Make the error for a field that holds no text, in a record with fields of some names."""
-    error = NoTextError(option("text_field", text_field), cause, cure)
-    error.names = tuple(names)
-    return error
+    def __init__(
+        self, value: str | option, cause: str, cure: str, names: Iterable[str] = ()
+    ) -> None:
+        super().__init__(value, cause, cure)
+        self.names = tuple(names)
 
 
 @njit

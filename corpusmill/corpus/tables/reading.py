@@ -6,6 +6,7 @@ cut anywhere. The id of a text is its row in the file, which the blocks of all f
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -23,12 +24,12 @@ from corpusmill.corpus.batches import (
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.records.record_documents import (
+    NoTextError,
     RecordCollector,
     check_made_field,
     join_arrays,
     no_such_field,
     no_such_kept_field,
-    no_text,
 )
 from corpusmill.corpus.tables.table import (
     Block,
@@ -38,7 +39,7 @@ from corpusmill.corpus.tables.table import (
     lengths_of,
 )
 from corpusmill.corpus.text.line_kernels import find_invalid_utf_8
-from corpusmill.corpus.text.lines import are_utf_8
+from corpusmill.corpus.text.lines import are_utf_8, explain_utf_8
 from corpusmill.errors import UserError, option
 
 
@@ -74,7 +75,7 @@ def find_faults(rows: TextRows, options: DocumentOptions) -> Iterator[Fault]:
     yield _find_long("", texts, limit)
     text, offsets = ragged.from_arrow(texts)
     invalid = find_invalid_utf_8(text, offsets[:-1], offsets[1:])
-    yield Fault(invalid, "invalid-utf-8", lambda row: _explain_invalid(texts[row]))
+    yield Fault(invalid, "invalid-utf-8", lambda row: explain_utf_8(texts[row].as_buffer()))
     for name, values in zip(options.keep_fields, rows.fields, strict=True):
         yield _find_long(f"{name} has ", values, limit)
 
@@ -94,13 +95,6 @@ def _find_long(name: str, values: pa.Array, limit: int) -> Fault:
     return Fault(sizes > limit, "record-too-long", explain)
 
 
-def _explain_invalid(text: pa.Scalar) -> str:
-    try:
-        return str(text.as_buffer(), "utf-8")
-    except UnicodeDecodeError as error:
-        return str(error)
-
-
 # Each row owns this many bits of ids, for the documents that a long text is cut into.
 PIECE_BITS = 12
 MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
@@ -108,42 +102,15 @@ MAX_ROWS = 2 ** (OFFSET_BITS - PIECE_BITS)
 OpenTable = Callable[[TableStream, DocumentOptions], Table]
 
 
-class _Stretch(NamedTuple):
-    """A block and its share of the file.
+@dataclass
+class _OpenBlock:
+    """A block and its share of the file, and what is known of it while its rows are checked.
 
     Attributes:
         block: the block.
         bytes: from the block's first byte, or the file's if it is the first, to the next block.
         first_row: the file's row that is the first in the block.
         rows: the block's rows.
-    """
-
-    block: Block
-    bytes: int
-    first_row: int
-    rows: int
-
-
-def _lay_out(blocks: Iterator[Block], size: int) -> Iterator[_Stretch]:
-    """Yield the stretches of a file, which together are all of it if there is any block."""
-    begin = row = 0
-    block = next(blocks, None)
-    while block:
-        following = next(blocks, None)
-        end = following.offset if following else size
-        # A block that claims more rows than there are ids is nearly always a damaged one.
-        rows = block.rows if block.rows <= MAX_ROWS - row else 0
-        yield _Stretch(block, end - begin, row, rows)
-        begin, row, block = end, row + rows, following
-
-
-@dataclass
-class _OpenBlock:
-    """What is known of a block while its rows are read and checked.
-
-    Attributes:
-        block: the block.
-        bytes: its share of the file.
         text_bytes: text of the rows that were read so far, kept fields included.
         refused_bytes: text of those that were refused.
         lost: the share of the rows that cannot be read.
@@ -152,6 +119,8 @@ class _OpenBlock:
 
     block: Block
     bytes: int
+    first_row: int
+    rows: int
     text_bytes: int = 0
     refused_bytes: int = 0
     lost: float = 0.0
@@ -162,6 +131,19 @@ class _OpenBlock:
         """How many bytes of the file the rejects take."""
         refused = self.refused_bytes / max(1, self.text_bytes)
         return round(self.bytes * (self.lost + (1 - self.lost) * refused))
+
+
+def _lay_out(blocks: Iterator[Block], size: int) -> Iterator[_OpenBlock]:
+    """Yield the blocks of a file, whose shares together are all of it if there is any."""
+    begin = row = 0
+    block = next(blocks, None)
+    while block:
+        following = next(blocks, None)
+        end = following.offset if following else size
+        # A block that claims more rows than there are ids is nearly always a damaged one.
+        rows = block.rows if block.rows <= MAX_ROWS - row else 0
+        yield _OpenBlock(block, end - begin, row, rows)
+        begin, row, block = end, row + rows, following
 
 
 class _TableReader(RecordCollector):
@@ -177,21 +159,20 @@ class _TableReader(RecordCollector):
         self._unchecked: list[tuple[int, _OpenBlock, TextRows]] = []
         self._open: list[_OpenBlock] = []
 
-    def read(self, table: Table, stretch: _Stretch) -> Iterator[DocumentBatch]:
+    def read(self, table: Table, opened: _OpenBlock) -> Iterator[DocumentBatch]:
         """Yield the batches that are full; every row of the block is a record or rejected."""
-        block, row, end = stretch.block, stretch.first_row, stretch.first_row + stretch.rows
-        self.counts += ReadCounts(bytes=stretch.bytes, rows=stretch.rows)
-        opened = _OpenBlock(block, stretch.bytes)
+        block, row, end = opened.block, opened.first_row, opened.first_row + opened.rows
+        self.counts += ReadCounts(bytes=opened.bytes, rows=opened.rows)
         self._open.append(opened)
         try:
             self._check_field(table)
             for rows in block.texts():
-                if stretch.rows < block.rows:
+                if opened.rows < block.rows:
                     cause = f"at most {MAX_ROWS:,} rows of a table are read"
                     last = f"row {row + block.rows:,} of {self.part.file}"
                     raise UserError(last, cause, "Split the file")
                 if row + len(rows.texts) > end:
-                    detail = f"it has more than its declared {stretch.rows} rows"
+                    detail = f"it has more than its declared {opened.rows} rows"
                     raise UnreadableError("damaged-block", detail)
                 if not len(rows.texts):  # there may be any number of blocks without rows
                     continue
@@ -200,19 +181,19 @@ class _TableReader(RecordCollector):
                 self._unchecked.append((row, opened, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.
-                self.text_bytes += sum(some.nbytes for some in (rows.texts, *rows.fields))
+                self.text_bytes += sum(column.nbytes for column in columns)
                 self.rows += len(rows.texts)
                 row += len(rows.texts)
                 if self.is_full:
                     yield self.take()
-            if row < end or stretch.rows < block.rows:
+            if row < end or opened.rows < block.rows:
                 detail = f"it has fewer than its declared {block.rows} rows"
                 raise UnreadableError("damaged-block", detail)
         except UnreadableError as error:
             lost = f"rows {row} to {end - 1}" if row < end else "no row"
             self.counts += ReadCounts(rejected_rows=end - row)
             self.check()
-            opened.lost = (end - row) / stretch.rows if stretch.rows else 1.0
+            opened.lost = (end - row) / opened.rows if opened.rows else 1.0
             detail = f"{lost}: {error.detail}"
             self.refuse(block.offset, block.length, error.reason, detail, row)
         opened.is_read = True
@@ -237,31 +218,26 @@ class _TableReader(RecordCollector):
         """Add the rows that hold a text, and refuse the others."""
         # Rows of several blocks are checked together, as blocks may be small.
         unchecked, self._unchecked = self._unchecked, []
-        if any(self._has_long(rows) for _, _, rows in unchecked):  # it may not be copied
-            for first, block, rows in unchecked:
-                self._sift(first, block, rows)
-            return
-        texts = join_arrays([rows.texts for _, _, rows in unchecked])
-        fields = [
-            pa.concat_arrays(
-                [pa.nulls(0, pa.string()), *(rows.fields[n] for _, _, rows in unchecked)]
-            )
-            for n in range(len(self.part.options.keep_fields))
-        ]
-        if not texts.null_count and are_utf_8(texts.view(pa.large_string())):
-            spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
-            self._add_rows(np.concatenate([np.empty(0, np.int64), *spans]), texts, fields)
-        else:
-            for first, block, rows in unchecked:
-                self._sift(first, block, rows)
+        columns = [column for _, _, rows in unchecked for column in (rows.texts, *rows.fields)]
+        longest = max((lengths_of(column).max(initial=0) for column in columns), default=0)
+        if longest <= self.part.options.max_line_bytes:  # a longer one may not be copied
+            texts = join_arrays([rows.texts for _, _, rows in unchecked])
+            if not texts.null_count and are_utf_8(texts.view(pa.large_string())):
+                spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
+                fields = [
+                    pa.concat_arrays(
+                        [pa.nulls(0, pa.string()), *(rows.fields[n] for _, _, rows in unchecked)]
+                    )
+                    for n in range(len(self.part.options.keep_fields))
+                ]
+                self._add_rows(np.concatenate([np.empty(0, np.int64), *spans]), texts, fields)
+                return
+        for first, opened, rows in unchecked:
+            self._sift(first, opened, rows)
 
     def _add_rows(self, rows: np.ndarray, texts: pa.Array, fields: Sequence[pa.Array]) -> None:
         if len(texts):
             self.add(rows << PIECE_BITS, [texts], np.ones(len(texts), np.int64), fields)
-
-    def _has_long(self, rows: TextRows) -> bool:
-        longest = max(lengths_of(some).max(initial=0) for some in (rows.texts, *rows.fields))
-        return bool(longest > self.part.options.max_line_bytes)
 
     def _sift(self, first: int, opened: _OpenBlock, rows: TextRows) -> None:
         """Add the rows that are good, and refuse the others for the first fault that they have."""
@@ -269,26 +245,18 @@ class _TableReader(RecordCollector):
         for fault in find_faults(rows, self.part.options):
             bad = np.flatnonzero(fault.is_bad & good)
             good[bad] = False
-            self._refuse_rows(first, opened.block, bad, sizes[bad], fault)
+            explain = partial(_explain, fault, first, bad)
+            offsets = np.full(len(bad), opened.block.offset)
+            self.refuse_many(offsets, sizes[bad], fault.reason, explain, first + bad)
         opened.refused_bytes += int(sizes[~good].sum())
         self.counts += ReadCounts(rejected_rows=len(good) - int(good.sum()))
         texts, *fields = (column.filter(pa.array(good)) for column in (rows.texts, *rows.fields))
         self._add_rows(first + np.flatnonzero(good), texts, fields)
 
-    def _refuse_rows(
-        self,
-        first: int,
-        block: Block,
-        bad: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-        fault: Fault,
-    ) -> None:
-        def explain(index: int) -> str:
-            row = int(bad[index])
-            return f"row {first + row}: {fault.explain(row)}"
 
-        offsets = np.full(len(bad), block.offset)
-        self.refuse_many(offsets, sizes, fault.reason, explain, first + bad)
+def _explain(fault: Fault, first: int, rows: npt.NDArray[np.int64], index: int) -> str:
+    row = int(rows[index])
+    return f"row {first + row}: {fault.explain(row)}"
 
 
 def check_table(
@@ -322,8 +290,8 @@ def check_table(
         raise no_such_field(file, name, fields.names())
     if fields.held:
         cause = f"in {file} this field holds {fields.held}"
-        texts = list_names(fields.names(with_text=True))
-        raise no_text(name, cause, f"Name a field that holds text: {texts}", fields.names())
+        cure = f"Name a field that holds text: {list_names(fields.names(with_text=True))}"
+        raise NoTextError(option("text_field", name), cause, cure, fields.names())
     for name, found in zip(options.keep_fields, fields.kept, strict=True):
         if not found:
             raise no_such_kept_field(file, name, fields.names())
@@ -354,12 +322,12 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
         is_empty = True
         try:
             table = open_table(source, part.options)
-            for stretch in _lay_out(table.blocks(), size):
+            for opened in _lay_out(table.blocks(), size):
                 is_empty = False
-                if stretch.block.offset >= last:
+                if opened.block.offset >= last:
                     break
-                if stretch.block.offset >= start:
-                    yield from reader.read(table, stretch)
+                if opened.block.offset >= start:
+                    yield from reader.read(table, opened)
         except UnreadableError as error:
             if start == 0:
                 reader.refuse(0, size, error.reason, error.detail)

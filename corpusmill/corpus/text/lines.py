@@ -6,6 +6,7 @@ in UTF-8 without decoding; a compiled loop (line_kernels.py) does so for a megab
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
@@ -299,11 +300,16 @@ def reject_line(part: FileRange, block: LineBlock, line: int) -> Reject:
         detail = f"{length} bytes, above --max-line-bytes {part.options.max_line_bytes}"
         return part.reject(offset, length, "line-too-long", detail)
     begin = offset - int(block.offsets[0])
-    try:
-        detail = str(block.data[begin : begin + length], "utf-8")
-    except UnicodeDecodeError as error:
-        detail = str(error)
+    detail = explain_utf_8(block.data[begin : begin + length])
     return part.reject(offset, length, "invalid-utf-8", detail)
+
+
+def explain_utf_8(data: bytes | pa.Buffer) -> str:
+    """Return why bytes are not UTF-8; the text itself if they are."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        return str(error)
 
 
 def count_lines(collector: Collector, block: LineBlock, ours: npt.NDArray[np.bool_]) -> None:
@@ -338,17 +344,13 @@ def refuse_lines(collector: Collector, block: LineBlock, lines: npt.NDArray[np.i
     if not len(lines):
         return
     is_long = block.kinds[lines] == TOO_LONG
-    for some in (lines[is_long], lines[~is_long]):
-        if len(some):
-            _refuse_alike(collector, block, some)
+    for alike in (lines[is_long], lines[~is_long]):
+        if len(alike):
+            reason = reject_line(collector.part, block, int(alike[0])).reason
+            explain = partial(_explain, collector.part, block, alike)
+            collector.refuse_many(block.offsets[alike], block.lengths[alike], reason, explain)
     collector.counts += ReadCounts(rejected_bytes=int(np.diff(block.offsets)[lines].sum()))
 
 
-def _refuse_alike(collector: Collector, block: LineBlock, lines: npt.NDArray[np.int64]) -> None:
-    """Refuse lines that have one reason."""
-
-    def explain(index: int) -> str:
-        return reject_line(collector.part, block, int(lines[index])).detail
-
-    reason = reject_line(collector.part, block, int(lines[0])).reason
-    collector.refuse_many(block.offsets[lines], block.lengths[lines], reason, explain)
+def _explain(part: FileRange, block: LineBlock, lines: npt.NDArray[np.int64], index: int) -> str:
+    return reject_line(part, block, int(lines[index])).detail
